@@ -1,0 +1,129 @@
+"""The clock with d/2 hands: the exact phase of every hand at any integer position below 2^31.
+
+A hand that turns θ radians per position makes θ/2π of a turn. That fraction is held as a 64-bit integer,
+F = round(θ/2π · 2^64), so that
+
+    phase(p) = p · F  mod 2^64        (units of 2^−64 turn)
+
+is one wrapping integer multiplication: nothing grows with p but the rounding of F itself, at most
+p · 2^−65 turn, 4e-10 rad at p = 2^31. cos and sin are then as good as the type they are returned in.
+Integer buffers also pass through ``.half()`` and ``.to(torch.bfloat16)`` untouched, where float frequencies
+are corrupted.
+"""
+
+from decimal import Decimal
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.schedule import exact
+from posenc.schedules.spectrum import Spectrum
+
+Phases = Literal["exact", "float32"]
+"""``"exact"``: integer turns. ``"float32"``: the float32 angles that public checkpoints were trained with."""
+
+TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
+RADIANS_PER_UNIT = float(TWO_PI / 2**64)
+
+
+@exact
+def turn_words(frequencies: tuple[Decimal, ...]) -> Int[Tensor, " pairs"]:
+    """F = round(θ/2π · 2^64) for every frequency, as int64 (the top bit is a sign only in name)."""
+    words = [int((f / TWO_PI * 2**64).to_integral_value()) % 2**64 for f in frequencies]
+    return torch.tensor([w - 2**64 if w >= 2**63 else w for w in words], dtype=torch.int64, device="cpu")
+
+
+def phase(positions: Int[Tensor, "*shape"], turns: Int[Tensor, " pairs"]) -> Int[Tensor, "*shape pairs"]:
+    """p · F in wrapping int64: the angle as a signed fraction of a turn, −2^63 … 2^63−1 for −π … π."""
+    return positions.unsqueeze(-1) * turns
+
+
+def cos_sin(
+    phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """cos and sin of integer phases by float64 trigonometry; error at most half a unit of ``dtype`` at 1."""
+    angle = phases.to(torch.float64) * RADIANS_PER_UNIT
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def cos_sin_float32(
+    phases: Int[Tensor, "*shape"],
+) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
+    """cos and sin of integer phases in float32 alone, error at most 1.3e-7; for devices without float64.
+
+    The top 32 bits of the phase are split into a quadrant and a rest of at most an eighth of a turn,
+    |x| ≤ π/4, where minimax polynomials of degree 7 (sin) and 8 (cos) are exact to float32 rounding.
+    Every kernel that computes phases on the fly follows this function step by step.
+    """
+    top = phases >> 32
+    quadrant = (top + (1 << 29)) >> 30
+    x = (top - (quadrant << 30)).to(torch.float32) * RADIANS_PER_TOP_UNIT
+    square = x * x
+    sine = x + x * square * (SIN[0] + square * (SIN[1] + square * SIN[2]))
+    cosine = 1.0 - 0.5 * square + square * square * (COS[0] + square * (COS[1] + square * COS[2]))
+    swap = (quadrant & 1) == 1
+    cos = torch.where(swap, sine, cosine)
+    sin = torch.where(swap, cosine, sine)
+    return (
+        torch.where(((quadrant + 1) & 2) == 2, -cos, cos),
+        torch.where((quadrant & 2) == 2, -sin, sin),
+    )
+
+
+RADIANS_PER_TOP_UNIT = float(TWO_PI / 2**32)
+SIN = (-0.16666654611, 0.0083321608736, -0.00019515295891)
+COS = (0.041666645683, -0.0013887316255, 0.000024433157117)
+
+
+class Clock(nn.Module):
+    """cos and sin of every hand at given positions.
+
+    Args:
+        spectrum: the frequencies; kept as plain numbers, so that ``reset_parameters`` can rebuild every buffer.
+        phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
+            public checkpoints computed them, wrong by 3e-2 rad at one million; for parity).
+
+    ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
+    axis, the pairs. The spectrum's attention factor is not applied here.
+    """
+
+    turns: Tensor
+    float32_bits: Tensor
+
+    def __init__(self, spectrum: Spectrum, phases: Phases = "exact") -> None:
+        super().__init__()
+        if phases not in get_args(Phases):
+            raise UnknownName("phases", phases, get_args(Phases))
+        if len(spectrum) == 0:
+            raise InvalidArgument("spectrum has no frequencies; a clock needs at least one hand")
+        self.spectrum = spectrum
+        self.phases = phases
+        # Integers, so that no cast of the module can touch them; float32 frequencies travel as their bits.
+        self.register_buffer("turns", torch.empty(len(spectrum), dtype=torch.int64), persistent=False)
+        self.register_buffer("float32_bits", torch.empty(len(spectrum), dtype=torch.int32), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Fill the buffers again from plain numbers (after ``to_empty`` on a module built on meta)."""
+        float32 = torch.tensor(self.spectrum.float32, dtype=torch.float32, device="cpu")
+        with torch.no_grad():
+            self.turns.copy_(turn_words(self.spectrum.frequencies))
+            self.float32_bits.copy_(float32.view(torch.int32))
+
+    def forward(
+        self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32
+    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+        """cos and sin of every hand at ``positions``, in ``dtype``."""
+        if self.phases == "float32":
+            angle = positions.unsqueeze(-1).to(torch.float32) * self.float32_bits.view(torch.float32)
+            return angle.cos().to(dtype), angle.sin().to(dtype)
+        if positions.device.type == "mps":  # no float64 there
+            cos, sin = cos_sin_float32(phase(positions, self.turns))
+            return cos.to(dtype), sin.to(dtype)
+        return cos_sin(phase(positions, self.turns), dtype)
+
+    def extra_repr(self) -> str:
+        return f"hands={len(self.spectrum)}, phases={self.phases!r}"

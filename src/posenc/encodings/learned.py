@@ -1,0 +1,84 @@
+"""Learned absolute positions (Gehring et al. 2017, arXiv 1705.03122; used by BERT and GPT-2).
+
+    x_p + W[p],   W a trained table of num_positions × C
+
+A table of 512 rows serves positions 0–511, so length 512; length 513 has no row and is an error.
+"""
+
+from typing import ClassVar, Literal, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posenc import positions as positions_module
+from posenc.encodings.encoding import Encoding, Placed, Positions
+from posenc.encodings.sinusoidal import PlacedTable
+from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
+
+PastEnd = Literal["error", "clamp"]
+
+
+@final
+class Learned(Encoding):
+    """Adds a trained row per position to the token embeddings.
+
+    Args:
+        num_positions: rows of the table; the last position is ``num_positions − 1``.
+        width: C, channels of the token embeddings.
+        past_end: ``"error"`` (default) refuses a position without a row; ``"clamp"`` gives it the last row, for
+            experiments that must score past the end. Positions inside the table but past the trained length
+            have rows that training never touched: another failure, which no error can show.
+        std: rows start as N(0, std²); 0.02 as in GPT-2 and BERT.
+    """
+
+    name: ClassVar[str] = "learned"
+    doors: ClassVar[tuple[str, ...]] = ("embed",)
+    relative: ClassVar[bool] = False
+
+    def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
+        super().__init__()
+        if num_positions < 1 or width < 1:
+            raise InvalidArgument(f"num_positions={num_positions} and width={width} must both be at least 1")
+        if past_end not in get_args(PastEnd):
+            raise UnknownName("past_end", past_end, get_args(PastEnd))
+        self.num_positions = num_positions
+        self.width = width
+        self.past_end: PastEnd = past_end
+        self.std = std
+        self.weight = nn.Parameter(torch.empty(num_positions, width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.std)
+
+    def check(self, positions: Positions, name: str) -> None:
+        """As everywhere; past the last row the message names the position and the table."""
+        if self.past_end == "clamp":
+            return positions_module.check(positions, name)
+        try:
+            positions_module.check(positions, name, self.num_positions)
+        except PositionOutOfRange as error:
+            if int(positions.min()) < 0:
+                raise
+            raise PositionOutOfRange(
+                f"{name} holds {int(positions.max())}, but the learned table has {self.num_positions} rows: its "
+                f"last position is {self.num_positions - 1}; train a longer table, or pass past_end='clamp' to "
+                "reuse the last row knowingly"
+            ) from error
+        return None
+
+    def table(self, positions: Positions) -> Float[Tensor, "*shape C"]:
+        """The rows at these positions, before they are added."""
+        self.check(positions, "positions")
+        return self._rows(positions)
+
+    def _rows(self, positions: Positions) -> Tensor:
+        rows = positions.clamp(max=self.num_positions - 1) if self.past_end == "clamp" else positions
+        return nn.functional.embedding(rows, self.weight)
+
+    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+        return PlacedTable(q_positions, k_positions, self._rows(q_positions))
+
+    def extra_repr(self) -> str:
+        return f"num_positions={self.num_positions}, width={self.width}, past_end={self.past_end!r}"

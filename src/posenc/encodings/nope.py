@@ -1,0 +1,23 @@
+"""NoPE: no positional encoding at all (Kazemnejad et al. 2023, arXiv 2305.19466; Haviv et al. 2022).
+
+Without a causal mask attention is then permutation-equivariant, f(PX) = P f(X). With one it is not: each
+query sees a different number of keys, and that leak of order is all such a decoder has.
+"""
+
+from typing import ClassVar, final
+
+import torch
+
+from posenc.encodings.encoding import Encoding, Placed, Positions
+
+
+@final
+class NoPE(Encoding):
+    """The identity at every door; no parameters."""
+
+    name: ClassVar[str] = "nope"
+    doors: ClassVar[tuple[str, ...]] = ()
+    relative: ClassVar[bool] = True
+
+    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+        return Placed(q_positions, k_positions)

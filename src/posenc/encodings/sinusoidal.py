@@ -1,0 +1,136 @@
+"""Sinusoidal positions added to the token embeddings (Vaswani et al. 2017, section 3.5; arXiv 1706.03762).
+
+    PE(p, 2i) = sin(p·θ_i)    PE(p, 2i+1) = cos(p·θ_i)    θ_i = base^(−2i/C),  i = 0 … ⌈C/2⌉−1
+
+One fixed rotation takes any PE(p) to PE(p+k), and PE(p)·PE(q) = Σ_i cos(θ_i (p−q)). Wavelengths run from 2π
+to 2π·base^((C−2)/C) (60 611 at C=512, not 62 832).
+"""
+
+from decimal import Decimal
+from typing import ClassVar, Literal, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.clock import Clock
+from posenc.encodings.encoding import Encoding, Placed, Positions, check_last, check_length
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.default import Default
+from posenc.schedules.schedule import exact
+from posenc.schedules.spectrum import Spectrum
+
+Order = Literal["interleaved", "block"]
+Spacing = Literal["paper", "tensor2tensor"]
+
+
+@exact
+def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
+    """base^(−i/(pairs−1)): the spacing of the authors' code, which ends at exactly 1/base."""
+    log_base = Decimal(base).ln()
+    return tuple((-log_base * i / max(pairs - 1, 1)).exp() for i in range(pairs))
+
+
+def sinusoid_spectrum(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Spectrum:
+    """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
+    if width < 1:
+        raise InvalidArgument(f"width={width} must be at least 1")
+    if spacing not in get_args(Spacing):
+        raise UnknownName("spacing", spacing, get_args(Spacing))
+    if spacing == "paper" and width % 2 == 0:
+        return Default().spectrum(width, base)
+    if not 1 < base < float("inf"):
+        raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
+    frequencies = _odd_ladder(width, base) if spacing == "paper" else _endpoint_ladder(width // 2, base)
+    return Spectrum(frequencies, tuple(float(f) for f in frequencies))
+
+
+@exact
+def _odd_ladder(width: int, base: float) -> tuple[Decimal, ...]:
+    """base^(−2i/C) for an odd C, one frequency more than it has whole pairs."""
+    log_base = Decimal(base).ln()
+    return tuple((-log_base * 2 * i / width).exp() for i in range((width + 1) // 2))
+
+
+def sinusoids(
+    cos: Float[Tensor, "*shape pairs"], sin: Float[Tensor, "*shape pairs"], width: int, order: Order
+) -> Float[Tensor, "*shape C"]:
+    """Lay sines and cosines out as ``width`` columns.
+
+    ``"interleaved"``: sin, cos, sin, cos … as in the paper. ``"block"``: all sines, then all cosines, a fixed
+    permutation of it. With an odd width the last cosine is left out.
+    """
+    if order == "interleaved":
+        return torch.stack((sin, cos), dim=-1).flatten(-2)[..., :width]
+    return torch.cat((sin, cos), dim=-1)[..., :width]
+
+
+class PlacedTable(Placed):
+    """Rows to add to the token embeddings, one per position."""
+
+    def __init__(self, q_positions: Positions, k_positions: Positions, rows: Tensor) -> None:
+        super().__init__(q_positions, k_positions)
+        self.rows = rows
+
+    def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+        """x + rows, added in the wider of the two types and rounded once to x's."""
+        check_last("x", x, self.rows.shape[-1], "width")
+        check_length("x", x, self.q_positions)
+        return (x + self.rows).to(x.dtype)
+
+
+@final
+class Sinusoidal(Encoding):
+    """Adds the sinusoidal table's rows to the token embeddings; no parameters, no largest position.
+
+    Args:
+        width: C, channels of the token embeddings; odd widths leave out the last cosine.
+        base: 10000 in the paper.
+        scale: the rows are multiplied by it. The paper multiplies embeddings by √C instead; at small widths
+            the ratio of the two decides whether training finds the content.
+        order: ``"interleaved"`` (paper) or ``"block"`` (authors' code, Whisper, M2M100).
+        spacing: ``"paper"``, θ_i = base^(−2i/C); ``"tensor2tensor"``, θ_i = base^(−i/(C/2−1)), the authors'
+            code (also Whisper and M2M100): another table, whose slowest wavelength is exactly 2π·base.
+    """
+
+    name: ClassVar[str] = "sinusoidal"
+    doors: ClassVar[tuple[str, ...]] = ("embed",)
+    relative: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        base: float = 10_000.0,
+        scale: float = 1.0,
+        order: Order = "interleaved",
+        spacing: Spacing = "paper",
+    ) -> None:
+        super().__init__()
+        if order not in get_args(Order):
+            raise UnknownName("order", order, get_args(Order))
+        if spacing == "tensor2tensor" and width % 2:
+            raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
+        self.width = width
+        self.base = base
+        self.scale = scale
+        self.order: Order = order
+        self.spacing: Spacing = spacing
+        self.clock = Clock(sinusoid_spectrum(width, base, spacing))
+
+    def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
+        """The rows at these positions, before they are added."""
+        self.check(positions, "positions")
+        return self._rows(positions, dtype)
+
+    def _rows(self, positions: Positions, dtype: torch.dtype) -> Tensor:
+        cos, sin = self.clock(positions, dtype)
+        rows = sinusoids(cos, sin, self.width, self.order)
+        return rows if self.scale == 1.0 else rows * self.scale
+
+    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+        return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype))
+
+    def extra_repr(self) -> str:
+        ladder = f"width={self.width}, base={self.base:g}, spacing={self.spacing!r}"
+        return f"{ladder}, scale={self.scale:g}, order={self.order!r}"

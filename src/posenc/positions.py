@@ -1,0 +1,79 @@
+"""Makes position tensors: plain, with an offset, left-padded (from a mask), packed (from lengths).
+
+A position is an int64 from 0 to 2^31−1. It is never made from an activation's dtype and never a bare length:
+caches, padding, packing and sharded sequences are a matter of which positions are passed, and of nothing else.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument, PositionOutOfRange
+
+LIMIT = 2**31
+"""Positions are below this: phases are exact there, and every kernel can address them."""
+
+Device = torch.device | str | None
+
+
+def plain(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
+    """``offset, offset+1, …``: one sequence, or the next ``length`` tokens after ``offset`` cached ones."""
+    if length < 0:
+        raise InvalidArgument(f"length={length} must not be negative")
+    if offset < 0 or offset + length > LIMIT:
+        raise PositionOutOfRange(
+            f"offset={offset} with length={length} leaves the positions 0 … {LIMIT - 1}; lower one of them"
+        )
+    return torch.arange(offset, offset + length, dtype=torch.int64, device=device)
+
+
+def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
+    """Positions that count real tokens only: the first real token of every row is at 0.
+
+    ``mask`` is true at real tokens. Padding gets position 0; hide it with ``key_mask=mask`` in attention.
+    """
+    if mask.dtype != torch.bool or mask.dim() != 2:
+        raise InvalidArgument(
+            f"mask is {mask.dtype} with shape {tuple(mask.shape)}; expected bool (B, T): pass mask.bool()"
+        )
+    return (mask.to(torch.int64).cumsum(-1) - 1).clamp(min=0)
+
+
+def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
+    """Positions and segments of documents laid end to end: ``[2, 3]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
+
+    Pass the segments to attention so that no document sees another.
+    """
+    if any(n < 1 for n in lengths):
+        raise InvalidArgument(f"lengths={list(lengths)} must all be at least 1; leave empty documents out")
+    counts = torch.tensor(list(lengths), dtype=torch.int64, device=device)
+    segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
+    starts = counts.cumsum(0) - counts
+    return torch.arange(len(segments), dtype=torch.int64, device=device) - starts[segments], segments
+
+
+def check(positions: Int[Tensor, "*shape"], name: str = "positions", limit: int = LIMIT) -> None:
+    """Refuse what is no position: another dtype or shape, below 0, or at ``limit`` and beyond.
+
+    On the CPU a value out of range raises here. Under ``torch.compile`` and on other devices, where looking
+    would wait for the device, the check is an asynchronous assertion.
+    """
+    if positions.dtype != torch.int64:
+        raise InvalidArgument(
+            f"{name} is {positions.dtype}; positions are exact integers: pass torch.int64 (never the model's dtype)"
+        )
+    if positions.dim() not in (1, 2):
+        raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
+    if positions.numel() == 0 or positions.is_meta:
+        return
+    if torch.compiler.is_compiling() or positions.device.type != "cpu":
+        inside = ((positions >= 0) & (positions < limit)).all()
+        torch._assert_async(inside, f"{name} leaves the range 0 … {limit - 1}")
+        return
+    low, high = (int(v) for v in positions.aminmax())
+    if low < 0:
+        raise PositionOutOfRange(f"{name} holds {low}; positions start at 0")
+    if high >= limit:
+        raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")

@@ -1,0 +1,68 @@
+"""What a schedule is: a frozen value that turns (rotary_dim, base) into a spectrum."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.schedules.spectrum import Spectrum
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+DIGITS = 50
+"""Digits of every exact frequency; 2^64 turns need 20, position 2^31 ten more."""
+
+
+class Schedule(ABC):
+    """How the clock's frequencies are set, perhaps changed for longer contexts.
+
+    A schedule is a frozen dataclass of plain numbers. It knows no module, no layout and no cache.
+    Pairing, partial rotation and dtype are separate choices.
+    """
+
+    @abstractmethod
+    def spectrum(self, rotary_dim: int, base: float) -> Spectrum:
+        """The spectrum for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
+
+
+def check_ladder(rotary_dim: int, base: float) -> None:
+    """Refuse a width without pairs or a base without a ladder."""
+    if rotary_dim < 2 or rotary_dim % 2:
+        raise InvalidArgument(
+            f"rotary_dim={rotary_dim} must be even and at least 2: channels turn in pairs; "
+            f"use {max(2, rotary_dim + rotary_dim % 2)}"
+        )
+    if not 1 < base < float("inf"):
+        raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
+
+
+def exact(formula: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a decimal formula: it runs at 50 digits, whatever the caller's decimal context is."""
+
+    @wraps(formula)
+    def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:
+        with localcontext() as context:
+            context.prec = DIGITS
+            return formula(*args, **kwargs)
+
+    return at_full_precision
+
+
+@exact
+def ladder(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
+    """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact."""
+    log_base = Decimal(base).ln()
+    return tuple((-log_base * 2 * i / rotary_dim).exp() for i in range(rotary_dim // 2))
+
+
+def ladder_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
+    """The same ladder in float32, in the order of operations that public checkpoints were trained with."""
+    exponents = torch.arange(0, rotary_dim, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
+    return 1.0 / (base**exponents)

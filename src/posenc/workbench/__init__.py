@@ -1,0 +1,1 @@
+"""Everything that is run rather than imported: experiments, figures, the lab and the command line."""
