@@ -1,0 +1,1 @@
+"""One file per question about an encoding; each returns a view."""

@@ -1,0 +1,99 @@
+"""A view: the answer to one question about an encoding, as named arrays with axes, units and ticks.
+
+Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
+"""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jaxtyping import Float
+from torch import Tensor
+
+Scale = Literal["signed", "magnitude"]
+"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of an array: what runs along it, in which unit, and its values."""
+
+    name: str
+    values: tuple[float, ...]
+    unit: str = ""
+    log: bool = False
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """A matrix, rows × columns; row 0 is painted at the top."""
+
+    name: str
+    values: Float[Tensor, "rows columns"]
+    rows: Axis
+    columns: Axis
+    scale: Scale
+    unit: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name."""
+
+    name: str
+    values: Float[Tensor, " n"]
+    encoding: str = ""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one axis."""
+
+    name: str
+    lines: tuple[Line, ...]
+    x: Axis
+    y_name: str
+    y_unit: str = ""
+    y_log: bool = False
+    marks: tuple[tuple[float, str], ...] = ()
+    """Vertical lines at x with their captions, such as (128, "trained to here")."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A vector from the origin of a plane."""
+
+    name: str
+    x: float
+    y: float
+    ghost: bool = False
+    """Drawn faintly: where it was before."""
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Vectors in a plane, both axes from −limit to limit."""
+
+    name: str
+    arrows: tuple[Arrow, ...]
+    limit: float
+
+
+@dataclass(frozen=True)
+class View:
+    """The answer to one question.
+
+    Args:
+        title: the answer or question in one sentence, used as the figure's title.
+        panels: what to paint, left to right.
+        readouts: numbers to print beside the picture, by name, in a fixed order.
+        python: the library calls that gave these numbers, ready to be copied and run.
+    """
+
+    title: str
+    panels: tuple[Heatmap | Lines | Plane, ...]
+    readouts: dict[str, float | str] = field(default_factory=dict)
+    python: str = ""
