@@ -21,6 +21,8 @@ class Axis:
     values: tuple[float, ...]
     unit: str = ""
     log: bool = False
+    labels: tuple[str, ...] = ()
+    """Words to write instead of the values, such as the tokens of a sentence; one per value."""
 
     @property
     def label(self) -> str:
@@ -71,6 +73,8 @@ class Arrow:
     y: float
     ghost: bool = False
     """Drawn faintly: where it was before."""
+    role: Literal["", "query", "key", "reference"] = ""
+    """What it stands for; painters give each role its own colour and dash."""
 
 
 @dataclass(frozen=True)
