@@ -23,7 +23,7 @@ def short(value: float) -> str:
     if value == 0:
         return "0"
     magnitude = abs(value)
-    if magnitude >= 1e5 and math.log10(magnitude).is_integer() or magnitude < 1e-4:
+    if (magnitude >= 1e5 and math.log10(magnitude).is_integer()) or magnitude < 1e-4:
         mantissa, exponent = f"{value:.0e}".split("e")
         power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
         return {"1": power, "-1": MINUS + power}.get(mantissa, f"{mantissa}·{power}").replace("-", MINUS)

@@ -7,7 +7,7 @@ chosen from a list or matched against an alphabet, and everything else is refuse
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -24,6 +24,8 @@ class Parameter(ABC):
     name: str
     label: str
     default: Any
+    argument: str = field(default="", kw_only=True)
+    """The view's argument that it sets, where that has another name."""
 
     @abstractmethod
     def read(self, text: str) -> Any:
@@ -68,6 +70,31 @@ class Number(Parameter):
 
     def write(self, value: float) -> str:
         return f"{value:.12g}"
+
+
+@dataclass(frozen=True)
+class Numbers(Parameter):
+    """One to ``most`` whole numbers from ``low`` to ``high``, written ``0,100,511``."""
+
+    low: int
+    high: int
+    most: int = 8
+
+    def read(self, text: str) -> tuple[int, ...]:
+        parts = text.replace(" ", "").split(",")
+        if not 1 <= len(parts) <= self.most or any(not re.fullmatch(r"\d{1,9}", part) for part in parts):
+            raise InvalidArgument(
+                f"{self.name}={text[:40]!r} is no list; give 1 to {self.most} whole numbers such as 0,100,511"
+            )
+        values = tuple(int(part) for part in parts)
+        if min(values) < self.low or max(values) > self.high:
+            raise InvalidArgument(
+                f"{self.name}={text} is out of bounds; give values from {self.low} to {self.high}"
+            )
+        return values
+
+    def write(self, value: tuple[int, ...]) -> str:
+        return ",".join(map(str, value))
 
 
 @dataclass(frozen=True)
@@ -145,9 +172,10 @@ def pairs(query: str) -> dict[str, str]:
 
 
 def read(parameters: Sequence[Parameter], texts: Mapping[str, str]) -> dict[str, Any]:
-    """The value of every parameter: as given, or its default. Unknown names are refused."""
+    """The view's arguments: each parameter as given, or its default. Unknown names are refused."""
     known = {p.name: p for p in parameters}
     for name in texts:
         if name not in known:
             raise UnknownName("parameter", name[:40], known)
-    return {p.name: p.read(texts[p.name]) if p.name in texts else p.default for p in parameters}
+    values = ((p, p.read(texts[p.name]) if p.name in texts else p.default) for p in parameters)
+    return {p.argument or p.name: value for p, value in values}
