@@ -49,11 +49,17 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name."""
+    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name.
+
+    ``low`` and ``high`` bound a band around it. ``hollow`` marks a run that must not be read as a result.
+    """
 
     name: str
     values: Float[Tensor, " n"]
     encoding: str = ""
+    low: Float[Tensor, " n"] | None = None
+    high: Float[Tensor, " n"] | None = None
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
