@@ -91,9 +91,10 @@ def _stage(room: Room, stage: Stage, texts: Mapping[str, str]) -> str:
     name = stage.question
     controls = "".join(_control(name, p, texts) for p in parameters)
     words = f"<p>{escape(stage.words)}</p>" if stage.words else ""
+    asked = f'data-question="{name}" data-parameters="{" ".join(p.name for p in parameters)}"'
     picks = f' data-picks="{" ".join(stage.picks)}"' if stage.picks else ""
     return f"""
-<section class="stage" id="{name}" data-question="{name}" data-parameters="{" ".join(p.name for p in parameters)}"{picks}
+<section class="stage" id="{name}" {asked}{picks}
  aria-labelledby="{name}-heading">
 <h2 id="{name}-heading">{escape(stage.heading)}</h2>
 {words}
@@ -163,10 +164,13 @@ def _number(p: Number, where: str, at: str, value: str) -> str:
     field = f'<input type="number" id="{at}" {bounds} value="{escape(value)}">'
     label = f'<label for="{at}">{escape(p.label)}</label>'
     if p.widget == "buttons":
+        moves = "".join(
+            f'<button type="button" data-by="{by}" aria-label="{escape(p.label)}: {words}">{sign}</button>'
+            for by, sign, words in ((-1, "−1", "back by 1"), (1, "+1", "on by 1"))
+        )
         return (
-            f'<div class="control buttons" data-kind="number" {where}>{label}<span class="pair">'
-            f'<button type="button" data-by="-1" aria-label="{escape(p.label)}: back by 1">−1</button>'
-            f'<button type="button" data-by="1" aria-label="{escape(p.label)}: on by 1">+1</button></span>{field}</div>'
+            f'<div class="control buttons" data-kind="number" {where}>{label}'
+            f'<span class="pair">{moves}</span>{field}</div>'
         )
     stops = f' data-stops="{" ".join(f"{s:.12g}" for s in p.stops)}"' if p.stops else ""
     low, high, step = (0, len(p.stops) - 1, 1) if p.stops else (p.low, p.high, p.step)

@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import InvalidArgument, PosencError, UnknownName
+from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.lab import colours, page, parameters, questions, rooms
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ CLOCK = Room(
             "Slower hands are drawn shorter, as on a clock.",
             (
                 Try(
-                    "Position 44 is 7 turns of the fastest hand, nearly: it points where it began.",
+                    "Position 44: the fastest hand has turned 7 times and points where it began.",
                     {"position": "44"},
                 ),
                 Try("One million: exact, with no rounding that grows.", {"position": "1000000"}),
@@ -252,8 +252,8 @@ ROTATION = Room(
         Stage(
             "phases",
             "How far out do angles hold?",
-            "Public checkpoints compute angles in float32. Here they run beside the library's integer turns, judged "
-            "by 50-digit arithmetic.",
+            "Public checkpoints compute angles in float32. Here they run beside the library's integer turns, "
+            "judged by 50-digit arithmetic.",
             (
                 Try("Position 4096: both look alike.", {"far": "4096"}),
                 Try("Ten million: float32 points elsewhere.", {"far": "10000000"}),

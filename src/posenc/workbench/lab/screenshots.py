@@ -63,11 +63,10 @@ def chromium() -> Iterator[Any]:
 
 def settle(page: Any) -> None:
     """Wake every stage and wait until each has painted what its controls say."""
-    page.evaluate("document.querySelectorAll('.stage').forEach((s) => s.scrollIntoView())")
-    page.wait_for_function(
-        "[...document.querySelectorAll('.stage')].every((s) => s.dataset.painted || !s.querySelector('.error').hidden)"
-    )
-    page.evaluate("window.scrollTo(0, 0)")
+    for stage in page.locator(".stage").all():
+        stage.scroll_into_view_if_needed()
+    page.locator(".stage:not([data-answered])").first.wait_for(state="detached")
+    page.evaluate("() => window.scrollTo(0, 0)")
     page.wait_for_timeout(350)
 
 

@@ -23,7 +23,7 @@ export class Newest {
         const answer = await getJson(address, this.leaving.signal);
         this.answered(answer, address);
       } catch (error) {
-        if (error.name !== "AbortError") this.refused(error);
+        if (error.name !== "AbortError") this.refused(error, address);
       }
     }
     this.busy = false;

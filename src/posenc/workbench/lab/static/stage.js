@@ -12,7 +12,7 @@ export class Stage {
     this.awake = false;
     this.pick = 0;
     this.panels = [];
-    this.pictures = new Newest((view) => this.paint(view), (error) => this.refuse(error));
+    this.pictures = new Newest((view, address) => this.paint(view, address), (error, address) => this.refuse(error, address));
     this.values = new Newest(({ text }) => { this.find(".probe").textContent = text; }, () => {});
     this.wireMore();
     this.wireGuess();
@@ -39,7 +39,7 @@ export class Stage {
     if (this.find("details.data").open) this.fillTable();
   }
 
-  paint(view) {
+  paint(view, address) {
     this.view = view;
     const holder = this.find(".panels");
     holder.removeAttribute("aria-busy");
@@ -60,7 +60,7 @@ export class Stage {
     this.find(".answer").textContent = view.title;
     this.find(".python code").textContent = view.python;
     this.showReadouts(view.readouts);
-    this.section.dataset.painted = this.address();
+    this.section.dataset.answered = address;
   }
 
   repaint() {
@@ -80,7 +80,8 @@ export class Stage {
     }));
   }
 
-  refuse(error) {
+  refuse(error, address) {
+    this.section.dataset.answered = address;
     this.find(".panels").removeAttribute("aria-busy");
     this.find(".waiting")?.remove();
     this.error(error.message);
