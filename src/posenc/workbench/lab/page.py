@@ -15,7 +15,11 @@ from posenc.workbench.lab.parameters import (
     Switch,
 )
 from posenc.workbench.lab.questions import QUESTIONS
+from posenc.workbench.lab.quiz import TOPICS
 from posenc.workbench.lab.rooms import ROOMS, Room, Stage, Try
+
+QUIZ = "check"
+"""The address of the quiz."""
 
 
 def page(title: str, current: str, main: str) -> str:
@@ -48,7 +52,7 @@ def page(title: str, current: str, main: str) -> str:
 
 
 def _rooms() -> list[tuple[str, str]]:
-    return [(room.name, room.short) for room in ROOMS]
+    return [(room.name, room.short) for room in ROOMS] + [(QUIZ, "Check yourself")]
 
 
 def _entry(room: tuple[str, str], current: str) -> str:
@@ -59,11 +63,8 @@ def _entry(room: tuple[str, str], current: str) -> str:
 
 def contents() -> str:
     """The first page: every room by its question."""
-    entries = "".join(
-        f'<li><a href="/{room.name}"><span class="question">{escape(room.title)}</span>'
-        f'<span class="quiet">{escape(room.short)}</span></a></li>'
-        for room in ROOMS
-    )
+    entries = "".join(_contents_entry(room.name, room.title, room.short) for room in ROOMS)
+    entries += _contents_entry(QUIZ, "What would you have said?", "Check yourself")
     main = (
         "<h1>Where is each word?</h1>"
         '<p class="lead">A transformer reads a set of vectors; positions are what makes it a sequence. Each room '
@@ -72,6 +73,31 @@ def contents() -> str:
         f'<ol class="contents">{entries}</ol>'
     )
     return page("Rooms", "", main)
+
+
+def _contents_entry(name: str, question: str, short: str) -> str:
+    return (
+        f'<li><a href="/{name}"><span class="question">{escape(question)}</span>'
+        f'<span class="quiet">{escape(short)}</span></a></li>'
+    )
+
+
+def quiz_page() -> str:
+    """The quiz; its cards are asked from the library by the page."""
+    topics = "".join(f'<option value="{name}">{escape(words)}</option>' for name, words in TOPICS.items())
+    stars = "".join(f'<option value="{n}">{"★" * n}</option>' for n in (1, 2, 3))
+    main = f"""<h1>What would you have said?</h1>
+<p class="lead">One question at a time. Numbers are computed by the library when you answer, and every wrong choice
+says why. Nothing is stored.</p>
+<form class="controls filters" aria-label="Filters">
+<div class="control select"><label for="topic">topic</label>
+<select id="topic"><option value="">all</option>{topics}</select></div>
+<div class="control select"><label for="stars">difficulty</label>
+<select id="stars"><option value="">all</option>{stars}</select></div>
+<p class="quiet" id="showing" role="status"></p>
+</form>
+<div id="quiz" class="stage"></div>"""
+    return page("Check yourself", QUIZ, main)
 
 
 def room_page(room: Room, texts: Mapping[str, str]) -> str:
@@ -98,7 +124,7 @@ def _stage(room: Room, stage: Stage, texts: Mapping[str, str]) -> str:
  aria-labelledby="{name}-heading">
 <h2 id="{name}-heading">{escape(stage.heading)}</h2>
 {words}
-<div class="bench">
+{_guess(stage)}<div class="bench">
 <figure class="picture"><div class="panels" aria-busy="true"><p class="waiting">Reading the library …</p></div>
 <p class="probe" role="status"></p><figcaption class="answer"></figcaption></figure>
 <dl class="readouts" aria-live="polite" aria-label="Readouts"></dl>
@@ -115,6 +141,13 @@ def _stage(room: Room, stage: Stage, texts: Mapping[str, str]) -> str:
 <a class="export" data-kind="csv" download>CSV</a><span class="done" role="status"></span></p>
 </div>
 </section>"""
+
+
+def _guess(stage: Stage) -> str:
+    if not stage.guesses:
+        return ""
+    buttons = "".join(f'<button type="button">{escape(words)}</button>' for words in stage.guesses)
+    return f'<div class="guess" role="group" aria-label="Your guess"><p>Your guess?</p>{buttons}</div>'
 
 
 def _tries(room: Room, stage: Stage) -> str:

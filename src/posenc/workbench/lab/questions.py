@@ -62,8 +62,8 @@ def _widths(name: str, label: str, default: int, most: int = 512, argument: str 
     )
 
 
-def _step(names: str) -> Number:
-    return Number("step", f"frame ({names})", 1, 1, 4, widget="buttons")
+def _step(*names: str) -> Choice:
+    return Choice("step", "frame", 1, {str(i): name for i, name in enumerate(names, 1)}, whole=True)
 
 
 CAUSAL = Switch("causal", "causal mask", False)
@@ -79,7 +79,7 @@ QUESTIONS: dict[str, Question] = {
             CAUSAL,
         ),
     ),
-    "cat-sat": Question("order_blind:cat_sat", (_step("words, weights, outputs, swap"),)),
+    "cat-sat": Question("order_blind:cat_sat", (_step("1 words", "2 weights", "3 outputs", "4 swapped"),)),
     "attention": Question(
         "attention:maps",
         (
@@ -144,7 +144,7 @@ QUESTIONS: dict[str, Question] = {
     "shift": Question(
         "sinusoidal:shift", (Number("by", "move by", 5, 0, 10_000, stops=(*range(11), 20, 50, 100, 1_000, 10_000)),)
     ),
-    "table": Question("table:frames", (_step("empty, allocated, looked up, past the end"),)),
+    "table": Question("table:frames", (_step("1 empty", "2 allocated", "3 looked up", "4 past the end"),)),
     "lookup": Question(
         "table:lookup",
         (

@@ -81,6 +81,8 @@ def _route(path: str, query: str) -> Reply:
         return Reply(colours.stylesheet().encode(), MEDIA[".css"])
     if path == "/colours.json":
         return Reply(colours.tables().encode())
+    if path == f"/{page.QUIZ}":
+        return Reply(page.quiz_page().encode(), HTML)
     kind, _, rest = path.removeprefix("/").partition("/")
     texts = parameters.pairs(query)
     if kind == "api":
@@ -99,6 +101,8 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
     if not rest:
         return _json({name: [p.name for p in asked.parameters] for name, asked in questions.QUESTIONS.items()})
     name, _, part = rest.partition("/")
+    if name == "quiz":
+        return _quiz(part, texts)
     if part == "at":
         place = [_index(texts, key) for key in ("panel", "row", "column")]
         return _json({"text": tables.under_pointer(_answer(name, texts), *place)})
@@ -106,6 +110,17 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
     if part not in shapes:
         raise UnknownPath(f"/api/{name[:40]} has no part {part[:40]!r}; it has: at, table")
     return _json(shapes[part](_answer(name, texts)))
+
+
+def _quiz(part: str, texts: dict[str, str]) -> Reply:
+    """``/api/quiz``: the cards. ``/api/quiz/check?card=&answer=``: one answer judged."""
+    from posenc.workbench.lab import quiz
+
+    if part == "check" and texts.keys() == {"card", "answer"}:
+        return _json(quiz.check(texts["card"], texts["answer"]))
+    if part or texts:
+        raise UnknownPath("the quiz is asked at /api/quiz and answers at /api/quiz/check?card=…&answer=…")
+    return _json(quiz.cards())
 
 
 def _index(texts: dict[str, str], name: str) -> int:

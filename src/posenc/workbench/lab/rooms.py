@@ -26,6 +26,8 @@ class Stage:
     words: str = ""
     tries: tuple[Try, ...] = ()
     picks: tuple[str, ...] = ()
+    guesses: tuple[str, ...] = ()
+    """Answers to choose from before the picture is shown."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +134,8 @@ CLOCK = Room(
         Stage(
             "waves",
             "Single columns are waves",
-            "Both columns of a pair share one frequency; the last of 512 falls from 1 to 0.9999978 in 20 positions.",
+            "Both columns of a pair share one frequency; the last of 512 falls from 1 to 0.9999978 "
+            "in 20 positions.",
             (
                 Try("A sine and its cosine.", {"dimensions": "0,1"}),
                 Try("Up to 1000 positions the slow ones wake.", {"dimensions": "100,200,300,511", "last": "1000"}),
@@ -147,11 +150,12 @@ CLOCK = Room(
         Stage(
             "falloff",
             "Is nearer always more alike?",
-            "Guess before you look: does the dot product fall with every step?",
+            "Does the dot product of two codes fall with every step of distance?",
             (
                 Try("Width 8: it rises again from 3 to 4.", {"dot": "8"}),
                 Try("Width 512: from 43 to 44.", {"dot": "512"}),
             ),
+            guesses=("It falls with every step", "It rises again somewhere"),
         ),
         Stage(
             "wavelengths",
@@ -238,11 +242,12 @@ ROTATION = Room(
         Stage(
             "score",
             "Does the score decay with distance?",
-            "Commit to an answer first.",
+            "Two equal vectors, one moved away. Commit to an answer first.",
             (
                 Try("Random q and k: no decay.", {"content": "random"}),
                 Try("A key built to score most 300 back.", {"content": "peaked"}),
             ),
+            guesses=("Yes, the further the lower", "No"),
         ),
         Stage(
             "spread",

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc.workbench import palette
 from posenc.workbench.lab.colours import EMPTY
-from posenc.workbench.lab.numbers import along, decades, fixed, round_steps, short
+from posenc.workbench.lab.numbers import MINUS, along, decades, fixed, round_steps, short
 from posenc.workbench.views.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
@@ -31,8 +31,11 @@ def view(answer: View) -> dict[str, Any]:
 
 
 def readout(value: float | str) -> str:
-    """Words stay; numbers get three decimals."""
-    return value if isinstance(value, str) else fixed(value)
+    """Words stay; numbers get three decimals, and three digits where they are small."""
+    if isinstance(value, str):
+        return value
+    leading = 3 - math.ceil(math.log10(abs(value))) if 5e-4 <= abs(value) < 0.1 else 3
+    return fixed(value, leading)
 
 
 def _panel(panel: Heatmap | Lines | Plane) -> dict[str, Any]:
@@ -71,17 +74,23 @@ def _heatmap(panel: Heatmap) -> dict[str, Any]:
         "codes": base64.b64encode(codes(panel).contiguous().numpy().tobytes()).decode(),
         "rows": _cells(panel.rows),
         "columns": _cells(panel.columns),
-        "legend": [short(v) for v in ((low, 0.0, high) if low < 0 < high else (low, high))],
+        "legend": [short(float(f"{v:.2g}")) for v in ((low, 0.0, high) if low < 0 < high else (low, high))],
         "unit": panel.unit,
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),
         "picked": "rows" if panel.rows.name == "position" and panel.columns.name != "position" else "columns",
     }
     if rows * columns <= WRITTEN_CELLS:
-        digits = 4 if columns <= 4 else 2
-        wire["texts"] = [[fixed(v, digits) for v in row] for row in panel.values.tolist()]
+        wire["texts"] = _written(panel)
         wire["keys"] = list(panel.rows.labels) or [short(v) for v in panel.rows.values]
     return wire
+
+
+def _written(panel: Heatmap) -> list[list[str]]:
+    """Every cell's number, all with as many decimals as the cells have room and the values need."""
+    largest = float(panel.values.nan_to_num().abs().max())
+    digits = 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
+    return [[f"{v:.{digits}f}".replace("-", MINUS) for v in row] for row in panel.values.tolist()]
 
 
 def _cells(axis: Axis) -> dict[str, Any]:

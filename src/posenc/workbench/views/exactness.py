@@ -32,10 +32,13 @@ def phases(position: int, head_dim: int = 128, base: float = 10_000.0, pair: int
     exact, float32 = Clock(spectrum), Clock(spectrum, "float32")
     pair = min(pair, len(spectrum) - 1)
     at = torch.tensor([position])
-    hands = [[float(table[0, pair]) for table in clock(at)] for clock in (exact, float32)]
+    true, drifted = ([float(table[0, pair]) for table in clock(at)] for clock in (exact, float32))
     plane = Plane(
         f"pair {pair} at this position",
-        (Arrow("exact", *hands[0], role="reference"), Arrow("float32", *hands[1], role="query")),
+        (
+            Arrow("exact", true[0], true[1], role="reference"),
+            Arrow("float32", drifted[0], drifted[1], role="query"),
+        ),
         1.0,
     )
     names = {"exact turns": exact, "float32 angles": float32}

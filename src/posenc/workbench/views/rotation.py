@@ -60,11 +60,11 @@ def shift_both(m: int, offset: int, turn: Turn = "eighth") -> View:
     q_m, k_n = _turn(q, m, turn), _turn(k, n, turn)
     k_reference = _turn(k, offset, turn)
     arrows = (
-        Arrow("q", *Q, ghost=True, role="query"),
-        Arrow("k", *K, ghost=True, role="key"),
-        Arrow(f"k at {offset}, seen from q at 0", *k_reference.tolist(), role="reference"),
-        Arrow(f"q at m = {m}", *q_m.tolist(), role="query"),
-        Arrow(f"k at n = {n}", *k_n.tolist(), role="key"),
+        _arrow("q", q, "query", ghost=True),
+        _arrow("k", k, "key", ghost=True),
+        _arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
+        _arrow(f"q at m = {m}", q_m, "query"),
+        _arrow(f"k at n = {n}", k_n, "key"),
     )
     return View(
         title=f"Only the offset n − m = {offset} matters",
@@ -78,6 +78,13 @@ def shift_both(m: int, offset: int, turn: Turn = "eighth") -> View:
         },
         python=SHIFT_PYTHON.format(turn=turn, m=m, n=n, q=list(Q), k=list(K)),
     )
+
+
+Role = Literal["", "query", "key", "reference"]
+
+
+def _arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False) -> Arrow:
+    return Arrow(name, float(tip[0]), float(tip[1]), ghost, role)
 
 
 def _turn(vector: Tensor, position: int, turn: Turn) -> Tensor:
@@ -100,10 +107,10 @@ def every_pair(m: int, offset: int, head_dim: int = 16, base: float = 10_000.0, 
         Plane(
             f"pair {i}",
             (
-                Arrow("q", *plain[0][i].tolist(), ghost=True, role="query"),
-                Arrow("k", *plain[1][i].tolist(), ghost=True, role="key"),
-                Arrow("q turned", *turned[0][i].tolist(), role="query"),
-                Arrow("k turned", *turned[1][i].tolist(), role="key"),
+                _arrow("q", plain[0][i], "query", ghost=True),
+                _arrow("k", plain[1][i], "key", ghost=True),
+                _arrow("q turned", turned[0][i], "query"),
+                _arrow("k turned", turned[1][i], "key"),
             ),
             limit,
         )

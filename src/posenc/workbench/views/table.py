@@ -1,5 +1,7 @@
 """What is in a learned table, where does it end, and what happens one past the end?"""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -60,7 +62,7 @@ def frames(step: int) -> View:
         raise InvalidArgument(f"step={step} must be 1 to 4: empty, allocated, looked up, out of range")
     if step >= 3:
         return lookup(ROWS - 3 if step == 3 else ROWS)
-    values = torch.zeros(ROWS, WIDTH) if step == 1 else random_rows(ROWS, WIDTH)
+    values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
     position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
     return View(
         title="A table with a row per position" if step == 1 else "Rows start random and are trained",

@@ -74,7 +74,7 @@ export class Stage {
       const term = document.createElement("dt");
       const value = document.createElement("dd");
       [term.textContent, value.textContent] = [name, text];
-      value.classList.toggle("words", text.length > 24);
+      value.classList.toggle("words", text.length > 14);
       entry.append(term, value);
       return entry;
     }));

@@ -54,6 +54,7 @@ function numbered(text, code, steps, row, column) {
   const cell = html("span", "cell");
   cell.dataset.row = row;
   cell.dataset.column = column;
+  cell.classList.toggle("empty", code === EMPTY);
   if (code === EMPTY) return cell;
   const [r, g, b] = steps[code];
   cell.style.backgroundColor = `rgb(${r} ${g} ${b})`;

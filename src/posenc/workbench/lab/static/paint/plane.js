@@ -44,7 +44,7 @@ export class Plane {
     while (degrees - old.degrees > 180) degrees -= 360;
     while (old.degrees - degrees > 180) degrees += 360;
     const tip = arrow.length * REACH;
-    const head = Math.min(12, tip);
+    const head = Math.min(arrow.role === "reference" ? 24 : 12, tip);
     old.group.setAttribute("class", `arrow ${look(arrow, i)}`);
     old.group.replaceChildren(
       svg("line", { x1: 0, y1: 0, x2: Math.max(0, tip - head), y2: 0 }),
@@ -53,7 +53,7 @@ export class Plane {
     old.group.style.transform = `rotate(${-degrees}deg)`;
     if (!this.arrows[i]) this.hands.append(old.group);
     this.arrows[i] = { group: old.group, degrees };
-    if (arrow.tip && !arrow.ghost) {
+    if (arrow.tip && !arrow.ghost && arrow.role !== "reference") {
       const beyond = REACH + 15 / Math.max(arrow.length, 0.2);
       this.tips.append(svg("text", { x: arrow.x * beyond, y: -arrow.y * beyond, class: "tip middle" }, arrow.tip));
     }
