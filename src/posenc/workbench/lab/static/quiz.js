@@ -54,6 +54,7 @@ export class Quiz {
     verdict.setAttribute("role", "status");
     element.append(meta, prompt, this.form(card, verdict), verdict, this.steps(index, shown.length));
     this.holder.replaceChildren(element);
+    this.holder.dataset.answered = card.name;
     if (!first) prompt.focus();
   }
 
