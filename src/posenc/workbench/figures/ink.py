@@ -23,9 +23,11 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Colour = str | tuple[float, ...]
 
 WIDTH, HEIGHT = 7.0, 4.2
 """Inches of a figure with one panel: a page column."""
@@ -116,6 +118,11 @@ def magnitude() -> Colormap:
     return matplotlib.colormaps[MAGNITUDE]
 
 
+def sequence() -> Colormap:
+    """Purple to green, for curves that are told apart by their order and have no colour of their own."""
+    return matplotlib.colormaps["viridis"]
+
+
 def mark(ax: Axes, x: float, caption: str) -> None:
     """A thin vertical line at x with its caption at the top, such as "trained to here"."""
     ax.axvline(x, color=INK, linewidth=0.7, zorder=0.5)
@@ -132,7 +139,12 @@ def mark(ax: Axes, x: float, caption: str) -> None:
     )
 
 
-def label_ends(ax: Axes, ends: Sequence[tuple[float, str, str]]) -> None:
+def mark_cell(ax: Axes, corner: tuple[float, float], width: float, height: float) -> None:
+    """An outline round cells of a heatmap."""
+    ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=INK, linewidth=1.2))
+
+
+def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
     """Write names to the right of the axes, each at its line's last y; call when the limits are final.
 
     Args:

@@ -76,7 +76,7 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
         wavelength = 2 * math.pi * base ** (2 * i / width)
-        arrows.append(Arrow(f"pair {i}: one turn in {wavelength:,.4g}", length * cos, length * sin))
+        arrows.append(Arrow(f"pair {i}: one turn in {wavelength:,.4g} positions", length * cos, length * sin))
         readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
     return View(
         f"Position {position} is where {pairs} hands point",
@@ -120,34 +120,45 @@ def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> Vi
     positions = counted("position", length)
     return View(
         "Similarity depends on distance alone: every diagonal is one colour",
-        (Heatmap("cosine", cosine, positions, positions, "magnitude", limit=1.0),),
+        (Heatmap("cosine", cosine, positions, positions, "magnitude"),),
         {"smallest cosine": float(cosine.min())},
         f"import torch, posenc\ncode = posenc.Sinusoidal({width}, base={base:g}).table(torch.arange({length}))\n"
         f"print(code @ code.T / {width / 2:g})",
     )
 
 
-def wavelengths(widths: tuple[int, ...] = (8, 64, 128, 512), base: float = 10_000.0) -> View:
-    """The wavelength of every pair: a geometric ladder from 2π that stops short of 2π·base."""
-    within("widths", len(widths), 1, 8)
-    lines, readouts = [], dict[str, float | str]()
-    for width in widths:
-        within("width", width, 2, MAX_WIDTH)
-        spectrum = posenc.schedules.Default().spectrum(width, base)
-        ladder = torch.tensor([2 * math.pi / float(f) for f in spectrum.frequencies], dtype=torch.float64)
-        at = torch.linspace(0, 1, 129, dtype=torch.float64)  # one axis for all: the share of the pairs passed
-        index = (at * (len(ladder) - 1)).round().long()
-        lines.append(Line(f"width {width}", ladder[index]))
-        readouts[f"slowest at width {width}"] = float(ladder[-1])
-    shares = Axis("pair, from first to last", tuple(at.tolist()))
+def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
+    """The wavelength of every pair, a geometric ladder from 2π; and where it ends, for other widths."""
+    within("width", width, 2, MAX_WIDTH)
+    ladder = torch.tensor(_ladder(width, base), dtype=torch.float64)
+    widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
+    slowest = torch.tensor([_ladder(w, base)[-1] for w in widths], dtype=torch.float64)
+    limit = 2 * math.pi * base
+    by_width = Axis("width", tuple(float(w) for w in widths), log=True)
+    ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
     return View(
-        f"The slowest wavelength stays below 2π·{base:,.0f} = {2 * math.pi * base:,.0f}",
-        (Lines("ladder", tuple(lines), shares, "wavelength", "positions", y_log=True),),
-        readouts,
+        f"The slowest wavelength comes near 2π·{base:,.0f} = {limit:,.0f} and never reaches it",
+        (
+            Lines(
+                f"pairs at width {width}",
+                (Line("wavelength", ladder, "sinusoidal"),),
+                counted("pair", len(ladder)),
+                "wavelength",
+                "positions",
+                y_log=True,
+            ),
+            Lines("slowest pair by width", ends, by_width, "wavelength", "positions"),
+        ),
+        {f"slowest at width {w}": float(value) for w, value in zip(widths, slowest, strict=True)},
         "import math, posenc\n"
-        f"slowest = posenc.schedules.Default().spectrum({widths[-1]}, {base:g}).frequencies[-1]\n"
+        f"slowest = posenc.schedules.Default().spectrum({width}, {base:g}).frequencies[-1]\n"
         "print(2 * math.pi / float(slowest))",
     )
+
+
+def _ladder(width: int, base: float) -> list[float]:
+    """The wavelength of every pair, in positions."""
+    return [2 * math.pi / float(f) for f in posenc.schedules.Default().spectrum(width, base).frequencies]
 
 
 def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> View:
@@ -193,14 +204,19 @@ def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
             Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
         ),
         {
-            "largest error of R(k)·PE(p) − PE(p+k)": float(residue),
-            "largest difference of the two matrices": float((fitted - rotation).abs().max()),
-            "largest error of R·Rᵀ − 1": float((rotation @ rotation.T - torch.eye(width)).abs().max()),
+            "R(k)·PE(p) − PE(p+k), at most": _bound(residue),
+            "difference of the two matrices, at most": _bound((fitted - rotation).abs().max()),
+            "R·Rᵀ − 1, at most": _bound((rotation @ rotation.T - torch.eye(width)).abs().max()),
         },
         "from posenc.workbench.views.sinusoidal import rotation_matrix, table\n"
         f"here, there = table({width}, [7], {base:g}), table({width}, [{7 + by}], {base:g})\n"
         f"print(here @ rotation_matrix({width}, {by}, {base:g}).T - there)",
     )
+
+
+def _bound(error: Tensor) -> float:
+    """A round number above the error, which itself is rounding noise and differs from run to run."""
+    return next(b for b in (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf) if float(error) <= b)
 
 
 def rotation_matrix(width: int, by: int, base: float = 10_000.0) -> Float[Tensor, "C C"]:
