@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import reference
 import torch
 
 import posenc
+import reference
 from posenc import ALiBi, Encoding, Learned, Rotary, Sinusoidal
 from posenc.workbench.transformer import Transformer, TransformerConfig
 

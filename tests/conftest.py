@@ -5,7 +5,6 @@ anything imports posenc, so this file imports nothing of it.
 """
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -36,8 +35,8 @@ def _seeded() -> None:
 
 
 @pytest.fixture
-def shared_data() -> Iterator[Path]:
+def shared_data() -> Path:
     """The folder of real checkpoints and texts beside the project."""
     if not SHARED_DATA.is_dir():
         pytest.skip(f"no real data at {SHARED_DATA}")
-    yield SHARED_DATA
+    return SHARED_DATA

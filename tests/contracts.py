@@ -1,69 +1,34 @@
 """The laws: what every encoding owes, each a function that takes a case and fails if it is broken.
 
-A tolerance is derived, never tuned. Models run in float64, where ``ROUNDING`` covers the roundings of two
-small layers (some thousand, 1e-16 each); what a format rounds is said where it is used.
+A tolerance is derived, never tuned: models run in float64, and what a format rounds is said where it is used.
 """
 
-import copy
 import math
-import pickle
 from collections.abc import Callable
 
 import pytest
-import reference
 import torch
-from cases import Case
 from torch import Tensor
 
 import posenc
+import reference
+from cases import Case
 from posenc import Encoding
 from posenc.errors import PosencError, PositionOutOfRange
 from posenc.positions import LIMIT, left_padded, packed, plain
 from posenc.workbench.transformer import Cache
+from probe import ROUNDING, doors, doors64, inputs, near, same, tokens
+from survival import (
+    survives_autocast,
+    survives_casts,
+    survives_copies,
+    survives_export,
+    survives_inference_mode,
+    survives_meta,
+    survives_pickle,
+)
 
 Law = Callable[[Case], None]
-ROUNDING = 1e-12
-
-
-def near(got: Tensor, want: Tensor, bound: float | Tensor = ROUNDING) -> None:
-    """|got − want| ≤ bound everywhere, and nothing is NaN."""
-    excess = (got.double() - want.double()).abs() - bound
-    assert bool((excess <= 0).all()), f"off by {excess.max().item():.1e} more than the bound"
-
-
-def same(got: dict[str, Tensor], want: dict[str, Tensor]) -> None:
-    """Equal bit for bit."""
-    assert got.keys() == want.keys()
-    for name in want:
-        assert got[name].dtype == want[name].dtype, name
-        assert torch.equal(got[name], want[name]), f"{name} differs"
-
-
-def inputs(case: Case, T: int = 9, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """x (2, T, C), and q, k, v (2, heads, T, D), the same every time."""
-    generator = torch.Generator().manual_seed(2)
-    x = torch.randn(2, T, case.width, generator=generator, dtype=torch.float64).to(dtype)
-    q, k, v = torch.randn(3, 2, case.heads, T, case.head_dim, generator=generator, dtype=torch.float64).to(dtype)
-    return x, q, k, v
-
-
-def doors(
-    case: Case, encoding: Encoding, positions: Tensor, dtype: torch.dtype = torch.float32
-) -> dict[str, Tensor]:
-    """Everything an encoding does at these positions: all that later laws compare."""
-    x, q, k, v = inputs(case, positions.shape[-1], dtype)
-    placed = encoding.at(positions, dtype=torch.promote_types(dtype, torch.float32))
-    turned_q, turned_k = placed.rotate(q, k)
-    result = {"x": placed.embed(x), "q": turned_q, "k": turned_k}
-    if placed.bias is not None:
-        result["bias"] = placed.bias.rows(0, positions.shape[-1], positions.shape[-1])
-    result["y"] = posenc.attention(turned_q, turned_k, v, placed, causal=True)
-    return {name: tensor.detach() for name, tensor in result.items()}
-
-
-def tokens(*shape: int) -> Tensor:
-    return torch.randint(17, shape, generator=torch.Generator().manual_seed(3))
-
 
 # What it computes
 
@@ -129,7 +94,8 @@ def rotation_keeps_norms(case: Case) -> None:
     encoding = case.build()
     _, q, k, _ = inputs(case, 9, torch.float64)
     for first in (0, 50):
-        for x, turned in zip((q, k), encoding.at(plain(9, offset=first), dtype=torch.float64).rotate(q, k)):
+        both = encoding.at(plain(9, offset=first), dtype=torch.float64).rotate(q, k)
+        for x, turned in zip((q, k), both, strict=True):
             near(turned.norm(dim=-1), x.norm(dim=-1), 1e-6 if "float32" in case.name else 1e-14)
             if first == 0:
                 assert torch.equal(turned[..., 0, :], x[..., 0, :])
@@ -252,18 +218,7 @@ def low_precision_rounds_once(case: Case) -> None:
         _, q, k, v = inputs(case, 9, torch.float64)
         score = (q.norm(dim=-1).max() * k.norm(dim=-1).max() / math.sqrt(case.head_dim)).item()
         near(got["y"], want["y"], u * (2 + 4 * score) * v.abs().max() * (1 + u))
-
-
-def doors64(case: Case, encoding: Encoding, positions: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-    """The doors in float64 on inputs that ``dtype`` can hold: what that type's result is judged by."""
-    x, q, k, v = (tensor.double() for tensor in inputs(case, positions.shape[-1], dtype))
-    placed = copy.deepcopy(encoding).double().at(positions, dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q, k)
-    result = {"x": placed.embed(x), "q": turned_q, "k": turned_k}
-    if placed.bias is not None:
-        result["bias"] = placed.bias.rows(0, positions.shape[-1], positions.shape[-1])
-    result["y"] = posenc.attention(turned_q, turned_k, v, placed, causal=True)
-    return {name: tensor.detach() for name, tensor in result.items()}
+        near(got["far"], want["far"], 2 * u * v.abs().max() * (1 + u))
 
 
 def gradients_are_exact(case: Case) -> None:
@@ -292,103 +247,6 @@ class _At(torch.nn.Module):
 
     def forward(self, positions: Tensor) -> posenc.Placed:
         return self.encoding.at(positions, dtype=torch.float64)
-
-
-# What it survives
-
-
-def survives_casts(case: Case) -> None:
-    """Casting the module rounds its parameters and nothing else: no frequency, slope or position."""
-    at = plain(9, offset=40)
-    for dtype in (torch.float16, torch.bfloat16, torch.float64):
-        want = case.build()
-        with torch.no_grad():
-            for parameter in want.parameters():
-                parameter.copy_(parameter.to(dtype))
-        same(doors(case, case.build().to(dtype).float(), at), doors(case, want, at))
-        got = doors(case, case.build().to(dtype), at)
-        for name, tensor in doors(case, want, at).items():
-            assert torch.equal(got[name], tensor), f"{name} after .to({dtype})"
-
-
-def survives_copies(case: Case) -> None:
-    """deepcopy, pickle and state_dict lose nothing; a state dict holds parameters only."""
-    encoding, at = case.build(), plain(9, offset=40)
-    want = doors(case, encoding, at)
-    same(doors(case, copy.deepcopy(encoding), at), want)
-    state = encoding.state_dict()
-    assert set(state) == {name for name, _ in encoding.named_parameters()}
-    fresh = case.make()
-    fresh.load_state_dict(state, strict=True)
-    same(doors(case, fresh, at), want)
-    assert repr(encoding).startswith(type(encoding).__name__)
-
-
-def survives_pickle(case: Case) -> None:
-    """A pickled encoding comes back the same."""
-    encoding, at = case.build(), plain(9, offset=40)
-    same(doors(case, pickle.loads(pickle.dumps(encoding)), at), doors(case, encoding, at))
-
-
-def survives_meta(case: Case) -> None:
-    """Built on meta, then to_empty and reset_parameters: the same as built at once."""
-    with torch.device("meta"):
-        encoding = case.make()
-    assert all(tensor.is_meta for tensor in (*encoding.parameters(), *encoding.buffers()))
-    encoding = encoding.to_empty(device="cpu")
-    torch.manual_seed(1)
-    encoding.reset_parameters()
-    same(doors(case, encoding, plain(9)), doors(case, case.build(), plain(9)))
-
-
-def survives_autocast(case: Case) -> None:
-    """Autocast may run attention in bf16, but no table and no bias: their error would grow with distance."""
-    encoding, at = case.build(), plain(9, offset=40)
-    want = doors(case, encoding, at)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        got = doors(case, encoding, at)
-    same({n: t for n, t in got.items() if n != "y"}, {n: t for n, t in want.items() if n != "y"})
-    _, q, k, v = inputs(case)
-    u = torch.finfo(torch.bfloat16).eps / 2
-    score = (q.norm(dim=-1).max() * k.norm(dim=-1).max() / math.sqrt(case.head_dim)).item()
-    near(got["y"], want["y"], u * (3 + 8 * score) * v.abs().max())
-
-
-def survives_inference_mode(case: Case) -> None:
-    """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards."""
-    encoding, at = case.build(), plain(9)
-    with torch.inference_mode():
-        before = doors(case, encoding, at)
-        unparametrised = case.make()
-    for candidate in (encoding, *([] if list(encoding.parameters()) else [unparametrised])):
-        x, q, k, v = (tensor.requires_grad_() for tensor in inputs(case))
-        placed = candidate.at(at)
-        y = posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
-        (y.sum() + placed.embed(x).sum()).backward()
-        assert all(bool(t.grad.isfinite().all()) for t in (x, q, k, v) if t.grad is not None)
-        assert v.grad is not None
-        same(doors(case, candidate, at), before)
-
-
-def survives_export(case: Case) -> None:
-    """torch.export takes it, positions being an input."""
-    whole = Whole(case.build())
-    x, q, k, v = inputs(case)
-    exported = torch.export.export(whole, (x, q, k, v, plain(9))).module()
-    for got, want in zip(exported(x, q, k, v, plain(9, offset=5)), whole(x, q, k, v, plain(9, offset=5))):
-        near(got, want, 1e-5)
-
-
-class Whole(torch.nn.Module):
-    """All three doors in one forward, to be compiled or exported."""
-
-    def __init__(self, encoding: Encoding) -> None:
-        super().__init__()
-        self.encoding = encoding
-
-    def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
-        placed = self.encoding.at(positions)
-        return placed.embed(x), posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
 
 
 LAWS: list[Law] = [

@@ -1,6 +1,7 @@
 """Every law over the catalogue and its variants."""
 
 import pytest
+
 from cases import CASES, Case
 from contracts import LAWS, Law
 
