@@ -8,12 +8,12 @@ import sys
 import traceback
 
 import torch
-from cases import CASES, Case
-from probe import inputs, near
-from survival import Whole
 
+from cases import CASES, Case
 from posenc import ALiBi
 from posenc.positions import plain
+from probe import inputs, near
+from survival import Whole
 
 
 def survives_compile(case: Case, backend: str) -> None:

@@ -47,6 +47,12 @@ def follows_its_formula(case: Case) -> None:
     bias = case.formula.bias(positions, positions)
     # Biases are pinned to float32: relative error 2^-24 each for slope and product.
     size = bias.abs().max().item() if isinstance(bias, Tensor) else 0.0
+    if isinstance(bias, Tensor):
+        far = torch.tensor([0, 257, 1001, 4099, 65_537])
+        placed_far = case.build().at(far).bias
+        assert placed_far is not None
+        want = case.formula.bias(far, far)
+        near(placed_far.rows(0, 5, 5)[0], want, 2**-23 * want.abs())
     for causal in (True, False):
         y = posenc.attention(turned_q, turned_k, v, placed, causal=causal)
         want = reference.attention(
