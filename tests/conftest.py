@@ -5,11 +5,13 @@ anything imports posenc, so this file imports nothing of it.
 """
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import settings
+from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -32,6 +34,14 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 def _seeded() -> None:
     """Every test starts from the same random state, alone or after others."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """The library as its users call it, without run-time checks of annotations: for tests of error messages."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

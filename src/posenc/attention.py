@@ -172,6 +172,10 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, placed: Placed) -> None:
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+    devices = {"k": k.device, "v": v.device, "the encoding": placed.q_positions.device}
+    for name, device in devices.items():
+        if device != q.device:
+            raise InvalidArgument(f"q is on {q.device} and {name} on {device}; move one with .to(…)")
     if not q.shape[0] == k.shape[0] == v.shape[0]:
         raise InvalidArgument(
             f"q has batch size {q.shape[0]}, k {k.shape[0]} and v {v.shape[0]}; they must agree: expand the smaller"
