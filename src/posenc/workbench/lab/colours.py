@@ -1,6 +1,7 @@
 """The page's colours: CSS variables, and the 256 steps of every heatmap, all from the one palette."""
 
 import json
+from collections.abc import Sequence
 
 from posenc.workbench import palette
 
@@ -29,6 +30,11 @@ DARK = {
 }
 """``edge`` outlines controls, 3:1 against paper; ``quiet`` is secondary text, 4.5:1; ``wash`` is a pressed area."""
 
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
 EMPTY = 255
 """The code of a cell without a value; codes 0 … 254 run over the scale, 127 is zero of a signed one."""
 
@@ -51,7 +57,7 @@ def _declared(colours: dict[str, str]) -> str:
 
 
 def tables() -> str:
-    """JSON: for each scale, and for signed ones each paper, the red, green and blue of codes 0 … 254."""
+    """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark."""
     from posenc.workbench.figures.ink import magnitude
 
     steps = [[round(255 * c) for c in magnitude()(i / 254)[:3]] for i in range(255)]
@@ -59,7 +65,29 @@ def tables() -> str:
         "light": _signed(palette.NEGATIVE, palette.PAPER, palette.POSITIVE),
         "dark": _signed(palette.NEGATIVE_DARK, palette.PAPER_DARK, palette.POSITIVE_DARK),
     }
-    return json.dumps({"magnitude": {"light": steps, "dark": steps}, "signed": signed})
+    scales = {"magnitude": {"light": steps, "dark": steps}, "signed": signed}
+    for papers in scales.values():
+        for name, table in papers.items():
+            papers[name] = [
+                [*colour[:3], int(contrast(colour, DARK_TEXT) >= contrast(colour, LIGHT_TEXT))] for colour in table
+            ]
+    return json.dumps(scales)
+
+
+DARK_TEXT, LIGHT_TEXT = rgb("#000000"), rgb("#ffffff")
+"""Numbers on a heatmap's cells; one of them always has a contrast of 4.5 or more."""
+
+
+def luminance(colour: Sequence[int]) -> float:
+    """Relative luminance, 0 (black) to 1 (white), as WCAG 2.2 defines it for sRGB."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour[:3])]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: Sequence[int], b: Sequence[int]) -> float:
+    """Contrast of two colours, 1 to 21 (WCAG 2.2); AA asks 4.5 of text and 3 of controls."""
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def _signed(low: str, middle: str, high: str) -> list[list[int]]:
@@ -67,8 +95,4 @@ def _signed(low: str, middle: str, high: str) -> list[list[int]]:
 
 
 def _mix(a: str, b: str, share: float) -> list[int]:
-    return [round(x + (y - x) * share) for x, y in zip(_rgb(a), _rgb(b), strict=True)]
-
-
-def _rgb(colour: str) -> tuple[int, int, int]:
-    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+    return [round(x + (y - x) * share) for x, y in zip(rgb(a), rgb(b), strict=True)]

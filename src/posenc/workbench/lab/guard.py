@@ -25,6 +25,8 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 
+FAILED = "the lab failed to answer; its terminal says why"
+
 log = logging.getLogger("posenc.lab")
 
 
@@ -62,7 +64,7 @@ class Guard:
         except Exception:
             log.exception("%s failed", scope.get("path"))
             if not begun:
-                await _answer(with_headers, 500, "the lab failed to answer; its terminal says why")
+                await _answer(with_headers, 500, FAILED)
 
     def refusal(self, scope: Scope) -> tuple[int, str] | None:
         """Status and words where a request is not one of ours; None where it is."""

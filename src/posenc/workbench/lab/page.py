@@ -193,7 +193,7 @@ def _control(stage: str, p: Parameter, texts: Mapping[str, str]) -> str:
 
 
 def _number(p: Number, where: str, at: str, value: str) -> str:
-    bounds = f'min="{p.low:.12g}" max="{p.high:.12g}" step="{p.step:.12g}"'
+    bounds = f'min="{p.low:.12g}" max="{p.high:.12g}" step="{p.step if p.whole else "any"}"'
     field = f'<input type="number" id="{at}" {bounds} value="{escape(value)}">'
     label = f'<label for="{at}">{escape(p.label)}</label>'
     if p.widget == "buttons":

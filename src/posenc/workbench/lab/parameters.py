@@ -38,7 +38,7 @@ class Parameter(ABC):
 
 @dataclass(frozen=True)
 class Number(Parameter):
-    """A number from ``low`` to ``high``; whole unless ``step`` has decimals.
+    """A number from ``low`` to ``high``; whole where ``step`` is an int.
 
     ``stops`` are the values that the slider visits, for ranges over many decades; any number between the
     bounds may still be typed. ``widget`` is how the page offers it: a slider, or two buttons.
@@ -52,7 +52,7 @@ class Number(Parameter):
 
     @property
     def whole(self) -> bool:
-        return float(self.step).is_integer()
+        return isinstance(self.step, int)
 
     def read(self, text: str) -> float:
         pattern = r"-?\d{1,12}" if self.whole else r"-?\d{1,12}(\.\d{1,12})?"

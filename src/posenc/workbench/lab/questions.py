@@ -52,8 +52,8 @@ FAR = (0, 1, 10, 100, 1_000, 4_096, 10_000, 32_768, 100_000, 131_072, 1_000_000,
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 
 
-def _base(default: int = 10_000) -> Number:
-    return Number("base", "base", default, low=2, high=1e9, stops=BASES)
+def _base(default: float = 10_000.0) -> Number:
+    return Number("base", "base", default, low=2, high=1e9, step=1.0, stops=BASES)
 
 
 def _widths(name: str, label: str, default: int, most: int = 512, argument: str = "") -> Choice:

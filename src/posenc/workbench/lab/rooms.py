@@ -185,7 +185,11 @@ TABLE = Room(
             "table",
             "Four frames",
             "",
-            (Try("Go straight past the end.", {"step": "4"}),),
+            (
+                Try("Rows are allocated: random numbers, no order.", {"step": "2"}),
+                Try("Position 5 is looked up: row 5, whatever it holds.", {"step": "3"}),
+                Try("Position 8 of 8 rows: one past the end.", {"step": "4"}),
+            ),
         ),
         Stage(
             "lookup",
@@ -281,7 +285,8 @@ BIAS = Room(
             "One map a head",
             "Blue is taken away. Both sides lose alike; the causal mask is a separate matter.",
             (
-                Try("With a causal mask.", {"causal": "1"}),
+                Try("With a causal mask the future is empty, not free.", {"causal": "1"}),
+                Try("One head alone: slope 1/256, hardly a penalty.", {"few": "1", "length": "32"}),
                 Try("Eight heads: slopes 1/2 … 1/256.", {"few": "8", "length": "16"}),
             ),
         ),

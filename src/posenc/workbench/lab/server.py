@@ -4,13 +4,14 @@ The library's heavy half is imported by a thread of its own after the first page
 """
 
 import asyncio
+import json
 import threading
 import webbrowser
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.workbench.lab.guard import LOOPBACK, App, Guard
+from posenc.workbench.lab.guard import FAILED, LOOPBACK, App, Guard
 from posenc.workbench.lab.replies import Reply, computes, reply
 
 try:
@@ -44,7 +45,14 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
             threading.Thread(target=warm_up, daemon=True).start()
         yield
 
-    app = Starlette(routes=[Route("/{path:path}", answer, methods=["GET"])], lifespan=lifespan)
+    async def failed(request: Request, error: Exception) -> Response:
+        return _response(Reply(json.dumps({"error": FAILED}).encode(), status=500))
+
+    app = Starlette(
+        routes=[Route("/{path:path}", answer, methods=["GET"])],
+        lifespan=lifespan,
+        exception_handlers={Exception: failed},
+    )
     return Guard(app, hosts)
 
 

@@ -138,7 +138,9 @@ class _Scale:
         self.log = log
         low, high = min(held), max(held)
         if log and not tight:
-            low, high = 10.0 ** math.floor(math.log10(low)), 10.0 ** math.ceil(math.log10(high))
+            # A float32 just below a power of ten belongs to it, not to the decade before.
+            low = 10.0 ** math.floor(math.log10(low) + 1e-6)
+            high = 10.0 ** math.ceil(math.log10(high) - 1e-6)
         elif not tight:
             steps = round_steps(low, high)
             gap = steps[1] - steps[0] if len(steps) > 1 else 1.0
@@ -149,7 +151,7 @@ class _Scale:
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         low, high, value = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
-        return round((value - low) / (high - low), 5)
+        return round(min(1.0, max(0.0, (value - low) / (high - low))), 5)
 
     def ticks(self) -> list[list[Any]]:
         values = decades(self.low, self.high) if self.log else round_steps(self.low, self.high)

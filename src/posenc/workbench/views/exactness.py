@@ -22,7 +22,7 @@ float32 = posenc.Clock(spectrum, "float32")(p)
 print(max((e - f).abs().max() for e, f in zip(exact, float32)))"""
 
 
-def phases(position: int, head_dim: int = 128, base: float = 10_000.0, pair: int = 0) -> View:
+def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0, pair: int = 0) -> View:
     """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
 
     The judge is a reference of its own: each angle is reduced modulo 2π in 50-digit decimals, and only then
@@ -39,7 +39,7 @@ def phases(position: int, head_dim: int = 128, base: float = 10_000.0, pair: int
             Arrow("exact", true[0], true[1], role="reference"),
             Arrow("float32", drifted[0], drifted[1], role="query"),
         ),
-        1.0,
+        1.1,
     )
     names = {"exact turns": exact, "float32 angles": float32}
     curves = {name: [_error(clock, p) for p in POSITIONS] for name, clock in names.items()}

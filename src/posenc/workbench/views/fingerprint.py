@@ -10,7 +10,7 @@ CAT = (0.32, -0.71, 0.55, 0.18)
 PYTHON = """\
 import torch, posenc
 
-cat = torch.tensor([[{cat}]])
+cat = torch.tensor([[[{cat}]]])                  # (B, T, C)
 placed = posenc.Sinusoidal(4).at(torch.tensor([{position}]))
 print(placed.embed(cat))"""
 

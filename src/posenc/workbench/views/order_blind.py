@@ -64,7 +64,12 @@ def make(name: str) -> posenc.Encoding:
     return made
 
 
-def shuffle(sentence: str, order: tuple[int, ...], encoding: str, causal: bool) -> View:
+def shuffle(
+    sentence: str = "cat ate fish",
+    order: tuple[int, ...] = (2, 1, 0),
+    encoding: str = "nope",
+    causal: bool = False,
+) -> View:
     """Attention over a sentence and over its words in another order.
 
     Args:
@@ -109,7 +114,7 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
     return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
 
 
-def cat_sat(step: int) -> View:
+def cat_sat(step: int = 3) -> View:
     """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
 
     Q = K = V = X and scale 1/√4, no positions: swapping the words swaps the outputs and changes no number.

@@ -1,5 +1,6 @@
 """How RoPE turns queries and keys: both shifted together, every pair at once, and the two pairings."""
 
+import math
 from decimal import Decimal
 from typing import Literal
 
@@ -50,7 +51,7 @@ permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., orde
 print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
 
 
-def shift_both(m: int, offset: int, turn: Turn = "eighth") -> View:
+def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
     """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
 
     The offset is key − query. Moving both leaves the score alone; a transposed rotation would show +1.100.
@@ -94,14 +95,15 @@ def _turn(vector: Tensor, position: int, turn: Turn) -> Tensor:
     return rotate(vector[None], cos, sin, "interleaved")[0]
 
 
-def every_pair(m: int, offset: int, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
+def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
     """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
     turned = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
     plain = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
-    limit = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
+    longest = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
+    limit = math.ceil(10 * longest + 0.1) / 10
     shares = (turned[0] * turned[1]).sum(-1)
     panels = tuple(
         Plane(
@@ -128,7 +130,7 @@ def every_pair(m: int, offset: int, head_dim: int = 16, base: float = 10_000.0, 
     )
 
 
-def pairings(position: int, head_dim: int = 8) -> View:
+def pairings(position: int = 3, head_dim: int = 8) -> View:
     """One vector rotated under both pairings, and under "half" after the permutation that links them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)

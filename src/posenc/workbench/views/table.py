@@ -33,7 +33,7 @@ def random_rows(rows: int, width: int) -> Tensor:
     return table.weight.detach()
 
 
-def lookup(position: int, rows: int = ROWS, past_end: PastEnd = "error") -> View:
+def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> View:
     """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
@@ -56,7 +56,7 @@ def lookup(position: int, rows: int = ROWS, past_end: PastEnd = "error") -> View
     return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
 
 
-def frames(step: int) -> View:
+def frames(step: int = 3) -> View:
     """The lessons' four frames: empty, allocated, looked up, out of range."""
     if not 1 <= step <= 4:
         raise InvalidArgument(f"step={step} must be 1 to 4: empty, allocated, looked up, out of range")

@@ -48,7 +48,12 @@ export class Canvas {
     this.canvas.height = rows;
     const image = new ImageData(columns, rows);
     decoded(panel.codes).forEach((code, i) => {
-      if (code !== EMPTY) image.data.set([...steps[code], 255], 4 * i);
+      if (code === EMPTY) return;
+      const [r, g, b] = steps[code];
+      image.data[4 * i] = r;
+      image.data[4 * i + 1] = g;
+      image.data[4 * i + 2] = b;
+      image.data[4 * i + 3] = 255;
     });
     this.canvas.getContext("2d").putImageData(image, 0, 0);
     this.canvas.classList.toggle("fine", columns > this.field.clientWidth * devicePixelRatio);

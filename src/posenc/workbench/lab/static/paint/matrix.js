@@ -56,9 +56,9 @@ function numbered(text, code, steps, row, column) {
   cell.dataset.column = column;
   cell.classList.toggle("empty", code === EMPTY);
   if (code === EMPTY) return cell;
-  const [r, g, b] = steps[code];
+  const [r, g, b, dark] = steps[code];
   cell.style.backgroundColor = `rgb(${r} ${g} ${b})`;
-  cell.classList.add(3 * r + 6 * g + b > 1250 ? "on-light" : "on-dark");
+  cell.classList.add(dark ? "dark-text" : "light-text");
   cell.append(html("span", "number", text));
   return cell;
 }
