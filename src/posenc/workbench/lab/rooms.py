@@ -65,7 +65,7 @@ ORDER = Room(
             "One attention layer with fixed random weights reads both sentences. The number compares its outputs "
             "word by word.",
             (
-                Try("Reverse “cat ate fish” without positions: only rounding is left.", {}),
+                Try("ALiBi without a mask cannot tell a sentence from its mirror image.", {"encoding": "alibi"}),
                 Try(
                     "Give the layer RoPE: “cat” at the front is no longer “cat” at the end.", {"encoding": "rotary"}
                 ),

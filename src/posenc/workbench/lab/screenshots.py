@@ -28,9 +28,9 @@ def serving() -> Iterator[str]:
     """The lab on a free port of this machine, for as long as the block runs; yields its address."""
     import uvicorn
 
-    from posenc.workbench.lab.server import create_app
+    from posenc.workbench.lab.server import settings
 
-    config = uvicorn.Config(create_app(), host="127.0.0.1", port=0, log_level="warning", access_log=False)
+    config = settings()
     socket = config.bind_socket()
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
@@ -67,7 +67,6 @@ def settle(page: Any) -> None:
         stage.scroll_into_view_if_needed()
     page.locator(".stage:not([data-answered])").first.wait_for(state="detached")
     page.evaluate("() => window.scrollTo(0, 0)")
-    page.wait_for_timeout(350)
 
 
 def photograph(folder: Path, only: str = "") -> list[Path]:
@@ -83,6 +82,7 @@ def photograph(folder: Path, only: str = "") -> list[Path]:
                         continue
                     page.goto(f"{address}/{name}")
                     settle(page)
+                    page.wait_for_timeout(350)  # what turns or slides has arrived
                     path = folder / f"{name or 'contents'}-{theme}-{width}.png"
                     page.screenshot(path=str(path), full_page=True)
                     made.append(path)

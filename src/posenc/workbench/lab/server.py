@@ -67,6 +67,20 @@ def _response(made: Reply) -> Response:
     return Response(made.body, status_code=made.status, media_type=made.media, headers=headers)
 
 
+def settings(host: str = "127.0.0.1", port: int = 0, hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
+    """How uvicorn runs the lab: no access log, no websockets, and no proxy is believed."""
+    return uvicorn.Config(
+        create_app(hosts),
+        host=host,
+        port=port,
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        log_level="warning",
+        access_log=False,
+    )
+
+
 def serve(host: str, port: int, *, open_page: bool) -> None:
     """Serve until interrupted; ``port=0`` takes any free one.
 
@@ -76,7 +90,7 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
     if host in ("0.0.0.0", "::", ""):
         raise InvalidArgument(f"host={host!r} means every address; give the one that the lab shall answer as")
     name = f"[{host}]" if ":" in host else host
-    config = uvicorn.Config(create_app((name,)), host=host, port=port, log_level="warning", access_log=False)
+    config = settings(host, port, (name,))
     try:
         socket = config.bind_socket()
     except SystemExit as error:  # uvicorn prints and exits where a port is taken

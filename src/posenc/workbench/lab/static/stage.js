@@ -48,7 +48,7 @@ export class Stage {
     this.error("");
     while (this.panels.length > view.panels.length) this.panels.pop().element.remove();
     view.panels.forEach((panel, i) => {
-      const make = painter(panel);
+      const make = painter(panel, this.picks.length > 0);
       if (!(this.panels[i] instanceof make)) {
         const fresh = new make((row, column) => this.look(i, row, column), (row, column) => this.choose(i, row, column));
         if (this.panels[i]) this.panels[i].element.replaceWith(fresh.element);
