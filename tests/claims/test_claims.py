@@ -17,6 +17,8 @@ from posenc.workbench.claims.catalogue import CLAIMS, chosen
 from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
 from posenc.workbench.commands.verify import verify
 
+pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
+
 
 def broken(*names: str) -> set[str]:
     """Which of these claims do not stand now."""
