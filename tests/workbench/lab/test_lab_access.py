@@ -10,7 +10,8 @@ pytestmark = pytest.mark.browser
 
 PAGES = ["/", "/check", *(f"/{room.name}" for room in ROOMS)]
 
-NAMELESS = """() => [...document.querySelectorAll("a, button, input, select, textarea, summary, [tabindex='0'], [role=img]")]
+NAMELESS = """() => [...document.querySelectorAll(
+    "a, button, input, select, textarea, summary, [tabindex='0'], [role=img]")]
   .filter((e) => e.checkVisibility() && !(
     e.getAttribute("aria-label") || e.textContent.trim() || [...(e.labels ?? [])].some((l) => l.textContent.trim())
     || document.getElementById(e.getAttribute("aria-labelledby"))))
@@ -20,13 +21,16 @@ DOUBLE = """() => { const seen = [...document.querySelectorAll("[id]")].map((e) 
   return seen.filter((id, i) => seen.indexOf(id) !== i); }"""
 
 SMALL = """() => [...document.querySelectorAll("button, select, input, nav a, summary")]
-  .filter((e) => e.checkVisibility()).filter((e) => { const box = (e.labels?.[0]?.closest(".option, .switch") ?? e).getBoundingClientRect();
+  .filter((e) => e.checkVisibility()).filter((e) => {
+    const box = (e.labels?.[0]?.closest(".option, .switch") ?? e).getBoundingClientRect();
     return box.width < 24 || box.height < 24; })
   .map((e) => e.outerHTML.slice(0, 120))"""
 
 FAINT = """() => {
-  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number); return { rgb: [r, g, b], a }; };
-  const shine = ({ rgb }) => { const [r, g, b] = rgb.map((v) => v / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
+    return { rgb: [r, g, b], a }; };
+  const linear = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const shine = ({ rgb }) => { const [r, g, b] = rgb.map((v) => linear(v / 255));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
   const paper = (e) => { for (let at = e; at; at = at.parentElement) {
     const found = parse(getComputedStyle(at).backgroundColor); if (found.a > 0) return found; }
@@ -49,7 +53,8 @@ UNREACHED = """() => {
   const wanted = [...document.querySelectorAll("a, button, input, select, textarea, summary, [tabindex='0']")]
     .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0);
   // Of a group of radio buttons one is reached; arrow keys do the rest.
-  return wanted.filter((e) => !e.matches("[data-reached]") && !(e.type === "radio" && document.querySelector(`[name="${e.name}"][data-reached]`)))
+  const grouped = (e) => e.type === "radio" && document.querySelector(`[name="${e.name}"][data-reached]`);
+  return wanted.filter((e) => !e.matches("[data-reached]") && !grouped(e))
     .map((e) => e.outerHTML.slice(0, 120));
 }"""
 
@@ -80,7 +85,8 @@ def test_tab_reaches_everything(visitor: Any, path: str) -> None:
     for _ in range(count):
         page.keyboard.press("Tab")
         if page.evaluate(
-            """() => { const e = document.activeElement; const again = e === document.body || e.hasAttribute("data-reached");
+            """() => { const e = document.activeElement;
+                 const again = e === document.body || e.hasAttribute("data-reached");
                  e.setAttribute("data-reached", ""); return again; }"""
         ):
             break

@@ -90,7 +90,7 @@ def test_two_positions_are_picked_by_pointer_and_by_key(visitor: Any) -> None:
     page.locator("#heatmap .probe", has_text="position 1:").wait_for()
     field.press("Enter")
     visitor.answered("heatmap", "first=1&second=6&width=8&length=16")
-    with urlopen(f"{visitor.address}/api/heatmap/at?width=8&length=16&row=0&column=1") as reply:
+    with urlopen(f"{visitor.address}/api/heatmap/at?width=8&length=16&first=1&second=6&row=0&column=1") as reply:
         assert page.locator("#heatmap .probe").inner_text() == json.load(reply)["text"]
 
 
