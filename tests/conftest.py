@@ -19,7 +19,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules")]
 """Modules whose annotations are checked, with everything below them."""
 
-install_import_hook(CHECKED, "typecheck.check")
+install_import_hook(CHECKED, "checking.checked")
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]

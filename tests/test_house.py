@@ -21,6 +21,7 @@ FLOORS = {
     "encodings": {"errors", "positions", "schedules", "clock", "kernels"},
     "attention": {"errors", "positions", "encodings", "kernels"},
     "face": {"errors", "positions", "schedules", "clock", "encodings", "attention"},
+    "__main__": {"workbench"},
     "integrations": {"errors", "positions", "schedules", "clock", "encodings", "attention", "face"},
 }
 """What each part of the library may import; the workbench may import all of it."""
