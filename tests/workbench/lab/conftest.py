@@ -1,13 +1,19 @@
 """One lab and one browser for all tests of the page; a request off this machine fails the test that made it."""
 
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from posenc.errors import PosencError
+from posenc.workbench.lab import results
 from posenc.workbench.lab.screenshots import chromium, serving, settle
+from posenc.workbench.runs.compare import compare
+from posenc.workbench.runs.ledger import Ledger
+from workbench.studies import TINY, inline, python_text
 
 
 class Visitor:
@@ -49,7 +55,19 @@ class Visitor:
 
 
 @pytest.fixture(scope="session")
-def lab() -> Iterator[str]:
+def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A study of three tasks that a second trains, shown by the lab while the tests run."""
+    folder = tmp_path_factory.mktemp("study")
+    tiny = replace(TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary"))
+    with Ledger(folder, write=True) as ledger:
+        compare(tiny, python_text(), ledger, inline)
+    results.use(folder)
+    yield folder
+    results.use(results.DEFAULT)
+
+
+@pytest.fixture(scope="session")
+def lab(study: Path) -> Iterator[str]:
     with serving() as address:
         yield address
 

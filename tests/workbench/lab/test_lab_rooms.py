@@ -3,7 +3,6 @@
 import ast
 import inspect
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -18,8 +17,7 @@ STAGES = [(room, stage) for room in rooms.ROOMS for stage in room.stages]
 
 @pytest.mark.parametrize("name", QUESTIONS)
 def test_parameters_are_arguments_of_the_view(name: str) -> None:
-    module, function = QUESTIONS[name].home.split(":")
-    known = inspect.signature(getattr(import_module(f"posenc.workbench.views.{module}"), function)).parameters
+    known = inspect.signature(QUESTIONS[name].function).parameters
     asked = [p.argument or p.name for p in QUESTIONS[name].parameters]
     assert set(asked) <= set(known)
     assert not {"panel", "row", "column"} & {p.name for p in QUESTIONS[name].parameters}
@@ -28,7 +26,9 @@ def test_parameters_are_arguments_of_the_view(name: str) -> None:
 
 
 @pytest.mark.parametrize(("room", "stage"), STAGES, ids=[f"{r.name}-{s.question}" for r, s in STAGES])
-def test_every_stage_asks_a_question_and_its_tries_are_states_of_it(room: rooms.Room, stage: rooms.Stage) -> None:
+def test_every_stage_asks_a_question_and_its_tries_are_states_of_it(
+    study: Path, room: rooms.Room, stage: rooms.Stage
+) -> None:
     question = QUESTIONS[stage.question]
     names = {p.name for p in question.parameters}
     assert set(stage.picks) <= names

@@ -3,6 +3,7 @@
 import json
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -133,17 +134,17 @@ def test_exports_are_whole_files(client: TestClient) -> None:
     assert client.get("/export/bias.csv").text.startswith("Each head takes away")
 
 
-def test_get_answers_without_a_port() -> None:
+def test_get_answers_without_a_port(study: Path) -> None:
     import typer
 
     from posenc.workbench.commands.lab import lab
 
     app = typer.Typer()
     app.command()(lab)
-    told = CliRunner().invoke(app, ["--get", "/api/shift-both?m=3"])
+    told = CliRunner().invoke(app, ["--study", str(study), "--get", "/api/shift-both?m=3"])
     assert told.exit_code == 0
     assert json.loads(told.stdout)["title"] == "Only the offset n − m = 2 matters"
-    refused = CliRunner().invoke(app, ["--get", "/api/slopes?heads=0"])
+    refused = CliRunner().invoke(app, ["--study", str(study), "--get", "/api/slopes?heads=0"])
     assert refused.exit_code == 2
     assert "from 1 to 128" in refused.stdout
 

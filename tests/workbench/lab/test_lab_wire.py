@@ -3,6 +3,7 @@
 import base64
 import json
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -38,7 +39,7 @@ def test_every_code_is_within_half_a_step_of_its_value() -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_every_question_answers_in_json_within_its_axes(name: str) -> None:
+def test_every_question_answers_in_json_within_its_axes(study: Path, name: str) -> None:
     answer = QUESTIONS[name].answer({})
     sent = json.loads(json.dumps(wire.view(answer), allow_nan=False))
     assert sent["title"]

@@ -8,6 +8,18 @@ from posenc.workbench import palette
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7f7f7f", "#8c6d31")
 """Lines that stand for no encoding, in the order they are drawn; from the palette's encodings and others."""
 
+DASHES: tuple[tuple[float, ...], ...] = (
+    (),
+    (3, 1.4),
+    (1, 1.4),
+    (5, 1.4, 1, 1.4),
+    (2, 1),
+    (6, 2),
+    (0.6, 1),
+    (3, 1, 1, 1),
+)
+"""Ink and gap of the same lines, in line widths, so that print and grey still tell them apart."""
+
 LIGHT = {
     "paper": palette.PAPER,
     "ink": palette.INK,

@@ -124,3 +124,12 @@ BIAS = formula(
         sup(n("2"), row(o("−"), n("8"), i("h"), o("/"), i("H"))),
     ),
 )
+
+HOLDS = formula(
+    "an encoding holds when perplexity at the longest length is at most 1.05 times that at the trained length",
+    row(
+        over(call(i("ppl"), i("L")), call(i("ppl"), sub(i("L"), i("train")))),
+        o("≤"),
+        n("1.05"),
+    ),
+)

@@ -3,7 +3,7 @@
 Nothing here imports torch: the page is built from these names before a view is first computed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -26,17 +26,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Question:
-    """A view by its place, ``module:function``, and the parameters that a request may set."""
+    """A view by its place in the workbench, ``module:function``, and the parameters that a request may set."""
 
     home: str
     parameters: tuple[Parameter, ...] = ()
+    fresh: bool = False
+    """Whether the same words may have a new answer, as a ledger that grows has."""
 
     def answer(self, texts: Mapping[str, str]) -> "View":
         """The view for these texts of a query; InvalidArgument where one is unknown or out of bounds."""
-        values = read(self.parameters, texts)
-        module, function = self.home.split(":")
-        answered: View = getattr(import_module(f"posenc.workbench.views.{module}"), function)(**values)
+        answered: View = self.function(**read(self.parameters, texts))
         return answered
+
+    @property
+    def function(self) -> Callable[..., "View"]:
+        """The view, imported when it is first asked."""
+        module, name = self.home.split(":")
+        found: Callable[..., View] = getattr(import_module(f"posenc.workbench.{module}"), name)
+        return found
 
 
 def find(name: str) -> Question:
@@ -69,9 +76,12 @@ def _step(*names: str) -> Choice:
 CAUSAL = Switch("causal", "causal mask", False)
 ENCODING = Choice("encoding", "positions", "nope", ENCODINGS)
 
+TASKS = ("language", "ordering", "needle", "recent", "copying")
+TASK = Choice("task", "task", "ordering", {name: name for name in TASKS})
+
 QUESTIONS: dict[str, Question] = {
     "shuffle": Question(
-        "order_blind:shuffle",
+        "views.order_blind:shuffle",
         (
             Sentence("sentence", "sentence", "cat ate fish"),
             Arrangement("order", "new order", (2, 1, 0), of="sentence"),
@@ -79,9 +89,9 @@ QUESTIONS: dict[str, Question] = {
             CAUSAL,
         ),
     ),
-    "cat-sat": Question("order_blind:cat_sat", (_step("1 words", "2 weights", "3 outputs", "4 swapped"),)),
+    "cat-sat": Question("views.order_blind:cat_sat", (_step("1 words", "2 weights", "3 outputs", "4 swapped"),)),
     "attention": Question(
-        "attention:maps",
+        "views.attention:maps",
         (
             Sentence("words", "words", "the cat saw the cat", most=12),
             Choice(
@@ -96,7 +106,7 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "heatmap": Question(
-        "sinusoidal:heatmap",
+        "views.sinusoidal:heatmap",
         (
             Number("first", "first position", 3, 0, 511),
             Number("second", "second position", 20, 0, 511),
@@ -113,40 +123,41 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "hands": Question(
-        "sinusoidal:hands",
+        "views.sinusoidal:hands",
         (
             Number("position", "position", 5, 0, 2**31 - 1, stops=(*range(13), *FAR[3:])),
             _widths("hands", "width", 8, 16, argument="width"),
         ),
     ),
     "fingerprint": Question(
-        "fingerprint:added", (Number("at", "position of “cat”", 0, 0, 64, argument="position"),)
+        "views.fingerprint:added", (Number("at", "position of “cat”", 0, 0, 64, argument="position"),)
     ),
     "waves": Question(
-        "sinusoidal:waves",
+        "views.sinusoidal:waves",
         (
             Numbers("dimensions", "dimensions", (0, 100, 511), low=0, high=511, most=8),
             Number("last", "up to position", 20, 5, 1_000, stops=(10, 20, 50, 100, 200, 500, 1_000)),
         ),
     ),
     "similarity": Question(
-        "sinusoidal:similarity",
+        "views.sinusoidal:similarity",
         (
             _widths("similar", "width", 128, argument="width"),
             Number("square", "positions", 50, 8, 512, argument="length"),
         ),
     ),
-    "wavelengths": Question("sinusoidal:wavelengths", (_base(),)),
+    "wavelengths": Question("views.sinusoidal:wavelengths", (_base(),)),
     "falloff": Question(
-        "sinusoidal:falloff",
+        "views.sinusoidal:falloff",
         (_widths("dot", "width", 128, argument="width"), Number("furthest", "furthest distance", 60, 4, 512)),
     ),
     "shift": Question(
-        "sinusoidal:shift", (Number("by", "move by", 5, 0, 10_000, stops=(*range(11), 20, 50, 100, 1_000, 10_000)),)
+        "views.sinusoidal:shift",
+        (Number("by", "move by", 5, 0, 10_000, stops=(*range(11), 20, 50, 100, 1_000)),),
     ),
-    "table": Question("table:frames", (_step("1 empty", "2 allocated", "3 looked up", "4 past the end"),)),
+    "table": Question("views.table:frames", (_step("1 empty", "2 allocated", "3 looked up", "4 past the end"),)),
     "lookup": Question(
-        "table:lookup",
+        "views.table:lookup",
         (
             Number("position", "position", 8, 0, 600),
             Number("rows", "rows of the table", 8, 2, 512, stops=(2, 4, 8, 16, 32, 64, 128, 256, 512)),
@@ -154,14 +165,14 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "rows": Question(
-        "table:similarity",
+        "views.table:similarity",
         (
             Number("count", "rows", 64, 8, 256, step=8, argument="rows"),
             _widths("columns", "width", 64, argument="width"),
         ),
     ),
     "shift-both": Question(
-        "rotation:shift_both",
+        "views.rotation:shift_both",
         (
             Number("m", "move both", 1, 0, 999, widget="buttons"),
             Number("offset", "offset n − m", 2, 0, 16),
@@ -174,7 +185,7 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "every-pair": Question(
-        "rotation:every_pair",
+        "views.rotation:every_pair",
         (
             Number("start", "position m", 1, 0, 2**31 - 4097, stops=(*range(9), *FAR[2:-1]), argument="m"),
             Number(
@@ -191,9 +202,9 @@ QUESTIONS: dict[str, Question] = {
             Number("seed", "random q and k", 0, 0, 99),
         ),
     ),
-    "pairings": Question("rotation:pairings", (Number("place", "position", 3, 0, 100, argument="position"),)),
+    "pairings": Question("views.rotation:pairings", (Number("place", "position", 3, 0, 100, argument="position"),)),
     "score": Question(
-        "scores:distance",
+        "views.scores:distance",
         (
             Choice(
                 "content",
@@ -216,18 +227,18 @@ QUESTIONS: dict[str, Question] = {
             Number("seed", "random draw", 0, 0, 99),
         ),
     ),
-    "spread": Question("scores:spread"),
+    "spread": Question("views.scores:spread"),
     "phases": Question(
-        "exactness:phases",
+        "views.exactness:phases",
         (
             Number("far", "position", 1_000_000, 0, 2**31 - 1, stops=FAR, argument="position"),
             Number("pair", "pair", 0, 0, 63),
             _base(),
         ),
     ),
-    "slopes": Question("alibi:ladder", (Number("heads", "heads", 8, 1, 128),)),
+    "slopes": Question("views.alibi:ladder", (Number("heads", "heads", 8, 1, 128),)),
     "bias": Question(
-        "alibi:bias",
+        "views.alibi:bias",
         (
             Number("few", "heads", 4, 1, 8, argument="heads"),
             Number("length", "length", 8, 2, 128),
@@ -235,12 +246,19 @@ QUESTIONS: dict[str, Question] = {
         ),
     ),
     "weights": Question(
-        "alibi:weights",
+        "views.alibi:weights",
         (
             Number("some", "heads", 8, 1, 16, argument="heads"),
             Number(
                 "context", "length", 64, 2, 4096, stops=(8, 16, 32, 64, 128, 512, 1024, 4096), argument="length"
             ),
         ),
+    ),
+    "curves": Question("lab.results:curves", (TASK,), fresh=True),
+    "positions": Question("lab.results:positions", fresh=True),
+    "depths": Question(
+        "lab.results:depths",
+        (Choice("place", "task", "needle", {"needle": "needle", "copying": "copying"}, argument="task"),),
+        fresh=True,
     ),
 }

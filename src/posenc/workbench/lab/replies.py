@@ -152,8 +152,8 @@ def _export(rest: str, texts: dict[str, str]) -> Reply:
 
 
 def _answer(name: str, texts: Mapping[str, str]) -> "View":
-    questions.find(name)
-    return _remembered(name, tuple(sorted(texts.items())))
+    asked = questions.find(name)
+    return asked.answer(texts) if asked.fresh else _remembered(name, tuple(sorted(texts.items())))
 
 
 @lru_cache(maxsize=16)

@@ -92,6 +92,6 @@ def photograph(folder: Path, only: str = "") -> list[Path]:
 
 if __name__ == "__main__":
     if len(sys.argv) < 2:
-        sys.exit("usage: python -m posenc.workbench.lab.screenshots FOLDER [ROOM]")
+        sys.exit("usage: python -m posenc.workbench.lab.screenshots FOLDER [ROOM]  (results come from ./study)")
     for picture in photograph(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""):
         print(picture)

@@ -95,6 +95,7 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
         socket = config.bind_socket()
     except SystemExit as error:  # uvicorn prints and exits where a port is taken
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
+    socket.listen(256)  # who comes before the loop runs waits instead of being refused
     address = f"http://{name}:{socket.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)
     if open_page:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from posenc.workbench import palette
-from posenc.workbench.lab.colours import EMPTY
+from posenc.workbench.lab.colours import DASHES, EMPTY
 from posenc.workbench.lab.numbers import MINUS, along, decades, fixed, round_steps, short
 from posenc.workbench.views.view import Axis, Heatmap, Lines, Plane, View
 
@@ -46,10 +46,14 @@ def _panel(panel: Heatmap | Lines | Plane) -> dict[str, Any]:
 
 def limits(panel: Heatmap) -> tuple[float, float]:
     """Values at the ends of the colour scale."""
-    held = panel.values[~panel.values.isnan()].double()
-    low, high = (float(held.min()), float(held.max())) if held.numel() else (0.0, 0.0)
+    if panel.scale == "signed" and panel.limit is not None:
+        return -panel.limit, panel.limit
+    low = float(panel.values.nan_to_num(math.inf).min())
+    high = float(panel.values.nan_to_num(-math.inf).max())
+    if low > high:  # not one value
+        low, high = 0.0, 0.0
     if panel.scale == "signed":
-        end = panel.limit or max(-low, high) or 1.0
+        end = max(-low, high) or 1.0
         return -end, end
     if panel.limit is not None:
         return min(low, 0.0), panel.limit
@@ -59,8 +63,10 @@ def limits(panel: Heatmap) -> tuple[float, float]:
 def codes(panel: Heatmap) -> Tensor:
     """Values as uint8: 0 … 254 from end to end of the scale, 255 for NaN."""
     low, high = limits(panel)
-    share = ((panel.values.double() - low) / (high - low)).clamp(0, 1)
-    return (share * (EMPTY - 1)).round().nan_to_num(EMPTY).to(torch.uint8)
+    steps = EMPTY - 1
+    # float32 is 2^17 times finer than a step; the page's exact values come from the view itself.
+    places = panel.values.to(torch.float32).sub(low).mul_(steps / (high - low)).clamp_(0, steps)
+    return places.round_().nan_to_num_(EMPTY).to(torch.uint8)
 
 
 def _heatmap(panel: Heatmap) -> dict[str, Any]:
@@ -106,18 +112,25 @@ def at(axis: Axis, index: int) -> str:
 
 def _lines(panel: Lines) -> dict[str, Any]:
     x = _Scale(panel.x.values, panel.x.log, tight=True)
-    y = _Scale([v for line in panel.lines for v in line.values.tolist()], panel.y_log, tight=False)
-    names = panel.x.labels
-    ticks = [[x.place(v), names[i]] for i, v in enumerate(panel.x.values)] if names else x.ticks()
+    bounds = [t for line in panel.lines for t in (line.values, line.low, line.high) if t is not None]
+    y = _Scale([v for tensor in bounds for v in tensor.tolist()], panel.y_log, tight=False)
+    # A few values are worth a tick each; many get round ones.
+    few = panel.x.labels or (panel.x.log and len(panel.x.values) <= 8)
+    ticks = [[x.place(v), at(panel.x, i)] for i, v in enumerate(panel.x.values)] if few else x.ticks()
     drawn = []
     for number, line in enumerate(panel.lines):
+        dash = palette.style(line.encoding).dash if line.encoding else DASHES[number % len(DASHES)]
         drawn.append(
             {
+                "dash": " ".join(f"{2.2 * part:g}" for part in dash),
                 "name": palette.style(line.encoding).label if line.encoding and not line.name else line.name,
                 "colour": f"encoding-{line.encoding}"
                 if line.encoding in palette.ENCODINGS
                 else f"series-{number % 8}",
                 "y": [y.place(v) for v in line.values.tolist()],
+                "low": None if line.low is None else [y.place(v) for v in line.low.tolist()],
+                "high": None if line.high is None else [y.place(v) for v in line.high.tolist()],
+                "hollow": line.hollow,
             }
         )
     return {

@@ -55,7 +55,7 @@ export class Stage {
         else holder.append(fresh.element);
         this.panels[i] = fresh;
       }
-      this.panels[i].paint(panel, view.panels.length);
+      this.panels[i].paint(panel, view.panels.length, i);
     });
     this.find(".answer").textContent = view.title;
     this.find(".python code").textContent = view.python;
@@ -64,7 +64,7 @@ export class Stage {
   }
 
   repaint() {
-    if (this.view) this.view.panels.forEach((panel, i) => this.panels[i].paint(panel, this.view.panels.length));
+    if (this.view) this.view.panels.forEach((panel, i) => this.panels[i].paint(panel, this.view.panels.length, i));
   }
 
   showReadouts(readouts) {

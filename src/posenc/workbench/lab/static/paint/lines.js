@@ -1,8 +1,6 @@
 // Curves in SVG: places come as fractions of the axes, names stand at the lines' ends.
 import { html, svg } from "./elements.js";
 
-const DASHES = ["", "7 3", "2 3", "10 3 2 3", "4 2", "14 4", "1 2", "6 2 1 2"];
-
 // Pixels per step of the layout: 1 at a root size of 16, more where the page's type is larger.
 const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 const letter = () => 7 * unit(); // an average letter at the labels' size
@@ -35,7 +33,7 @@ export class Lines {
     const height = Math.round(Math.min(430 * u, Math.max(230 * u, width * 0.52)));
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
     const right = width - (named ? longest : 14 * u);
-    this.box = { left: Math.max(26 * u, wideTick + 10 * u), right, top: 34 * u, bottom: height - 48 * u, u };
+    this.box = { left: Math.max(26 * u, wideTick + 10 * u), right, top: (panel.marks.length ? 48 : 34) * u, bottom: height - 48 * u, u };
     const { left, top, bottom } = this.box;
     const x = (share) => left + share * (right - left);
     const y = (share) => bottom - share * (bottom - top);
@@ -53,12 +51,13 @@ export class Lines {
     picture.append(svg("text", { x: 0, y: 10 * u, class: "axis" }, panel.y.label));
     for (const [share, caption] of panel.marks) {
       if (share === null || share < 0 || share > 1) continue;
-      picture.append(svg("line", { class: "mark", x1: x(share), x2: x(share), y1: top, y2: bottom }));
+      picture.append(svg("line", { class: "mark", x1: x(share), x2: x(share), y1: top - 14 * u, y2: bottom }));
       const after = share < 0.6;
-      picture.append(svg("text", { x: x(share) + (after ? 6 : -6) * u, y: top + 8 * u, class: after ? "caption" : "caption end" }, caption));
+      picture.append(svg("text", { x: x(share) + (after ? 6 : -6) * u, y: top - 9 * u, class: after ? "caption" : "caption end" }, caption));
     }
-    panel.lines.forEach((line, i) => {
-      picture.append(svg("path", { class: `curve ${line.colour}`, d: path(panel.x.at, line.y, x, y), "stroke-dasharray": DASHES[i % DASHES.length] }));
+    panel.lines.forEach((line) => {
+      if (line.low) picture.append(svg("path", { class: `region ${line.colour}`, d: region(panel.x.at, line, x, y) }));
+      picture.append(svg("path", { class: `curve ${line.colour}${line.hollow ? " hollow" : ""}`, d: path(panel.x.at, line.y, x, y), "stroke-dasharray": line.dash }));
     });
     if (named) this.names(picture, y);
     this.key.replaceChildren(...(named || panel.lines.length < 2 ? [] : panel.lines.map(keyEntry)));
@@ -119,6 +118,14 @@ function path(xs, ys, x, y) {
     pen = "L";
   });
   return d;
+}
+
+// The band between a line's bounds, out along the upper and back along the lower.
+function region(xs, line, x, y) {
+  const held = xs.map((_, i) => i).filter((i) => line.low[i] !== null && line.high[i] !== null);
+  const out = held.map((i) => `${x(xs[i]).toFixed(1)} ${y(line.high[i]).toFixed(1)}`);
+  const back = held.map((i) => `${x(xs[i]).toFixed(1)} ${y(line.low[i]).toFixed(1)}`).reverse();
+  return held.length > 1 ? `M${[...out, ...back].join("L")}Z` : "";
 }
 
 // Ticks that would touch their left neighbour are left out.

@@ -21,13 +21,15 @@ export class Matrix {
     });
   }
 
-  async paint(panel) {
+  async paint(panel, count, index) {
     this.panel = panel;
     const [rows, columns] = panel.shape;
     const steps = await tones(panel.scale);
     if (this.panel !== panel) return;
     this.name.textContent = panel.name;
-    this.columnsName.textContent = panel.columns.label;
+    // Of many small panels only the first says what runs where.
+    const small = count > 3;
+    this.columnsName.textContent = small ? (index ? "" : `${panel.rows.label} ↓, ${panel.columns.label} →`) : panel.columns.label;
     this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
     this.grid.style.setProperty("--columns", columns);
     const codes = decoded(panel.codes);
@@ -43,7 +45,7 @@ export class Matrix {
       fresh.set(key, row);
     }
     const top = html("div", "row head");
-    top.append(html("span", "key", panel.rows.label), ...(panel.columns.ticks.length === columns ? panel.columns.ticks.map(([, text]) => html("span", "tick", text)) : []));
+    top.append(html("span", "key", small ? "" : panel.rows.label), ...(panel.columns.ticks.length === columns ? panel.columns.ticks.map(([, text]) => html("span", "tick", text)) : []));
     this.grid.replaceChildren(top, ...fresh.values());
     slide(before, fresh);
     this.rows = fresh;
