@@ -67,8 +67,7 @@ def test_yarn(dim: int, base: float, factor: float, length: int, fast: float, sl
     ramp = {"beta_fast": fast, "beta_slow": slow, "truncate": truncate}
     try:
         ours = schedule.spectrum(dim, base)
-    except InvalidArgument as error:  # the ends cross: transformers runs the ramp backwards there
-        assert "ramp='rotations'" in str(error)
+    except InvalidArgument:  # the ends cross: transformers runs the ramp backwards there
         reject()
     parameters = {"factor": factor, "original_max_position_embeddings": length, **ramp}
     check_same(ours, theirs("yarn", dim, base, length, **parameters))

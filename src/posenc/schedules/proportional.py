@@ -34,7 +34,7 @@ class Proportional(Schedule):
         check_factor(self.factor)
         if not is_number(self.fraction) or not 0 <= self.fraction <= 1:
             raise InvalidArgument(
-                f"fraction={self.fraction!r} must lie between 0 and 1: the share of pairs that turn, 0.25 in Gemma 4"
+                f"fraction={self.fraction!r} must lie in 0 … 1: the share of pairs that turn (Gemma 4: 0.25)"
             )
 
     @exact
