@@ -61,7 +61,8 @@ def _mapping(config: object) -> dict[str, Any]:
     text = config.get("text_config")
     if not isinstance(text, Mapping):
         return dict(config)
-    return {"model_type": config.get("model_type"), **text}
+    outer = {key: config[key] for key in ("model_type", "torch_dtype", "dtype") if key in config}
+    return {**outer, **text}
 
 
 class Reader:
@@ -114,10 +115,13 @@ class Reader:
             return value
         if key not in self.family.defaults:
             raise InvalidArgument(f"the config of model_type {self.model_type!r} has no {key!r}; add it")
-        self.assumed.append(
-            f"{key} = {self.family.defaults[key]:,}, as in every released {self.model_type}; the config is silent"
-        )
+        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
         return self.family.defaults[key]
+
+    def assume(self, note: str) -> None:
+        """Note, once, a value that the config leaves out."""
+        if note not in self.assumed:
+            self.assumed.append(note)
 
     def check_keys(self) -> None:
         """Refuse every key about positions, and every near miss of one, that this family does not have."""
@@ -270,8 +274,7 @@ class Reader:
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
         """θ's base: never a silent default."""
         if self.family.fixed_base is not None:
-            note = f"base = {self.family.fixed_base:,}, written in {self.model_type}'s code"
-            self.assumed.append(note)
+            self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
         inner, outer = parameters.get("rope_theta"), self.get(self.family.base)
         if None not in (inner, outer) and inner != outer:
@@ -284,6 +287,7 @@ class Reader:
         if found is None and "rope_theta" not in self.family.defaults:
             raise InvalidArgument(
                 f"the config of model_type {self.model_type!r} has no {self.family.base!r}; transformers would "
-                "silently take its own default; add the base that the model was trained with, or pass base="
+                "silently take its own default; add the base that the model was trained with, or pass base=… "
+                "(--base on the command line)"
             )
         return float(self.need("rope_theta") if found is None else found)

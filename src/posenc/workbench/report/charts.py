@@ -23,7 +23,8 @@ def _line(result: TaskResult, row: Row) -> Line:
     show = math.exp if result.task.measure == "loss" else float
     at = [row.values.get(n) for n in result.lengths]
     mean, low, high = (
-        torch.tensor([math.nan if v is None else show(getattr(v, part)) for v in at]) for part in ("mean", "low", "high")
+        torch.tensor([math.nan if v is None else show(getattr(v, part)) for v in at])
+        for part in ("mean", "low", "high")
     )
     label = row.label if row.ranked else f"{row.label}, not converged"
     return Line(label, mean, row.encoding, low, high, hollow=not row.ranked)
@@ -53,7 +54,9 @@ def over_positions(result: TaskResult) -> View | None:
     width = result.longest // len(lines[0].values)
     centres = tuple(width * (i + 0.5) for i in range(len(lines[0].values)))
     trained = ((float(result.lengths[0]), "trained to here"),)
-    panel = Lines("by position", tuple(lines), Axis("position", centres, "tokens"), "loss", "nats per byte", marks=trained)
+    panel = Lines(
+        "by position", tuple(lines), Axis("position", centres, "tokens"), "loss", "nats per byte", marks=trained
+    )
     return View("Where in a long window each encoding stops reading well", (panel,))
 
 

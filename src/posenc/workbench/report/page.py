@@ -64,14 +64,18 @@ def _scope(outcome: Outcome) -> str:
 
 def _figure(caption: str, path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
-    image = f'<img alt="{escape(caption)}; the numbers are in the tables below" src="data:image/svg+xml;base64,{data}">'
+    image = (
+        f'<img alt="{escape(caption)}; the numbers are in the tables below" src="data:image/svg+xml;base64,{data}">'
+    )
     return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
 def _task(result: TaskResult) -> str:
     parts = [
         f"<h2>{escape(result.task.name.capitalize())}</h2><p>{escape(result.task.question.capitalize())}.</p>",
-        _table(result, "fixed targets" if result.task.measure == "loss" else "", lambda r, n: r.values.get(n), True),
+        _table(
+            result, "fixed targets" if result.task.measure == "loss" else "", lambda r, n: r.values.get(n), True
+        ),
     ]
     if result.task.measure == "loss":
         parts += [
@@ -132,11 +136,17 @@ def _method(outcome: Outcome, command: str) -> str:
         ("Gates", f"A run counts when at the trained length it reaches: {gates}. Others are shown, not ranked."),
         ("Holds", f"A perplexity that grew by at most {HOLDS - 1:.0%}, or an accuracy not below its gate."),
         ("Intervals", "95%: t over blocks of text or over seeds, Wilson for shares; differences are paired."),
-        ("Text", f"{text.name}, {words.count(len(text.train))} bytes to train and {words.count(len(text.validation))} "
-                 f"held out, sha256 {text.sha256[:16]}"),
+        (
+            "Text",
+            f"{text.name}, {words.count(len(text.train))} bytes to train and {words.count(len(text.validation))} "
+            f"held out, sha256 {text.sha256[:16]}",
+        ),
         ("Made with", f"{run.versions} on {run.hardware}" if run else ""),
-        ("What would change the answer", "More training, a larger model, another text, or a schedule that scales "
-                                         "the frequencies: these are small models, trained for a minute."),
+        (
+            "What would change the answer",
+            "More training, a larger model, another text, or a schedule that scales "
+            "the frequencies: these are small models, trained for a minute.",
+        ),
     ]
     rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in entries)
     failed = "".join(f"<li>{escape(f.plan.name)}: {escape(f.reason)}</li>" for f in outcome.failures)
