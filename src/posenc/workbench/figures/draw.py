@@ -9,8 +9,8 @@ from posenc.workbench.figures.lines import lines
 from posenc.workbench.figures.plane import plane
 from posenc.workbench.views.view import Heatmap, Lines, Plane, View
 
-ACROSS = 4
-"""Panels side by side, at most."""
+ONE_ROW, ACROSS = 5, 4
+"""Up to five panels share a row; more go four to a row."""
 SHOWN = 8
 """Readouts under a figure, at most."""
 
@@ -28,7 +28,8 @@ def paint(panel: Heatmap | Lines | Plane, ax: Axes | None = None) -> Axes:
 def draw(view: View) -> Figure:
     """The view as a figure of its own."""
     count = len(view.panels)
-    columns, rows = min(count, ACROSS), -(-count // ACROSS)
+    columns = count if count <= ONE_ROW else ACROSS
+    rows = -(-count // columns)
     width = ink.WIDTH if count == 1 else 9.0
     height = ink.HEIGHT if count <= 2 else 0.9 + 2.6 * rows
     axes = ink.sheet(columns, rows, width=width, height=height)

@@ -1,9 +1,11 @@
 """Paints curves with their names at their ends."""
 
-from matplotlib.ticker import MaxNLocator
+import math
+
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
 
 from posenc.workbench.figures.ink import Axes, Colour, inked, label_ends, mark, on, sequence
-from posenc.workbench.palette import INK, style
+from posenc.workbench.palette import INK, PAPER, style
 from posenc.workbench.views.view import Lines
 
 DASHES = ((), (6, 2), (2, 1.5), (7, 2, 1.5, 2))
@@ -27,10 +29,20 @@ def lines(panel: Lines, ax: Axes | None = None) -> Axes:
         (curve,) = ax.plot(panel.x.values, y, color=colour, marker=dots, markersize=3.5)
         if dash:
             curve.set_dashes(dash)
-        ends.append((y[-1], line.name, colour))
+        if line.hollow:
+            curve.set(markerfacecolor=PAPER, linewidth=0.8)
+        if line.low is not None and line.high is not None:
+            ax.fill_between(panel.x.values, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
+        known = [v for v in y if not math.isnan(v)]
+        if known:
+            ends.append((known[-1], line.name, colour))
     if panel.y_log:
         ax.set_yscale("log")
         ax.set_ylim(bottom=max(ax.get_ylim()[0], ax.get_ylim()[1] / 10**DECADES))
+        if ax.get_ylim()[1] < 100 * ax.get_ylim()[0]:  # too few powers of ten to read a value from
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            ax.yaxis.set_minor_formatter(NullFormatter())
     if panel.x.log:
         ax.set_xscale("log")
         if len(panel.x.values) <= TICKED:
@@ -39,13 +51,19 @@ def lines(panel: Lines, ax: Axes | None = None) -> Axes:
     elif all(float(x).is_integer() for x in panel.x.values):
         ax.xaxis.set_major_locator(MaxNLocator(9, integer=True))
     ax.margins(x=0.01)
-    ax.set_xlabel(panel.x.label)
-    ax.set_ylabel(f"{panel.y_name} ({panel.y_unit})" if panel.y_unit else panel.y_name)
+    ax.set_xlabel(_named(panel.x.name, panel.x.unit, panel.x.log))
+    ax.set_ylabel(_named(panel.y_name, panel.y_unit, panel.y_log))
     for x, caption in panel.marks:
         mark(ax, x, caption)
     if len(ends) > 1:
         label_ends(ax, ends)
     return ax
+
+
+def _named(name: str, unit: str, log: bool) -> str:
+    """An axis's name with its unit and, where it is one, the word that it is logarithmic."""
+    said = ", ".join(part for part in (unit, "log scale" if log else "") if part)
+    return f"{name} ({said})" if said else name
 
 
 def _hand(encoding: str, index: int, count: int) -> tuple[Colour, tuple[float, ...], str]:

@@ -36,8 +36,8 @@ def _title(result: TaskResult) -> str:
     lose = [row.label for row in ranked if not holds(result, row)]
     span = f"{result.lengths[0]} to {result.longest} tokens"
     if keep and lose:
-        return f"{result.task.name}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
-    return f"{result.task.name}, {span}: {'all hold' if keep else 'none holds'}"
+        return f"{result.task.name.capitalize()}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
+    return f"{result.task.name.capitalize()}, {span}: {'all hold' if keep else 'none holds'}"
 
 
 def over_positions(result: TaskResult) -> View | None:
@@ -74,6 +74,7 @@ def by_depth(result: TaskResult) -> View | None:
                 Axis("depth of the answer", depths, "share of the length"),
                 "magnitude",
                 "share right",
+                limit=1.0,
             )
         )
-    return View(f"{result.task.name}: where the answer can lie", tuple(panels)) if panels else None
+    return View(f"{result.task.name.capitalize()}: where the answer can lie", tuple(panels)) if panels else None

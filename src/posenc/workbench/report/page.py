@@ -11,7 +11,7 @@ from posenc.positions import plain
 from posenc.workbench.palette import ACCENT, HAIRLINE, HAIRLINE_DARK, INK, INK_DARK, PAPER, PAPER_DARK, style
 from posenc.workbench.report import words
 from posenc.workbench.runs.compare import Outcome
-from posenc.workbench.runs.results import HOLDS, Row, TaskResult, answer
+from posenc.workbench.runs.results import HOLDS, Row, TaskResult, answer, sentence
 
 STYLE = f"""
 :root {{ --paper: {PAPER}; --ink: {INK}; --line: {HAIRLINE}; --accent: {ACCENT}; color-scheme: light dark }}
@@ -27,7 +27,8 @@ figure {{ margin: 1.5rem 0 }} figcaption, small, .quiet {{ font-size: .85rem; op
 .wide {{ overflow-x: auto }}
 table {{ border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums }}
 th, td {{ text-align: right; padding: .35rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap }}
-th:first-child, td:first-child, th:last-child, td:last-child {{ text-align: left }}
+th:first-child, .words {{ text-align: left }} td.words {{ white-space: normal }}
+caption {{ text-align: left; padding-bottom: .4rem }}
 thead th {{ font-weight: 600 }} tbody th {{ font-weight: 400 }} .best th, .best td {{ font-weight: 600 }}
 .open {{ opacity: .65; font-style: italic }}
 .key {{ display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin-right: .45em }}
@@ -36,14 +37,13 @@ dt {{ font-weight: 600 }} dd {{ margin: 0 0 .6rem }}
 """
 
 
-def page(outcome: Outcome, figures: dict[str, Path], command: str) -> str:
-    """The page; ``figures`` maps captions to SVG files, which are embedded."""
+def page(outcome: Outcome, figures: dict[str, list[tuple[str, Path]]], command: str) -> str:
+    """The page; ``figures`` holds the SVG files of each task with their captions, which are embedded."""
     results = outcome.results
     body = [
         f"<h1>{escape(answer(results))}</h1>",
         f'<p class="quiet">{escape(_scope(outcome))}</p>',
-        *(_figure(caption, path) for caption, path in figures.items()),
-        *(_task(result) for result in results),
+        *(_task(result, figures.get(result.task.name, [])) for result in results),
         _refusal(),
         _method(outcome, command),
     ]
@@ -70,9 +70,10 @@ def _figure(caption: str, path: Path) -> str:
     return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
 
 
-def _task(result: TaskResult) -> str:
+def _task(result: TaskResult, figures: Sequence[tuple[str, Path]]) -> str:
     parts = [
-        f"<h2>{escape(result.task.name.capitalize())}</h2><p>{escape(result.task.question.capitalize())}.</p>",
+        f"<h2>{escape(result.task.name.capitalize())}</h2><p>{escape(sentence(result))}</p>",
+        *(_figure(caption, path) for caption, path in figures[:1]),
         _table(
             result, "fixed targets" if result.task.measure == "loss" else "", lambda r, n: r.values.get(n), True
         ),
@@ -83,15 +84,18 @@ def _task(result: TaskResult) -> str:
             "targets with much context, so this column can fall where nothing got better.</p>",
             _table(result, "window mean", lambda r, n: r.windows.get(n), False),
         ]
-    return "".join(parts)
+    return "".join([*parts, *(_figure(caption, path) for caption, path in figures[1:])])
 
 
 def _table(result: TaskResult, title: str, value: Callable[[Row, int], object], verdict: bool) -> str:
     heads = ["encoding", *(words.count(n) for n in result.lengths)]
-    heads += [f"to the best at {words.count(result.longest)}", "verdict"] if verdict else []
     rows = [_row(result, row, value, verdict) for row in result.rows]
     caption = f"{title + ': ' if title else ''}{words.unit(result)}; 95% intervals below"
     cells = "".join(f"<th scope=col>{escape(h)}</th>" for h in heads)
+    if verdict:
+        cells += (
+            f"<th scope=col>minus best at {words.count(result.longest)}</th><th scope=col class=words>verdict</th>"
+        )
     return (
         f"<div class=wide><table><caption class=quiet>{escape(caption)}</caption>"
         f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
@@ -107,7 +111,9 @@ def _row(result: TaskResult, row: Row, value: Callable[[Row, int], object], verd
         number, band = words.measured(result, interval), words.spread(result, interval)  # type: ignore[arg-type]
         cells.append(f"<td>{number}<br><small>{band}</small></td>")
     if verdict:
-        cells += [f"<td>{words.difference(row)}</td>", f"<td>{escape(result.verdict(row))}</td>"]
+        gap, band = words.difference(row)
+        cells.append(f"<td>{gap}<br><small>{band}</small></td>")
+        cells.append(f"<td class=words>{escape(result.verdict(row))}</td>")
     return f'<tr class="{kind}">{"".join(cells)}</tr>'
 
 

@@ -30,13 +30,12 @@ def spread(result: TaskResult, interval: Interval | None) -> str:
     return f"{interval.low:.3f}–{interval.high:.3f}"
 
 
-def difference(row: Row) -> str:
-    """The paired difference to the best row at the longest length, with its interval."""
+def difference(row: Row) -> tuple[str, str]:
+    """The paired difference to the best row at the longest length (nats or share), and its interval."""
     gap = row.to_best
     if gap is None:
-        return NOTHING
-    body = signed(gap.mean)
-    return body if math.isnan(gap.low) else f"{body} [{signed(gap.low)}, {signed(gap.high)}]"
+        return NOTHING, ""
+    return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
 
 
 def signed(value: float) -> str:

@@ -144,20 +144,28 @@ def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
 
 
 def answer(results: Sequence[TaskResult]) -> str:
-    """The study in one sentence: which encodings hold, and what becomes of the others."""
-    return " ".join(_sentence(result) for result in results)
+    """The study in one sentence: which encodings hold on which task."""
+    if not results:
+        return "No run has finished yet."
+    parts = []
+    for result in results:
+        keep = [row.label for row in result.rows if holds(result, row)]
+        verb = "holds" if len(keep) == 1 else "hold"
+        parts.append(f"{_list(keep)} {verb} on {result.task.name}" if keep else f"none holds on {result.task.name}")
+    furthest = results[0].longest / results[0].lengths[0]
+    return f"At {furthest:g}× the trained length {'; '.join(parts)}."
 
 
-def _sentence(result: TaskResult) -> str:
+def sentence(result: TaskResult) -> str:
+    """One task in one sentence: what holds, and what becomes of the rest."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
-        return f"On {result.task.name} no encoding reached its gate, so nothing can be said."
+        return "No encoding reached the gate, so nothing can be said."
     keep = [row.label for row in ranked if holds(result, row)]
     lose = [f"{row.label} {_change(result, row)}" for row in ranked if not holds(result, row)]
-    first, last = result.lengths[0], result.longest
-    span = f"On {result.task.name}, trained at {first} and tested at {last}, "
     held = f"{_list(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
-    return span + held + (f"; {', '.join(lose)}." if lose else ".")
+    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {held}"
+    return span + (f"; {', '.join(lose)}." if lose else ".")
 
 
 def _change(result: TaskResult, row: Row) -> str:
