@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc.encodings import Encoding
-from posenc.errors import InvalidArgument, MissingExtra, StudyError
+from posenc.errors import MissingExtra, StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.patch import patched
 
@@ -42,9 +42,9 @@ class Pretrained:
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         folder, extra = (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
         if not extra:
-            read(folder).rotary  # refused before anything large is loaded
-        self.model, self.tokenizer = _open(path, folder, extra, dtype)
-        self.model = self.model.eval().to(device)
+            _ = read(folder).rotary  # refused before anything large is loaded
+        model, self.tokenizer = _open(path, folder, extra, dtype)
+        self.model: Any = model.eval().to(device)
         self.positions = read(self.model.config)
         self.rotary = self.positions.rotary
         self.original_length = self.positions.original_length
@@ -59,8 +59,10 @@ class Pretrained:
 
     def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
         """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers."""
-        kinds = self.positions.kinds
-        encodings = {name: encoding if layer == self.rotary else layer.encoding(1) for name, layer in kinds.items()}
+        encodings = {
+            name: encoding if layer == self.rotary else layer.encoding(len(tokens), "float32")
+            for name, layer in self.positions.kinds.items()
+        }
         model, device = self.model, self.model.device
         trunk = getattr(model, model.base_model_prefix)
         with torch.inference_mode(), patched(model, encodings):
@@ -91,14 +93,16 @@ class Pretrained:
         """
         config = self.model.config
         size = next(self.model.parameters()).element_size()
-        per_position = (10 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)) * size
+        per_position = (
+            10 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)
+        ) * size
         fixed = 2 * 4 * ROWS * config.vocab_size
         free = free_memory(self.model.device)
         fits = (free - fixed) // per_position
         if length > fits:
             raise StudyError(
-                f"length {length} needs about {(fixed + length * per_position) / 2**30:.1f} GiB beside the weights and "
-                f"{free / 2**30:.1f} GiB are free; about {max(0, fits) // 1024 * 1024} tokens fit"
+                f"length {length} needs about {(fixed + length * per_position) / 2**30:.1f} GiB beside the weights "
+                f"and {free / 2**30:.1f} GiB are free; about {max(0, fits) // 1024 * 1024} tokens fit"
             )
 
 

@@ -65,16 +65,15 @@ def methods(
     more than NTK does. ``beta_fast`` is YaRN's: where the trained length makes fewer than 32 turns of the
     fastest pair (201 positions), the default keeps no pair at all.
     """
-    yarn = {"beta_fast": beta_fast}
     known: dict[str, Method] = {
         "none": Method("none", "no scaling", Default()),
         "linear": Method("linear", "linear (PI)", Linear(factor)),
         "ntk": Method("ntk", "NTK", NTK(factor)),
         "ntk-fixed": Method("ntk-fixed", "NTK (fixed form)", NTK(factor, form="fixed")),
         "dynamic": Method("dynamic", "dynamic NTK", DynamicNTK(factor, original_length)),
-        "yarn": Method("yarn", "YaRN", YaRN(factor, original_length, **yarn)),
+        "yarn": Method("yarn", "YaRN", YaRN(factor, original_length, beta_fast)),
         "yarn-paper": Method(
-            "yarn-paper", "YaRN (ramp by turns)", YaRN(factor, original_length, ramp="rotations", **yarn)
+            "yarn-paper", "YaRN (ramp by turns)", YaRN(factor, original_length, beta_fast, ramp="rotations")
         ),
         "llama3": Method("llama3", "Llama 3", Llama3(factor, original_length)),
         "own": Method("own", "as configured", layer.schedule),

@@ -68,7 +68,9 @@ class Scores:
         try:
             self._db.execute("INSERT OR REPLACE INTO scores VALUES (?, ?, ?, ?)", values)
         except sqlite3.DatabaseError as error:
-            raise StudyError(f"{str(self.folder)!r}: {error}; scores so far are kept, run the command again") from error
+            raise StudyError(
+                f"{str(self.folder)!r}: {error}; scores so far are kept, run the command again"
+            ) from error
 
     def seconds(self) -> float:
         """What the scores took to compute."""
