@@ -15,7 +15,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding, Placed, Positions, check_last, check_length, over_heads
+from posenc.encodings.encoding import (
+    Encoding,
+    KeyPositions,
+    Placed,
+    Positions,
+    check_last,
+    check_length,
+    over_heads,
+)
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
@@ -81,7 +89,7 @@ class PlacedRotary(Placed):
     """
 
     def __init__(
-        self, rotary: "Rotary", q_positions: Positions, k_positions: Positions, dtype: torch.dtype
+        self, rotary: "Rotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
         super().__init__(q_positions, k_positions)
         self.rotary = rotary
@@ -170,7 +178,7 @@ class Rotary(Encoding):
             cos, sin = cos * self.attention_factor, sin * self.attention_factor
         return over_heads(cos), over_heads(sin)
 
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
 
     def extra_repr(self) -> str:

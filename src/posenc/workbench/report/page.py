@@ -19,8 +19,9 @@ STYLE = f"""
   :root {{ --paper: {PAPER_DARK}; --ink: {INK_DARK}; --line: {HAIRLINE_DARK} }}
 }}
 body {{ background: var(--paper); color: var(--ink); font: 17px/1.55 system-ui, sans-serif; margin: 0 }}
-main {{ max-width: 46rem; margin: 3rem auto; padding: 0 1.2rem }}
+main {{ max-width: 56rem; margin: 3rem auto; padding: 0 1.2rem }}
 h1 {{ font-size: 1.5rem; line-height: 1.3; font-weight: 600 }}
+h1, p, dl {{ max-width: 46rem }}
 h2 {{ font-size: 1.1rem; margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem }}
 img {{ width: 100%; height: auto; margin: 1rem 0 }}
 figure {{ margin: 1.5rem 0 }} figcaption, small, .quiet {{ font-size: .85rem; opacity: .8 }}
@@ -93,13 +94,16 @@ def _table(result: TaskResult, title: str, value: Callable[[Row, int], object], 
     caption = f"{title + ': ' if title else ''}{words.unit(result)}; 95% intervals below"
     cells = "".join(f"<th scope=col>{escape(h)}</th>" for h in heads)
     if verdict:
-        cells += (
-            f"<th scope=col>minus best at {words.count(result.longest)}</th><th scope=col class=words>verdict</th>"
-        )
+        cells += f"<th scope=col>{_unit(result)} to best at {words.count(result.longest)}</th>"
+        cells += "<th scope=col class=words>verdict</th>"
     return (
         f"<div class=wide><table><caption class=quiet>{escape(caption)}</caption>"
         f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _unit(result: TaskResult) -> str:
+    return "nats" if result.task.measure == "loss" else "share"
 
 
 def _row(result: TaskResult, row: Row, value: Callable[[Row, int], object], verdict: bool) -> str:

@@ -150,8 +150,9 @@ def answer(results: Sequence[TaskResult]) -> str:
     parts = []
     for result in results:
         keep = [row.label for row in result.rows if holds(result, row)]
-        verb = "holds" if len(keep) == 1 else "hold"
-        parts.append(f"{_list(keep)} {verb} on {result.task.name}" if keep else f"none holds on {result.task.name}")
+        none = "none holds" if any(row.ranked for row in result.rows) else "none has learnt anything"
+        held = f"{_list(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else none
+        parts.append(f"{held} on {result.task.name}")
     furthest = results[0].longest / results[0].lengths[0]
     return f"At {furthest:g}× the trained length {'; '.join(parts)}."
 
