@@ -53,23 +53,22 @@ def over_positions(found: Extension, *, tuned: bool = False) -> View:
     verdict = judge(found, tuned=tuned)
     curves = [c for c in found.curves if c.tuned == tuned]
     centres = tuple(found.width * (i + 0.5) for i in range(curves[0].losses.shape[1]))
-    lines = tuple(_curve(c, "rotary" if c is verdict.chosen.curve else "") for c in curves)
+    lines = tuple(_curve(c, c is verdict.chosen.curve) for c in curves)
     mark = ((float(found.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{found.unit}s")
     chosen = verdict.chosen.label
     title = f"{chosen} reaches {count(found.length)} best" + (f", after {found.finetune} steps" if tuned else "")
-    readouts: dict[str, float | str] = {line.label: line.far.mean for line in verdict.lines}
-    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {found.unit}", marks=mark),), readouts)
+    return View(title, (Lines("loss", lines, axis, "loss", f"nats per {found.unit}", marks=mark),))
 
 
-def _curve(curve: Curve, encoding: str) -> Line:
-    mean = curve.losses.mean(0)
+def _curve(curve: Curve, chosen: bool) -> Line:
+    """The mean over documents; a band for the method to use and for no scaling, where documents allow one."""
+    mean, label = curve.losses.mean(0), curve.method.label
+    if len(curve.losses) < 2 or not (chosen or curve.method.name == "none"):
+        return Line(label, mean)
     bounds = [student(column.tolist()) for column in curve.losses.T]
     low, high = (torch.tensor(side) for side in zip(*bounds, strict=True))
-    label = curve.method.label
-    if low.isnan().any():
-        return Line(label, mean, encoding)
-    return Line(label, mean, encoding, low, high)
+    return Line(label, mean, "rotary" if chosen else "nope", low, high)
 
 
 def table(found: Extension, verdict: Verdict) -> Table:
@@ -109,7 +108,8 @@ def write(found: Extension, folder: Path, command: str, spent: float, patch: dic
             parts.append(
                 f"<h2>After {found.finetune} steps of fine-tuning</h2><p>{escape(answer(found, verdict))}</p>"
             )
-        caption = "Loss at every position of the same documents. Bands are 95% intervals over documents."
+        caption = "Loss at every position of the same documents. Bands are 95% intervals over documents, for "
+        caption += "the method to use and for no scaling."
         parts += [figure(caption, path), _html_table(found, verdict)]
     if patch is not None:
         shown = escape(json.dumps(patch, indent=2))
