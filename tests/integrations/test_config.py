@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from tiny import MODELS, logits, tiny, tokens
 
+from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
 from posenc.integrations.huggingface.layers import (

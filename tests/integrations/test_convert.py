@@ -1,14 +1,16 @@
 """Weights moved to the other pairing compute the same function; moved the wrong way, they are found out."""
 
+from pathlib import Path
+
 import pytest
 import torch
-from stories import require, transformer, vocabulary, weights
-from tiny import logits, tiny, tokens
 from torch import Tensor
 
 import posenc
+from integrations.tiny import logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import check_conversion, convert_pairing, probe_pairing
+from posenc.workbench.checkpoints.llama2c import load, load_tokenizer
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
@@ -81,28 +83,25 @@ def test_families_of_transformers(family: str, module: str, monkeypatch: pytest.
     torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-4 * before.abs().max().item())
 
 
-def test_stories260k_writes_the_same_text_in_both_pairings() -> None:
-    require()
-    trained, converted = transformer("interleaved"), transformer("half")
-    state = weights()
-    trained.load_state_dict(state)
+def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) -> None:
+    file = shared_data / "stories260K.bin"
+    trained, misread = load(file), load(file, pairing="half")
     sizes = {"heads": 8, "kv_heads": 4, "head_dim": 8}
-    converted.load_state_dict(convert_pairing(state, to="half", **sizes))
+    converted = load(file, pairing="half")
+    converted.load_state_dict(convert_pairing(trained.state_dict(), to="half", **sizes))
     start = torch.tensor([[1]])
     texts = [model.generate(start, 60)[0].tolist() for model in (trained, converted)]
     assert texts[0] == texts[1]
-    story = "".join(vocabulary()[token] for token in texts[1])
-    assert "Once upon a time, there was a little girl named Lily." in story
+    story = load_tokenizer(shared_data / "tok512.bin", 512).decode(texts[1])
+    assert story.startswith("Once upon a time, there was a little girl named Lily.")
     ids = torch.tensor([texts[0]])
     check_conversion(trained, converted, ids)
-    swapped = transformer("half")
-    swapped.load_state_dict(state)
-    probe = probe_pairing(swapped, trained, ids)
+    probe = probe_pairing(misread, trained, ids)
     assert probe.pairing == "interleaved"
     assert probe.losses["half"] > probe.losses["interleaved"] + 1
-    swapped.load_state_dict(convert_pairing(state, to="interleaved", **sizes))
+    misread.load_state_dict(convert_pairing(trained.state_dict(), to="interleaved", **sizes))
     with pytest.raises(InvalidArgument, match="target pairing already"):
-        check_conversion(trained, swapped, ids)
+        check_conversion(trained, misread, ids)
 
 
 def test_the_probe_does_not_judge_untrained_weights() -> None:

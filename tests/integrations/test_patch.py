@@ -4,10 +4,10 @@ import copy
 
 import pytest
 import torch
-from tiny import MODELS, logits, tiny, tokens
 from torch import nn
 
 import posenc
+from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read

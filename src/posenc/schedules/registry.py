@@ -1,7 +1,7 @@
 """Schedules by name, and their round trip through plain JSON values."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
@@ -50,12 +50,12 @@ def from_dict(values: Mapping[str, Any]) -> Schedule | LengthSchedule:
     if name not in SCHEDULES:
         raise UnknownName("schedule", name, SCHEDULES)
     kind = SCHEDULES[name]
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "schedule"}
     for key in given:
         if key not in known:
             raise UnknownName(f"field of schedule {name!r}", key, known)
-    try:
-        return kind(**given)
-    except TypeError as error:
-        raise InvalidArgument(f"schedule {name!r}: {error}; its fields are {', '.join(known)}") from error
+    missing = [key for key, f in known.items() if key not in given and f.default is MISSING]
+    if missing:
+        raise InvalidArgument(f"schedule {name!r} needs {', '.join(missing)}; its fields are {', '.join(known)}")
+    return kind(**given)

@@ -121,8 +121,9 @@ def _open(path: Path, folder: Path, extra: dict[str, str], dtype: torch.dtype) -
         import transformers
     except ImportError as error:
         raise MissingExtra("transformers", "hf") from error
-    before = transformers.logging.get_verbosity()
+    before, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
     transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
     try:
         model, info = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, local_files_only=True, output_loading_info=True, **extra
@@ -140,6 +141,8 @@ def _open(path: Path, folder: Path, extra: dict[str, str], dtype: torch.dtype) -
         raise StudyError(f"{str(path)!r} cannot be loaded: {reason}; download the model again") from error
     finally:
         transformers.logging.set_verbosity(before)
+        if bars:
+            transformers.logging.enable_progress_bar()
 
 
 def _identity(path: Path) -> str:

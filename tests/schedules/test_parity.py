@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
-from schedule_oracle import check_same, theirs
 
 from posenc import schedules
 from posenc.errors import InvalidArgument
@@ -22,6 +21,7 @@ from posenc.schedules import (
     YaRN,
 )
 from posenc.schedules.schedule import ladder_float32
+from schedules.oracle import check_same, theirs
 
 DIMS = st.integers(2, 128).map(lambda n: 2 * n)
 BASES = st.one_of(st.sampled_from([1e4, 1e5, 5e5, 1e6, 1.5e8]), st.floats(50.0, 1e7))
