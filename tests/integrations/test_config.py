@@ -92,6 +92,29 @@ def test_what_real_configs_say_besides() -> None:
     assert not read(config("llama-3.1-8b")).assumed
 
 
+SIZES = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256}
+
+
+def test_layer_types_by_pattern_and_their_bases() -> None:
+    """Older spellings: which layers are full follows from a number, and sliding layers have a base of their own."""
+    gemma = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_local_base_freq": 2e4, "head_dim": 16, **SIZES}
+    assert {layer.base for layer in read(gemma).kinds.values()} == {1e6, 2e4}
+    bert = read({"model_type": "modernbert", "global_rope_theta": 8e4, "local_rope_theta": 2e4, **SIZES})
+    assert bert.kinds == {"full_attention": half(16, 8e4), "sliding_attention": half(16, 2e4)}
+    assert [kind[:4] for kind in bert.layers] == ["full", "slid", "slid", "full"]
+    cohere = {"model_type": "cohere2", "rope_theta": 5e4, "sliding_window": 8, "layer_switch": 4, **SIZES}
+    spelt = read({**cohere, "rotary_pct": 1.0, "position_embedding_type": "rope_gptj"})
+    assert spelt.kinds == {"rotary": RotaryLayer(16, 16, "interleaved", 5e4), "nope": NoPELayer()}
+    assert spelt.layers == ("rotary", "rotary", "rotary", "nope")
+    with pytest.raises(UnknownName, match="unknown key of model_type 'cohere2' 'rotary_pct'"):
+        read({**cohere, "rotary_pct": 0.5})
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    types = ["sliding_attention", "full_attention"] * 2
+    olmo = read({"model_type": "olmo3", "rope_theta": 5e5, "rope_scaling": yarn, "layer_types": types, **SIZES})
+    assert olmo.kinds == {"full_attention": half(16, 5e5, YaRN(4, 64)), "sliding_attention": half(16, 5e5)}
+    assert olmo.rotary == half(16, 5e5, YaRN(4, 64))
+
+
 def test_a_missing_base_is_never_guessed() -> None:
     with pytest.raises(InvalidArgument, match="no 'rope_theta'; transformers would silently take its own default"):
         read(config("llama-2-7b"))

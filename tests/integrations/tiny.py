@@ -76,6 +76,44 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
             },
         },
     ),
+    "olmo3": (
+        "Olmo3ForCausalLM",
+        {
+            "layer_types": TYPES,
+            "sliding_window": 16,
+            "rope_parameters": {
+                "sliding_attention": {"rope_type": "default", "rope_theta": 5e5},
+                "full_attention": {
+                    "rope_type": "yarn",
+                    "rope_theta": 5e5,
+                    "factor": 8.0,
+                    "original_max_position_embeddings": 64,
+                    "attention_factor": 1.2,
+                },
+            },
+        },
+    ),
+    "modernbert": (
+        "ModernBertForMaskedLM",
+        {
+            "layer_types": TYPES,
+            "local_attention": 16,
+            "cls_token_id": 1,
+            "sep_token_id": 2,
+            "rope_parameters": {
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+                "full_attention": {"rope_type": "default", "rope_theta": 1.6e5},
+            },
+        },
+    ),
+    "glm-4": ("Glm4ForCausalLM", {"head_dim": 16, **rope("default", 1e4, partial_rotary_factor=0.5)}),
+    "cohere2": ("Cohere2ForCausalLM", {"layer_types": TYPES, "sliding_window": 16, **rope("default", 5e4)}),
+    "exaone-4": ("Exaone4ForCausalLM", {"layer_types": TYPES, "sliding_window": 16, **rope("default", 1e6)}),
+    "qwen2-moe": ("Qwen2MoeForCausalLM", {"num_experts": 2, "num_experts_per_tok": 1, **rope("default", 1e6)}),
+    "qwen3-moe": (
+        "Qwen3MoeForCausalLM",
+        {"head_dim": 16, "num_experts": 2, "num_experts_per_tok": 1, **rope("default", 1e6)},
+    ),
     "gpt-neox": ("GPTNeoXForCausalLM", rope("default", 1e4, partial_rotary_factor=0.25)),
     "gpt-oss": (
         "GptOssForCausalLM",

@@ -7,6 +7,7 @@ config leaves out is an error too, unless every released model of the family has
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from posenc.integrations.huggingface.layers import (
     RotaryLayer,
 )
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
-from posenc.schedules import LengthSchedule, Proportional, YaRN
+from posenc.schedules import Default, LengthSchedule, Proportional, YaRN
 
 ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|(^|_)ntk")
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
@@ -126,7 +127,8 @@ class Reader:
     def check_keys(self) -> None:
         """Refuse every key about positions, and every near miss of one, that this family does not have."""
         family = self.family
-        own = (family.length, family.base, family.partial, family.rotary_dim, family.head_dim, *family.extra)
+        own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
+        own += [family.pattern, *family.extra]
         rope = BOTH_FORMS if family.kind == "rotary" else ()
         known = {key for key in own if key} | set(rope) | set(family.defaults)
         known |= {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
@@ -143,7 +145,9 @@ class Reader:
             return (*BOTH_FORMS, "rope_theta", "rotary_dim", "original_max_position_embeddings", "alibi")
         if value is False:
             return ("rope_interleaved", "alibi", "use_alibi", "learned_pos_emb")
-        return ("position_embedding_type",) if value in ("absolute", "rope") else ()
+        if value == 1:
+            return ("rotary_pct", "partial_rotary_factor")
+        return ("position_embedding_type",) if value in ("absolute", "rope", "rope_gptj") else ()
 
     def kinds(self, count: int, length: int) -> tuple[dict[str, Layer], tuple[str, ...]]:
         """One layer per kind, and the kind of every layer."""
@@ -178,9 +182,13 @@ class Reader:
                 )
             given = {key: value for key, value in nested.items() if key in types}
             return {k: self.rotary_layer(v, length) if v else NoPELayer() for k, v in given.items()}, types
-        if self.model_type == "gemma3_text":
-            return self.gemma3(parameters, count, length)
         layer = self.rotary_layer(parameters, length)
+        if self.family.local:  # the flat form: scaling and rope_theta are the full layers', the sliding stay plain
+            sliding = replace(layer, schedule=Default(), base=float(self.need(self.family.local)))
+            return {"full_attention": layer, "sliding_attention": sliding}, self.layer_types(count)
+        if self.family.still and self.get("sliding_window") is not None:
+            names = ["rotary" if kind == "sliding_attention" else "nope" for kind in self.layer_types(count)]
+            return {"rotary": layer, "nope": NoPELayer()}, tuple(names)
         if self.model_type == "smollm3":
             turns = self.get("no_rope_layers")  # named for its zeros: 1 means that the layer turns
             if turns is None:
@@ -191,17 +199,14 @@ class Reader:
             return {"rotary": layer, "nope": NoPELayer()}, tuple("rotary" if turn else "nope" for turn in turns)
         return {"all": layer}, ("all",) * count
 
-    def gemma3(
-        self, parameters: Mapping[str, Any], count: int, length: int
-    ) -> tuple[dict[str, Layer], tuple[str, ...]]:
-        """Gemma 3's flat form: the scaling and rope_theta are the global layers', the local ones stay plain."""
-        types = self.get("layer_types")
-        if types is None:
-            every = int(self.need("sliding_window_pattern"))
-            types = ["sliding_attention" if (i + 1) % every else "full_attention" for i in range(count)]
-        local = {"rope_type": "default", "rope_theta": self.need("rope_local_base_freq")}
-        full, sliding = self.rotary_layer(parameters, length), self.rotary_layer(local, length)
-        return {"full_attention": full, "sliding_attention": sliding}, tuple(types)
+    def layer_types(self, count: int) -> tuple[str, ...]:
+        """The type of every layer, stated or by the family's pattern."""
+        stated = self.get("layer_types")
+        if stated is not None:
+            return tuple(stated)
+        every = int(self.need(self.family.pattern or "layer_types"))
+        full = every - 1 if self.family.first_full is None else self.family.first_full
+        return tuple("full_attention" if i % every == full else "sliding_attention" for i in range(count))
 
     def rope_parameters(self) -> dict[str, Any]:
         """The rope dictionary under whichever key it stands; empty where there is none."""

@@ -28,6 +28,10 @@ class Family:
         defaults: values that hold when the config is silent, because every released model of the family has
             them; the reader states each one it uses. A value that varies within a family is not here.
         fixed_base: a base written in the family's code, which no config can change.
+        local: the key of the sliding layers' own base; they stay unscaled.
+        pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
+        first_full: the first full layer under that pattern; by default the last of each group.
+        still: whether full layers have no positions at all, where there are sliding ones.
         extra: further keys about positions, read by the family's own rule.
         tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
             (``"neighbours"``), or ``"once"``.
@@ -45,11 +49,17 @@ class Family:
     head_dim: str = "head_dim"
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed_base: float | None = None
+    local: str | None = None
+    pattern: str | None = None
+    first_full: int | None = None
+    still: bool = False
     extra: tuple[str, ...] = ()
     tables: Tables = "halves"
 
 
 GEMMA3 = Family(
+    local="rope_local_base_freq",
+    pattern="sliding_window_pattern",
     defaults={
         "rope_theta": 1_000_000.0,
         "rope_local_base_freq": 10_000.0,
@@ -58,7 +68,13 @@ GEMMA3 = Family(
         "max_position_embeddings": 131_072,
         "sliding_window_pattern": 6,
     },
-    extra=("rope_local_base_freq",),
+)
+MODERNBERT = Family(
+    base="global_rope_theta",
+    local="local_rope_theta",
+    pattern="global_attn_every_n_layers",
+    first_full=0,
+    defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
 )
 PARTIAL = Family(partial="partial_rotary_factor")
 
@@ -68,12 +84,18 @@ FAMILIES: dict[str, Family] = {
     "mixtral": Family(),
     "qwen2": Family(),
     "qwen3": Family(),
+    "qwen2_moe": Family(),
+    "qwen3_moe": Family(),
     "olmo2": Family(),
     "starcoder2": Family(),
     "granite": Family(),
     "gemma": Family(),
     "gemma2": Family(),
     "gemma3_text": GEMMA3,
+    "modernbert": MODERNBERT,
+    "olmo3": Family(local="rope_theta"),
+    "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
+    "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
     "gpt_oss": Family(tables="once"),
     "smollm3": Family(extra=("no_rope_layers", "no_rope_layer_interval")),
     "phi": PARTIAL,
@@ -91,6 +113,13 @@ FAMILIES: dict[str, Family] = {
         extra=("rotary",),
     ),
     "cohere": Family(pairing="interleaved", tables="neighbours"),
+    "cohere2": Family(
+        pairing="interleaved",
+        tables="neighbours",
+        pattern="sliding_window_pattern",
+        still=True,
+        defaults={"sliding_window_pattern": 4},
+    ),
     "deepseek_v3": Family(
         pairing="interleaved",
         head_dim="qk_rope_head_dim",

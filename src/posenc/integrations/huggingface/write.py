@@ -48,7 +48,7 @@ def write(
                 f"model_type {positions.model_type!r} has no key for {schedule}; it is in its code"
             )
         return config
-    for key in (*BOTH_FORMS, family.base, family.partial, "rope_local_base_freq"):
+    for key in (*BOTH_FORMS, family.base, family.partial, family.local):
         config.pop(key or "", None)
     config[family.length] = max_length or positions.max_length
     rotary = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
