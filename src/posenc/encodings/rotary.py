@@ -18,8 +18,8 @@ from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, Placed, Positions, check_last, check_length, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
-from posenc.kernels.rotary import are_few, engine_for, rotate_pair
-from posenc.kernels.rotary_cpu import eager, few, wide_tables
+from posenc.kernels.rotary import are_few, engine_from_tables, engine_from_turns, rotate_pair, serving
+from posenc.kernels.rotary_cpu import few, wide_tables
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 
@@ -124,20 +124,34 @@ class PlacedRotary(Placed):
         for name, x, positions in (("q", q, self.q_positions), ("k", k, self.k_positions)):
             check_last(name, x, self.rotary.head_dim, "head_dim")
             check_length(name, x, positions)
+        if out is None:
+            q, k = _at_rows(q, self.q_positions), _at_rows(k, self.k_positions)
         pairing = self.rotary.pairing
-        engine = engine_for(self.rotary.impl, q.device.type)
-        if engine is None:
+        served = serving(self.rotary.impl, q.device.type)
+        if served == "torch":
             turned = rotate(q, *self.q_tables, pairing), rotate(k, *self.k_tables, pairing)
             return turned if out is None else (out[0].copy_(turned[0]), out[1].copy_(turned[1]))
-        if engine is eager and out is None and self._whole and are_few(q, k):
+        if served == "eager" and out is None and self._whole and are_few(q, k):
             self._wide = self._wide or wide_tables(*self.q_tables, pairing)
             return few(q, k, self._wide, pairing)
-        return rotate_pair(engine, q, k, self.q_tables, self.k_tables, pairing, out)
+        if served == "triton" and self.rotary.clock.phases == "exact" and self.dtype != torch.float64:
+            turns = self.rotary.clock.turns
+            engine = engine_from_turns(self.rotary.attention_factor)
+            q_phases, k_phases = (self.q_positions, turns), (self.k_positions, turns)
+        else:
+            engine, q_phases, k_phases = engine_from_tables(served), self.q_tables, self.k_tables
+        return rotate_pair(engine, q, k, q_phases, k_phases, pairing, out)
 
     @property
     def _whole(self) -> bool:
         """Whether q and k share positions and turn with all their channels."""
         return self.k_positions is self.q_positions and self.rotary.rotary_dim == self.rotary.head_dim
+
+
+def _at_rows(x: Tensor, positions: Positions) -> Tensor:
+    """One row of vectors at several rows of positions becomes as many rows, as broadcasting would make it."""
+    many = positions.dim() == 2 and positions.shape[0] > 1 and x.shape[0] == 1
+    return x.expand(positions.shape[0], *x.shape[1:]) if many else x
 
 
 @final

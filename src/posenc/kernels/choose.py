@@ -38,7 +38,6 @@ def check_impl(impl: str) -> None:
         )
 
 
-@lru_cache
 def choose(impl: str, device: str) -> Choice:
     """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
@@ -46,7 +45,8 @@ def choose(impl: str, device: str) -> Choice:
         UnknownName: no implementation of that name.
         ImplUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
     """
-    check_impl(impl)
+    if impl != "auto":
+        check_impl(impl)
     if impl == "triton" and device != "cuda" and not interpreting():
         raise ImplUnavailable(
             f"impl='triton' runs on cuda and the tensors are on {device}; move the model, or use impl='auto'"

@@ -9,25 +9,33 @@ from posenc.kernels.rotary_cpu import FEW, eager
 from posenc.kernels.rotation import Engine, turn, turn_into
 
 Tables = tuple[Tensor, Tensor]
-ENGINES: dict[str, Engine | None] = {"torch": None, "eager": eager, "compiled": compiled}
 
 
-def engine_for(impl: str, device: str) -> Engine | None:
-    """The engine that serves this type of device; None: the specification.
+def serving(impl: str, device: str) -> str:
+    """Which engine serves this type of device, by name; ``"torch"`` is the specification.
 
     Inside ``torch.compile`` and ``torch.export`` it is the fusable formula, whatever was asked for except the
     specification: there the compiler computes.
     """
     if impl == "torch":
-        return None
-    if torch.compiler.is_compiling():
-        return formula
-    served = choose(impl, device).impl
+        return impl
+    return "formula" if torch.compiler.is_compiling() else choose(impl, device).impl
+
+
+def engine_from_tables(served: str) -> Engine:
+    """The engine of that name that reads cos and sin."""
     if served == "triton":
         from posenc.kernels.rotary_triton import from_tables
 
         return from_tables
-    return ENGINES[served]
+    return {"eager": eager, "compiled": compiled, "formula": formula}[served]
+
+
+def engine_from_turns(factor: float) -> Engine:
+    """The Triton engine that computes phases itself, from positions and turns."""
+    from posenc.kernels.rotary_triton import from_turns
+
+    return from_turns(factor)
 
 
 def rotate_pair(
@@ -45,17 +53,10 @@ def rotate_pair(
             turn_into(engine, q, out[0], *q_phases, pairing),
             turn_into(engine, k, out[1], *k_phases, pairing),
         )
-    q, k = _over_rows(q, q_phases[0]), _over_rows(k, k_phases[0])
-    if q_phases is k_phases:
+    if q_phases[0] is k_phases[0]:
         q_turned, k_turned = turn(engine, q, k, *q_phases, pairing)
         return q_turned, k_turned
     return turn(engine, q, None, *q_phases, pairing)[0], turn(engine, k, None, *k_phases, pairing)[0]
-
-
-def _over_rows(x: Tensor, phases: Tensor) -> Tensor:
-    """One row of vectors at several rows of positions becomes as many rows."""
-    many = phases.dim() == 4 and phases.shape[0] > 1 and x.shape[0] == 1
-    return x.expand(phases.shape[0], *x.shape[1:]) if many else x
 
 
 def are_few(q: Tensor, k: Tensor) -> bool:

@@ -8,6 +8,7 @@ Tested in Triton's interpreter (``TRITON_INTERPRET=1``); speed on a GPU is not m
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 import triton
@@ -134,6 +135,7 @@ def from_tables(
     )
 
 
+@lru_cache
 def from_turns(factor: float) -> Engine:
     """The engine whose phases are positions, ``(T,)`` or ``(B, T)``, and the clock's 64-bit turns.
 
