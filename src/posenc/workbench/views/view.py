@@ -9,6 +9,8 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.errors import InvalidArgument
+
 Scale = Literal["signed", "magnitude"]
 """``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light."""
 
@@ -21,6 +23,8 @@ class Axis:
     values: tuple[float, ...]
     unit: str = ""
     log: bool = False
+    labels: tuple[str, ...] = ()
+    """What to write at the ticks, one per value; by default the values themselves."""
 
     @property
     def label(self) -> str:
@@ -29,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A matrix, rows × columns; row 0 is painted at the top."""
+    """A matrix, rows × columns; row 0 is painted at the top. NaN is no value, and is left as paper."""
 
     name: str
     values: Float[Tensor, "rows columns"]
@@ -37,15 +41,25 @@ class Heatmap:
     columns: Axis
     scale: Scale
     unit: str = ""
+    limit: float | None = None
+    """Where the colours end, ±limit or 0 … limit; by default at the largest (and smallest) value."""
+    marked_rows: tuple[int, ...] = ()
+    marked_columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Line:
-    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name."""
+    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name.
+
+    ``low`` and ``high`` bound a band around it. ``hollow`` marks a run that must not be read as a result.
+    """
 
     name: str
     values: Float[Tensor, " n"]
     encoding: str = ""
+    low: Float[Tensor, " n"] | None = None
+    high: Float[Tensor, " n"] | None = None
+    hollow: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,3 +111,14 @@ class View:
     panels: tuple[Heatmap | Lines | Plane, ...]
     readouts: dict[str, float | str] = field(default_factory=dict)
     python: str = ""
+
+
+def within(name: str, value: float, low: float, high: float) -> None:
+    """Refuse an argument of a view outside what it can compute or anyone can see."""
+    if not low <= value <= high:
+        raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
+
+
+def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:
+    """An axis of ``count`` consecutive integers."""
+    return Axis(name, tuple(float(i) for i in range(first, first + count)), unit)

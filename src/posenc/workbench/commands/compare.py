@@ -1,0 +1,98 @@
+"""`posenc compare`: which encoding holds past its training length, on real text and on order tasks."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from posenc.errors import InvalidArgument
+
+
+def compare(
+    preset: Annotated[str, typer.Option(help="quick (minutes), standard (3 seeds) or full (5 seeds).")] = "quick",
+    config: Annotated[Path | None, typer.Option(help="A TOML file with the study's keys.")] = None,
+    encodings: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
+    tasks: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
+    lengths: Annotated[str | None, typer.Option(help="Multiples of the trained length, such as 1,2,4,8.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Runs per encoding and task.")] = None,
+    text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, …")] = None,
+    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float64.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
+    output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
+        "study"
+    ),
+) -> None:
+    """Train the same small transformer with each encoding, test it far past its training length, and report."""
+    from posenc.workbench.report import terminal
+    from posenc.workbench.report.write import write
+    from posenc.workbench.runs.compare import compare as carry_out
+    from posenc.workbench.runs.compare import missing
+    from posenc.workbench.runs.launch import Failure
+    from posenc.workbench.runs.launch.local import Local
+    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.runs.plan import Run
+    from posenc.workbench.runs.results import answer, sentence
+    from posenc.workbench.runs.study import study
+    from posenc.workbench.tasks.text import load
+
+    console = Console(highlight=False)
+    made = study(
+        preset,
+        config,
+        {
+            "encodings": _names(encodings),
+            "tasks": _names(tasks),
+            "lengths": _numbers(lengths),
+            "seeds": seeds,
+            "text": text,
+            "device": device,
+            "dtype": dtype,
+        },
+    )
+    read = load(made.text)
+    with Ledger(output, write=True) as ledger:
+        todo, total = missing(made, read, ledger), len(made.plans(read))
+        console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
+        with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
+
+            def finished(result: Run | Failure) -> None:
+                said = f"{result.seconds:.0f} s" if isinstance(result, Run) else f"failed: {result.reason}"
+                progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
+
+            outcome = carry_out(
+                made,
+                read,
+                ledger,
+                Local(workers),
+                progress=lambda n: progress.advance(progress.task_ids[0], n),
+                finished=finished,
+            )
+        page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
+    for result in outcome.results:
+        console.print()
+        console.print(terminal.table(result))
+        console.print(sentence(result))
+    console.print(f"\n{answer(outcome.results)}\n", style="bold")
+    console.print(f"page    {page}", soft_wrap=True)
+    console.print(f"figures {output / 'figures'}/", soft_wrap=True)
+    console.print(f"next    posenc runs {output}", soft_wrap=True)
+    if outcome.failures:
+        console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
+        raise typer.Exit(1)
+
+
+def _names(said: str | None) -> tuple[str, ...] | None:
+    return None if said is None else tuple(name.strip() for name in said.split(",") if name.strip())
+
+
+def _numbers(said: str | None) -> tuple[float, ...] | None:
+    if said is None:
+        return None
+    try:
+        return tuple(float(part) for part in said.split(","))
+    except ValueError as error:
+        raise InvalidArgument(f"lengths={said!r} must be numbers separated by commas, such as 1,2,4,8") from error

@@ -1,0 +1,1 @@
+"""Paints views with matplotlib: every painter takes ``ax=`` and returns it."""

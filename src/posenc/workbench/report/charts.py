@@ -1,0 +1,80 @@
+"""Results as views: the measure against length, the loss against position, and accuracy by depth."""
+
+import math
+
+import torch
+
+from posenc.workbench.palette import style
+from posenc.workbench.runs.results import Row, TaskResult, depth_shares, holds
+from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View
+
+
+def over_lengths(result: TaskResult) -> View:
+    """The measure of every encoding at every length, with its interval."""
+    loss = result.task.measure == "loss"
+    axis = Axis("test length", tuple(map(float, result.lengths)), "tokens", log=True)
+    trained = ((float(result.lengths[0]), "trained to here"),)
+    name = "perplexity per byte" if loss else "share of right answers"
+    lines = tuple(_line(result, row) for row in result.rows)
+    return View(_title(result), (Lines(result.task.name, lines, axis, name, y_log=loss, marks=trained),))
+
+
+def _line(result: TaskResult, row: Row) -> Line:
+    show = math.exp if result.task.measure == "loss" else float
+    at = [row.values.get(n) for n in result.lengths]
+    mean, low, high = (
+        torch.tensor([math.nan if v is None else show(getattr(v, part)) for v in at])
+        for part in ("mean", "low", "high")
+    )
+    label = row.label if row.ranked else f"{row.label}, not converged"
+    return Line(label, mean, row.encoding, low, high, hollow=not row.ranked)
+
+
+def _title(result: TaskResult) -> str:
+    ranked = [row for row in result.rows if row.ranked]
+    keep = [row.label for row in ranked if holds(result, row)]
+    lose = [row.label for row in ranked if not holds(result, row)]
+    span = f"{result.lengths[0]} to {result.longest} tokens"
+    if keep and lose:
+        return f"{result.task.name.capitalize()}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
+    return f"{result.task.name.capitalize()}, {span}: {'all hold' if keep else 'none holds'}"
+
+
+def over_positions(result: TaskResult) -> View | None:
+    """The loss at every position of the longest windows: where each encoding stops reading well."""
+    lines = []
+    for row in result.rows:
+        runs = [r for r in result.runs if r.plan.encoding == row.encoding]
+        cells = [c for r in runs if (c := r.cell(result.longest, "loss_by_position"))]
+        if cells:
+            mean = torch.tensor([c.detail for c in cells]).mean(0)
+            lines.append(Line(row.label, mean, row.encoding, hollow=not row.ranked))
+    if not lines:
+        return None
+    width = result.longest // len(lines[0].values)
+    centres = tuple(width * (i + 0.5) for i in range(len(lines[0].values)))
+    trained = ((float(result.lengths[0]), "trained to here"),)
+    panel = Lines(
+        "by position", tuple(lines), Axis("position", centres, "tokens"), "loss", "nats per byte", marks=trained
+    )
+    return View("Where in a long window each encoding stops reading well", (panel,))
+
+
+def by_depth(result: TaskResult) -> View | None:
+    """Accuracy by where the answer lies and how long the sequence is, a panel per encoding."""
+    panels = []
+    for encoding, shares in depth_shares(result).items():
+        lengths = sorted(shares)
+        depths = tuple((i + 0.5) / len(shares[lengths[0]]) for i in range(len(shares[lengths[0]])))
+        panels.append(
+            Heatmap(
+                style(encoding).label,
+                torch.tensor([shares[n] for n in lengths]),
+                Axis("test length", tuple(map(float, lengths)), "tokens"),
+                Axis("depth of the answer", depths, "share of the length"),
+                "magnitude",
+                "share right",
+                limit=1.0,
+            )
+        )
+    return View(f"{result.task.name.capitalize()}: where the answer can lie", tuple(panels)) if panels else None

@@ -1,0 +1,73 @@
+"""Tables and progress for the terminal: 80 columns, readable without colour and when piped into a file."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.progress import Task as Bar
+from rich.table import Table
+from rich.text import Text
+
+from posenc.workbench.report import words
+from posenc.workbench.runs.results import TaskResult, holds
+
+
+class Rate(TextColumn):
+    """Steps per second."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def render(self, task: Bar) -> Text:
+        return Text(f"{task.speed:.0f} steps/s" if task.speed else "– steps/s")
+
+
+@contextmanager
+def bar(console: Console, what: str, steps: int) -> Iterator[Progress]:
+    """A progress bar with rate and time left; silent when the output is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=None),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        progress.add_task(what, total=steps)
+        yield progress
+
+
+def table(result: TaskResult) -> Table:
+    """One task: encodings down, lengths across, and a verdict in words."""
+    task = result.task
+    made = Table(
+        title=f"{task.name}: {task.question}",
+        caption=f"{words.unit(result)}; trained to {result.lengths[0]}",
+        title_justify="left",
+        caption_justify="left",
+        box=None,
+        pad_edge=False,
+        header_style="bold",
+        title_style="bold",
+        caption_style="dim",
+    )
+    made.add_column("encoding", no_wrap=True)
+    for length in result.lengths:
+        made.add_column(str(length), justify="right", no_wrap=True)
+    made.add_column("verdict", no_wrap=True)
+    for row in result.rows:
+        numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
+        style = "bold" if row is result.rows[0] and row.ranked else "" if row.ranked else "dim"
+        verdict = Text(result.verdict(row), style="green" if holds(result, row) else "")
+        made.add_row(row.label, *numbers, verdict, style=style)
+    return made

@@ -1,0 +1,61 @@
+"""How numbers are written in tables and pages: perplexities, shares, lengths, intervals."""
+
+import math
+
+from posenc.workbench.runs.results import Row, TaskResult
+from posenc.workbench.runs.statistics import Interval
+
+NOTHING = "–"
+
+
+def measured(result: TaskResult, interval: Interval | None) -> str:
+    """A loss as a perplexity, an accuracy as it is; a dash where there is none."""
+    if interval is None:
+        return NOTHING
+    return perplexity(interval.mean) if result.task.measure == "loss" else f"{interval.mean:.3f}"
+
+
+def perplexity(loss: float) -> str:
+    """exp of a loss in nats, to three digits."""
+    value = math.exp(loss)
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def spread(result: TaskResult, interval: Interval | None) -> str:
+    """The 95% interval in the measure's own unit, or nothing where one number has none."""
+    if interval is None or math.isnan(interval.low):
+        return ""
+    if result.task.measure == "loss":
+        return f"{perplexity(interval.low)}–{perplexity(interval.high)}"
+    return f"{interval.low:.3f}–{interval.high:.3f}"
+
+
+def difference(row: Row) -> tuple[str, str]:
+    """The paired difference to the best row at the longest length (nats or share), and its interval."""
+    gap = row.to_best
+    if gap is None:
+        return NOTHING, ""
+    return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
+
+
+def signed(value: float) -> str:
+    """A signed number with a real minus."""
+    return f"{value:+.3f}".replace("-", "−")
+
+
+def count(value: int) -> str:
+    """An integer with thin spaces between thousands."""
+    return f"{value:,}".replace(",", "\u2009")
+
+
+def seconds(value: float) -> str:
+    """A duration for people."""
+    minutes, rest = divmod(round(value), 60)
+    return f"{minutes} min {rest:02d} s" if minutes else f"{rest} s"
+
+
+def unit(result: TaskResult) -> str:
+    """What the table's numbers are."""
+    if result.task.measure == "loss":
+        return "perplexity per byte, lower is better"
+    return "share of right answers, higher is better"

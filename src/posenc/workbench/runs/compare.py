@@ -1,0 +1,68 @@
+"""compare: carries out what is missing of a study and gathers what it found."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from posenc.workbench.runs.launch import Failure, Job, Launcher
+from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.runs.plan import Plan, Run
+from posenc.workbench.runs.results import TaskResult, summarise
+from posenc.workbench.runs.study import Study
+from posenc.workbench.tasks import Text, task
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study found, and the plans that failed."""
+
+    results: tuple[TaskResult, ...]
+    failures: tuple[Failure, ...]
+    text: Text
+
+
+def missing(study: Study, text: Text, ledger: Ledger) -> list[Plan]:
+    """The plans of a study that the ledger does not hold yet."""
+    done = ledger.ids()
+    return [plan for plan in study.plans(text) if plan.id not in done]
+
+
+def compare(
+    study: Study,
+    text: Text,
+    ledger: Ledger,
+    launcher: Launcher,
+    *,
+    progress: Callable[[int], None] = lambda steps: None,
+    finished: Callable[[Run | Failure], None] = lambda result: None,
+) -> Outcome:
+    """Carry out the missing plans, keep each run as it ends, and summarise the whole study.
+
+    Killed at any moment and called again, it does what is missing and finds the same.
+    """
+    for name in study.tasks:  # a text that cannot serve is refused before anything is trained
+        task(name, text, study.test_lengths(name)[-1])
+    failures: list[Failure] = []
+
+    def done(result: Run | Failure) -> None:
+        if isinstance(result, Failure):
+            failures.append(result)
+        else:
+            ledger.add(result)
+        finished(result)
+
+    jobs = [Job(plan, study.text, ledger.folder / "checkpoints") for plan in missing(study, text, ledger)]
+    launcher(jobs, done, progress)
+    return Outcome(gather(study, text, ledger), tuple(failures), text)
+
+
+def gather(study: Study, text: Text, ledger: Ledger) -> tuple[TaskResult, ...]:
+    """The results of a study's finished runs, task by task."""
+    plans = study.plans(text)
+    order = {plan.id: index for index, plan in enumerate(plans)}
+    runs = sorted(ledger.runs(order), key=lambda run: order[run.plan.id])
+    results = []
+    for name in study.tasks:
+        of_task = [run for run in runs if run.plan.task == name]
+        if of_task:
+            results.append(summarise(task(name, text, study.test_lengths(name)[-1]), of_task))
+    return tuple(results)

@@ -1,0 +1,62 @@
+"""Intervals: Wilson for shares, t over seeds or blocks, and paired differences between encodings."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+LEVEL = 0.95
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with its 95% interval; ``low`` and ``high`` are NaN where one number has no spread."""
+
+    mean: float
+    low: float
+    high: float
+    of: str
+    """What varied: ``"blocks"``, ``"answers"`` or ``"seeds"``."""
+
+
+def wilson(right: float, asked: int) -> tuple[float, float]:
+    """The Wilson score interval of a share (Wilson 1927): ``right`` of ``asked``."""
+    from scipy.stats import norm
+
+    z = float(norm.ppf(0.5 + LEVEL / 2))
+    share, room = right / asked, z * z / asked
+    centre = (share + room / 2) / (1 + room)
+    half = z * math.sqrt(share * (1 - share) / asked + room / (4 * asked)) / (1 + room)
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+def student(values: Sequence[float]) -> tuple[float, float]:
+    """The t interval of a mean: mean ± t·sd/√n; n = 3 gives ±4.30·sd/√3."""
+    from scipy.stats import t
+
+    n = len(values)
+    if n < 2:
+        return math.nan, math.nan
+    half = float(t.ppf(0.5 + LEVEL / 2, n - 1)) * stdev(values) / math.sqrt(n)
+    return fmean(values) - half, fmean(values) + half
+
+
+def over_blocks(blocks: Sequence[float]) -> Interval:
+    """A mean over blocks of text, each an independent piece."""
+    return Interval(fmean(blocks), *student(blocks), "blocks")
+
+
+def over_answers(shares: Sequence[float]) -> Interval:
+    """A share of right answers; a sequence with several answers counts once."""
+    return Interval(fmean(shares), *wilson(sum(shares), len(shares)), "answers")
+
+
+def over_seeds(means: Sequence[float]) -> Interval:
+    """A mean over runs that differ in nothing but their seed."""
+    return Interval(fmean(means), *student(means), "seeds")
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+    """The mean of ours − theirs on the same blocks: the text's own spread cancels."""
+    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    return Interval(fmean(differences), *student(differences), "blocks")

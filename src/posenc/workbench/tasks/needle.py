@@ -1,0 +1,34 @@
+"""Needle: one of 16 values lies somewhere among noise; which one? Content alone answers, order is not needed."""
+
+from typing import ClassVar
+
+import torch
+
+from posenc.workbench.tasks.task import Batch, DrawnTask, last_target
+
+NOISE, VALUES = 32, 16
+QUESTION = NOISE + VALUES
+
+
+class Needle(DrawnTask):
+    """The value's index, asked for at the question mark that ends the sequence."""
+
+    name: ClassVar[str] = "needle"
+    question: ClassVar[str] = "one of 16 values lies among noise: which? (content only)"
+    shortest: ClassVar[int] = 16
+    train_length: ClassVar[int] = 64
+    vocabulary: ClassVar[int] = NOISE + VALUES + 1
+    outputs: ClassVar[int] = VALUES
+    steps: ClassVar[int] = 200
+    batch: ClassVar[int] = 32
+    learning_rate: ClassVar[float] = 3e-3
+    chance: float = 1 / VALUES
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        tokens = torch.randint(NOISE, (rows, length), generator=generator)
+        at = torch.randint(length - 1, (rows, 1), generator=generator)
+        values = torch.randint(VALUES, (rows,), generator=generator)
+        tokens.scatter_(1, at, NOISE + values[:, None])
+        tokens[:, -1] = QUESTION
+        depth = tuple((at[:, 0] / max(length - 2, 1)).tolist())
+        return Batch(tokens, last_target(rows, length, values), depth)

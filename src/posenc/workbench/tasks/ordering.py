@@ -1,0 +1,49 @@
+"""Ordering: is the sequence ascending? Answered after every token, tested after the last.
+
+Half the sequences ascend. The others are half random, half ascending but for one swap of neighbours: random
+ones alone are easy negatives, since a short look gives them away. Symbols repeat, so that length says nothing.
+"""
+
+from typing import ClassVar
+
+import torch
+
+from posenc.workbench.tasks.task import Batch, DrawnTask
+
+SYMBOLS = 8
+
+
+class Ordering(DrawnTask):
+    """Non-descending so far: yes (1) or no (0)."""
+
+    name: ClassVar[str] = "ordering"
+    question: ClassVar[str] = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
+    shortest: ClassVar[int] = 6
+    train_length: ClassVar[int] = 16
+    vocabulary: ClassVar[int] = SYMBOLS
+    outputs: ClassVar[int] = 2
+    steps: ClassVar[int] = 600
+    batch: ClassVar[int] = 64
+    learning_rate: ClassVar[float] = 3e-3
+    chance: float = 0.5
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        tokens = torch.randint(SYMBOLS, (rows, length), generator=generator)
+        kind = torch.arange(rows) % 4  # 0, 1: ascending; 2: one swap; 3: random
+        ascending = tokens.sort(dim=1).values
+        swapped = _swap_one_descent(ascending, generator)
+        tokens = torch.where((kind == 3)[:, None], tokens, ascending)
+        tokens = torch.where((kind == 2)[:, None], swapped, tokens)
+        descents = (tokens[:, 1:] < tokens[:, :-1]).cumsum(1)
+        so_far = torch.cat((torch.ones(rows, 1, dtype=torch.int64), (descents == 0).long()), dim=1)
+        return Batch(tokens, so_far)
+
+
+def _swap_one_descent(ascending: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Exchange one pair of unequal neighbours in every row, drawn uniformly among those pairs."""
+    rises = (ascending[:, 1:] > ascending[:, :-1]).double()
+    rises[rises.sum(1) == 0, 0] = 1.0  # a row of one symbol has nothing to swap and stays ascending
+    at = torch.multinomial(rises, 1, generator=generator)
+    swapped = ascending.clone()
+    left, right = ascending.gather(1, at), ascending.gather(1, at + 1)
+    return swapped.scatter_(1, at, right).scatter_(1, at + 1, left)

@@ -1,0 +1,34 @@
+"""Recent: several values lie among noise; which came last? Content finds the values, only order tells the last."""
+
+from typing import ClassVar
+
+import torch
+
+from posenc.workbench.tasks.needle import NOISE, QUESTION, VALUES
+from posenc.workbench.tasks.task import Batch, DrawnTask, last_target
+
+NEEDLES = 4
+
+
+class Recent(DrawnTask):
+    """The index of the value nearest to the question mark that ends the sequence."""
+
+    name: ClassVar[str] = "recent"
+    question: ClassVar[str] = "four values lie among noise: which came last? (needs order)"
+    shortest: ClassVar[int] = 16
+    train_length: ClassVar[int] = 64
+    vocabulary: ClassVar[int] = NOISE + VALUES + 1
+    outputs: ClassVar[int] = VALUES
+    steps: ClassVar[int] = 1000
+    batch: ClassVar[int] = 32
+    learning_rate: ClassVar[float] = 3e-3
+    chance: float = 1 / VALUES
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        tokens = torch.randint(NOISE, (rows, length), generator=generator)
+        at = torch.rand(rows, length - 1, generator=generator).argsort(1)[:, :NEEDLES].sort(1).values
+        values = torch.randint(VALUES, (rows, NEEDLES), generator=generator)
+        tokens.scatter_(1, at, NOISE + values)
+        tokens[:, -1] = QUESTION
+        depth = tuple((at[:, -1] / max(length - 2, 1)).tolist())
+        return Batch(tokens, last_target(rows, length, values[:, -1]), depth)

@@ -1,0 +1,105 @@
+"""What a task is: batches to train on, batches to test on, what a right answer is, what chance is, and a gate."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+IGNORE = -100
+"""The target of a position that is not scored."""
+
+TOKENS_PER_TEST_BATCH = 4096
+"""Longer batches spend their time on page faults."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Tokens and the right output at every position (``IGNORE`` where none is asked for)."""
+
+    tokens: Int[Tensor, "B T"]
+    targets: Int[Tensor, "B T"]
+    depth: tuple[float, ...] = ()
+    """Per row, where the answer lies: 0 at the start of the sequence, 1 at its end; empty where it is no place."""
+
+
+class Task(ABC):
+    """A task that a small decoder learns at lengths up to ``train_length`` and is tested on past it."""
+
+    name: ClassVar[str]
+    question: ClassVar[str]
+    """What the model has to do, for a reader."""
+    measure: ClassVar[Literal["loss", "accuracy"]]
+    """``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers."""
+    train_length: ClassVar[int]
+    """The longest sequence seen in training, in tokens."""
+    vocabulary: ClassVar[int]
+    outputs: ClassVar[int]
+    steps: ClassVar[int]
+    batch: ClassVar[int]
+    learning_rate: ClassVar[float]
+
+    scores_every_answer: ClassVar[bool] = False
+    """Whether a test scores every answer of a sequence, or the one at its last position."""
+
+    chance: float
+    """The measure of a model that knows nothing but the answers' frequencies."""
+    gate: float
+    """The measure at the trained length that counts as having learnt the task."""
+
+    def passes(self, value: float) -> bool:
+        """Whether a model with this measure at the trained length has learnt the task."""
+        return value <= self.gate if self.measure == "loss" else value >= self.gate
+
+    @abstractmethod
+    def train_batch(self, generator: torch.Generator, size: int) -> Batch:
+        """The next training batch; the same for every encoding that starts from the same generator."""
+
+    @abstractmethod
+    def test_batches(self, length: int, count: int) -> Iterator[Batch]:
+        """``count`` test sequences of ``length`` tokens, the same on every call."""
+
+
+def random_length(generator: torch.Generator, shortest: int, longest: int) -> int:
+    """A training length, uniform between both ends."""
+    return int(torch.randint(shortest, longest + 1, (), generator=generator))
+
+
+def last_target(rows: int, length: int, answers: Int[Tensor, " B"]) -> Int[Tensor, "B T"]:
+    """Targets that ask for one answer, at the last position."""
+    targets = torch.full((rows, length), IGNORE)
+    targets[:, -1] = answers
+    return targets
+
+
+def in_batches(length: int, count: int) -> Iterator[int]:
+    """Row counts that add up to ``count`` with a bounded number of tokens in each."""
+    rows = max(1, TOKENS_PER_TEST_BATCH // length)
+    for first in range(0, count, rows):
+        yield min(rows, count - first)
+
+
+class DrawnTask(Task):
+    """A task with one answer a sequence, whose sequences are drawn at random: one method says how."""
+
+    measure: ClassVar[Literal["loss", "accuracy"]] = "accuracy"
+    shortest: ClassVar[int]
+    gate: float = 0.98
+
+    @abstractmethod
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        """Sequences of one length with balanced answers."""
+
+    def train_batch(self, generator: torch.Generator, size: int) -> Batch:
+        return self.draw(generator, size, random_length(generator, self.shortest, self.train_length))
+
+    def test_batches(self, length: int, count: int) -> Iterator[Batch]:
+        generator = torch.Generator().manual_seed(1_000_003 + length)
+        for rows in in_batches(length, count):
+            batch = self.draw(generator, rows, length)
+            if not self.scores_every_answer:
+                batch = replace(batch, targets=last_target(rows, length, batch.targets[:, -1]))
+            yield batch

@@ -1,0 +1,64 @@
+"""Attention maps of one small random layer, with positions and without them."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.encodings import Encoding
+from posenc.workbench.palette import style
+from posenc.workbench.views.view import Axis, Heatmap, View, within
+
+WIDTH, MAX_WORDS = 32, 24
+
+
+def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: int = 0) -> View:
+    """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
+
+    Words that repeat have the same vector, so without positions and without a mask their rows are equal.
+    """
+    tokens = words.split()
+    within("number of words", len(tokens), 1, MAX_WORDS)
+    without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
+    places = tuple(float(i) for i in range(len(tokens)))
+    axis, rows = Axis("key", places, labels=tuple(tokens)), Axis("query", places, labels=tuple(tokens))
+    limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
+    moved = float((without - with_positions).nan_to_num().abs().max())
+    return View(
+        f"What {style(encoding).label} changes in where each word looks",
+        (
+            Heatmap("without positions", without, rows, axis, "magnitude", limit=limit),
+            Heatmap(f"with {style(encoding).label}", with_positions, rows, axis, "magnitude", limit=limit),
+        ),
+        {"largest change of a weight": moved},
+        "from posenc.workbench.views.attention import fitting, weights\n"
+        f"print(weights({tokens!r}, fitting({encoding!r}, {seed}), causal={causal}, seed={seed}))",
+    )
+
+
+@torch.no_grad()
+def fitting(name: str, seed: int) -> Encoding:
+    """The encoding for this layer; a learned table gets rows as large as the sinusoidal ones, not N(0, 0.02²)."""
+    made = posenc.encoding(name, width=WIDTH, heads=1, head_dim=WIDTH, num_positions=MAX_WORDS)
+    if isinstance(made, posenc.Learned):
+        made.weight.normal_(std=math.sqrt(0.5), generator=torch.Generator().manual_seed(seed))
+    return made
+
+
+@torch.no_grad()
+def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
+    """softmax(q·kᵀ/√D + bias) of one random head, float64; NaN where a key is hidden."""
+    generator = torch.Generator().manual_seed(seed)
+    vocabulary = sorted(set(tokens))
+    vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)
+    w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator, dtype=torch.float64) / math.sqrt(WIDTH)
+    placed = encoding.at(posenc.positions.plain(len(tokens)), dtype=torch.float64)
+    x = placed.embed(vectors[[vocabulary.index(t) for t in tokens]][None])
+    q, k = placed.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
+    scores = (q @ k.mT)[0, 0] / math.sqrt(WIDTH)
+    if placed.bias is not None:
+        scores = scores + placed.bias.rows(0, len(tokens), len(tokens))[0, 0]
+    hidden = torch.full_like(scores, causal).triu(1).bool()
+    return scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, math.nan)

@@ -1,0 +1,57 @@
+"""The hand that draws: same bytes twice, labels that never touch, errors that say what to type."""
+
+import builtins
+import importlib
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from posenc.errors import InvalidArgument, MissingExtra
+from posenc.workbench.figures import ink
+
+
+def drawing() -> ink.Axes:
+    ax = ink.sheet()[0]
+    ax.plot([0, 1], [0, 1])
+    ink.mark(ax, 0.5, "trained to here")
+    ink.label_ends(ax, [(1.0, "up", "black"), (0.99, "nearly up", "blue"), (0.0, "down", "red")])
+    return ax
+
+
+@pytest.mark.parametrize("kind", ink.FORMATS)
+def test_identical_input_gives_identical_bytes(kind: str) -> None:
+    first, second = ink.rendered(drawing(), kind), ink.rendered(drawing(), kind)
+    assert first == second
+    assert len(first) > 1000
+
+
+def test_labels_at_line_ends_keep_their_distance_and_their_order() -> None:
+    places = ink._spread([0.1, 0.5, 0.52, 0.53, 0.9], 0.05)
+    assert all(b - a >= 0.05 - 1e-12 for a, b in pairwise(places))
+    assert places[0] == 0.1
+    assert places[-1] == 0.9
+
+
+def test_a_format_that_is_not_one(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArgument, match="format 'gif' is not one of svg, png, pdf"):
+        ink.write(drawing(), tmp_path / "a.gif")
+
+
+def test_writing_makes_the_folder(tmp_path: Path) -> None:
+    assert ink.write(drawing(), tmp_path / "new" / "a.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def absent(name: str, *rest: object) -> object:
+        if name.startswith("matplotlib"):
+            raise ModuleNotFoundError(name)
+        return real(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.delitem(sys.modules, "posenc.workbench.figures.ink")
+    monkeypatch.setattr(builtins, "__import__", absent)
+    with pytest.raises(MissingExtra, match=r"matplotlib is not installed; type: pip install 'posenc\[plot\]'"):
+        importlib.import_module("posenc.workbench.figures.ink")
