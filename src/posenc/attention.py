@@ -18,8 +18,11 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.encodings.encoding import Placed
 from posenc.errors import InvalidArgument
 
-ROWS = 256
-"""Query rows of one block: enough to keep two cores busy, few enough that a block's mask stays small."""
+ROWS = 64
+"""Query rows of one block: few, so that its mask stays in cache and hardly a hidden key is looked at."""
+
+TRAINING_ROWS = 256
+"""Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
 
 
 def attention(
@@ -75,7 +78,7 @@ def _by_rows(
         mask = _visible(first, last, keys, q, k, causal, key_mask, segments)
         if placed.bias is not None:
             bias = placed.bias.rows(first, last, keys)
-            mask = bias if mask is None else bias.masked_fill(~mask, -math.inf)
+            mask = bias if mask is None else _hide(bias, mask)
         block = sdpa(
             q[:, :, first:last],
             k[:, :, :keys],
@@ -86,6 +89,13 @@ def _by_rows(
         )
         blocks.append(block)
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
+
+
+def _hide(bias: Tensor, visible: Tensor) -> Tensor:
+    """The bias, −∞ where a key is hidden. Adding takes a tenth of the time of filling by a mask that broadcasts."""
+    hidden = torch.where(visible, 0.0, -math.inf)
+    in_place = not torch.is_grad_enabled() and hidden.shape[0] in (1, bias.shape[0])
+    return bias.add_(hidden) if in_place else bias + hidden
 
 
 def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, scale: float) -> Tensor:
@@ -120,8 +130,10 @@ def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, sca
 
 def _row_blocks(T: int, S: int, causal: bool) -> Iterator[tuple[int, int, int]]:
     """(first row, last row, keys that any of them may see) of every block."""
-    for first in range(0, T, ROWS):
-        last = min(first + ROWS, T)
+    few = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
+    rows = ROWS if few else TRAINING_ROWS
+    for first in range(0, T, rows):
+        last = min(first + rows, T)
         yield first, last, last + S - T if causal else S
 
 
