@@ -19,7 +19,7 @@ from posenc.encodings.encoding import Encoding, Placed, Positions, check_last, c
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
 from posenc.kernels.rotary import are_few, engine_from_tables, engine_from_turns, rotate_pair, serving
-from posenc.kernels.rotary_cpu import few, wide_tables
+from posenc.kernels.rotary_cpu import Wide, few, wide_tables
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 
@@ -91,7 +91,7 @@ class PlacedRotary(Placed):
         self.dtype = dtype
         self._q: tuple[Tensor, Tensor] | None = None
         self._k: tuple[Tensor, Tensor] | None = None
-        self._wide: tuple[Tensor, Tensor] | None = None
+        self._wide: Wide | None = None
 
     @property
     def q_tables(self) -> tuple[Tensor, Tensor]:

@@ -45,8 +45,9 @@ def choose(impl: str, device: str) -> Choice:
         UnknownName: no implementation of that name.
         ImplUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
     """
-    if impl != "auto":
-        check_impl(impl)
+    if impl == "auto":
+        return _auto(device, has_triton())
+    check_impl(impl)
     if impl == "triton" and device != "cuda" and not interpreting():
         raise ImplUnavailable(
             f"impl='triton' runs on cuda and the tensors are on {device}; move the model, or use impl='auto'"
@@ -55,11 +56,14 @@ def choose(impl: str, device: str) -> Choice:
         raise ImplUnavailable(
             f"impl='compiled' runs on cpu and cuda and the tensors are on {device}; use impl='auto'"
         )
-    if impl != "auto":
-        return Choice(impl, f"impl={impl!r} was asked for")
+    return Choice(impl, f"impl={impl!r} was asked for")
+
+
+@lru_cache
+def _auto(device: str, triton: bool) -> Choice:
     if device == "cpu":
         return Choice("eager", "on the CPU blocks that stay in cache come near the price of a copy, uncompiled")
-    if device == "cuda" and has_triton():
+    if device == "cuda" and triton:
         return Choice("triton", "on a CUDA device one Triton kernel turns q and k")
     if device == "cuda":
         return Choice("torch", "on a CUDA device without the triton package only plain operators remain")

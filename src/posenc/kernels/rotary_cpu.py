@@ -64,25 +64,25 @@ def _is_complex(x: Tensor) -> bool:
     return even and x.stride(-1) == 1 and x.dtype in (torch.float32, torch.float64)
 
 
-def wide_tables(cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, Tensor]:
-    """Tables for ``few``: as wide as the vectors for ``"half"``, complex for ``"interleaved"``."""
+Wide = tuple[Tensor, Tensor, Tensor]
+
+
+def wide_tables(cos: Tensor, sin: Tensor, pairing: str) -> Wide:
+    """What ``few`` reads: cos twice, −sin and sin, as wide as the vectors, and the channel to swap each with."""
+    channels = torch.arange(2 * cos.shape[-1], device=cos.device)
     if pairing == "half":
-        return torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
-    turn = torch.complex(cos, sin)
-    return turn, turn
+        return torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1), channels.roll(cos.shape[-1])
+    return torch.stack((cos, cos), -1).flatten(-2), torch.stack((-sin, sin), -1).flatten(-2), channels ^ 1
 
 
-def few(q: Tensor, k: Tensor, wide: tuple[Tensor, Tensor], pairing: str) -> tuple[Tensor, Tensor]:
-    """q and k turned together in as few operator calls as possible: a decoding step.
+def few(q: Tensor, k: Tensor, wide: Wide, pairing: str) -> tuple[Tensor, Tensor]:
+    """q and k turned together in as few operator calls as possible: a decoding step. All channels turn.
 
-    half: x·(cos, cos) + (b, a)·(−sin, sin), the swap of halves being a roll. All channels turn.
+    x·(cos, cos) + swapped·(−sin, sin), where a roll swaps halves and a gather swaps neighbours.
     """
-    x = torch.cat((q, k), dim=1)
-    if pairing == "half":
-        cos, sin = wide
-        y = torch.addcmul(x * cos, x.roll(cos.shape[-1] // 2, -1), sin)
-    else:
-        pairs = x.to(wide[0].real.dtype).unflatten(-1, (-1, 2))
-        y = torch.view_as_real(torch.view_as_complex(pairs) * wide[0]).flatten(-2)
-    q_turned, k_turned = y.to(x.dtype).split((q.shape[1], k.shape[1]), dim=1)
+    cos, sin, order = wide
+    x = torch.cat((q, k), dim=1).to(cos.dtype)
+    swapped = x.roll(x.shape[-1] // 2, -1) if pairing == "half" else x.gather(-1, order.expand_as(x))
+    y = torch.addcmul(x * cos, swapped, sin).to(q.dtype)
+    q_turned, k_turned = torch.split_with_sizes(y, (q.shape[1], k.shape[1]), 1)
     return q_turned, k_turned
