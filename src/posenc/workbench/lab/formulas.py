@@ -125,6 +125,31 @@ BIAS = formula(
     ),
 )
 
+EXTENSION = formula(
+    "linear: theta i over s; NTK: base times s to the d over d minus 2; YaRN: g theta plus one minus g theta over s",
+    row(
+        i("PI:&#x2002;"),
+        over(THETA, i("s")),
+        o("&#x2003;"),
+        i("NTK:&#x2002;"),
+        sup(i("b"), o("′")),
+        o("="),
+        i("b"),
+        sup(i("s"), row(i("d"), o("/"), o("("), i("d"), o("−"), n("2"), o(")"))),
+        o("&#x2003;"),
+        i("YaRN:&#x2002;"),
+        sub(i("g"), i("i")),
+        THETA,
+        o("+"),
+        o("("),
+        n("1"),
+        o("−"),
+        sub(i("g"), i("i")),
+        o(")"),
+        over(THETA, i("s")),
+    ),
+)
+
 HOLDS = formula(
     "an encoding holds when perplexity at the longest length is at most 1.05 times that at the trained length",
     row(

@@ -79,6 +79,26 @@ ENCODING = Choice("encoding", "positions", "nope", ENCODINGS)
 TASKS = ("language", "ordering", "needle", "recent", "copying")
 TASK = Choice("task", "task", "ordering", {name: name for name in TASKS})
 
+METHODS = {
+    "default": "none",
+    "linear": "PI (linear)",
+    "ntk": "NTK-aware",
+    "dynamic": "dynamic NTK",
+    "yarn": "YaRN",
+    "yarn-paper": "YaRN, ramp of the paper",
+    "llama3": "Llama 3",
+}
+FACTOR = Number("factor", "longer by", 8.0, 1, 64, step=1.0, stops=(1, 2, 4, 8, 16, 32, 64))
+TRAINED = Number(
+    "trained",
+    "trained length",
+    4096,
+    128,
+    1_048_576,
+    stops=(512, 1024, 2048, 4096, 8192, 32_768, 131_072),
+    argument="original_length",
+)
+
 QUESTIONS: dict[str, Question] = {
     "shuffle": Question(
         "views.order_blind:shuffle",
@@ -253,6 +273,19 @@ QUESTIONS: dict[str, Question] = {
                 "context", "length", 64, 2, 4096, stops=(8, 16, 32, 64, 128, 512, 1024, 4096), argument="length"
             ),
         ),
+    ),
+    "schedule": Question(
+        "views.schedule:ladder",
+        (
+            Choice("method", "method", "yarn", METHODS, argument="schedule"),
+            FACTOR,
+            TRAINED,
+            _base(),
+            _widths("rotary_dim", "rotary_dim", 128, 256),
+        ),
+    ),
+    "extension": Question(
+        "views.extension:methods", (FACTOR, TRAINED, _base(), _widths("rotary_dim", "rotary_dim", 128, 256))
     ),
     "curves": Question("lab.results:curves", (TASK,), fresh=True),
     "positions": Question("lab.results:positions", fresh=True),

@@ -34,6 +34,8 @@ def readout(value: float | str) -> str:
     """Words stay; numbers get three decimals, and three digits where they are small."""
     if isinstance(value, str):
         return value
+    if isinstance(value, int):
+        return short(value)
     leading = 3 - math.ceil(math.log10(abs(value))) if 5e-4 <= abs(value) < 0.1 else 3
     return fixed(value, leading)
 

@@ -8,9 +8,11 @@ from posenc.workbench.views import (
     alibi,
     attention,
     exactness,
+    extension,
     fingerprint,
     order_blind,
     rotation,
+    schedule,
     scores,
     sinusoidal,
     table,
@@ -41,6 +43,8 @@ VIEWS: dict[str, Callable[..., View]] = {
     "every-pair": rotation.every_pair,
     "pairings": rotation.pairings,
     "phases": exactness.phases,
+    "schedule": schedule.ladder,
+    "extension": extension.methods,
 }
 
 
