@@ -109,7 +109,8 @@ def table(
         impl: posenc.Rotary(shape[3], pairing=pairing, impl=impl).to(device).at(at)
         for impl in (("torch", "eager", "compiled") if device == "cpu" else ("torch", "compiled", "triton"))
     }
-    rows = [Row("clone", whole(lambda q, k: (q.clone(), k.clone())))]
+    moved = (q.detach(), k.detach(), q_grad, k_grad) if backward else (q, k)
+    rows = [Row("clone", lambda: tuple(x.clone() for x in moved))]
     if not backward:
         rows.append(Row("copy_ into memory at hand", lambda: (spare[0].copy_(q), spare[1].copy_(k))))
     for impl, at_positions in placed.items():

@@ -18,11 +18,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.encodings.encoding import Placed
 from posenc.errors import InvalidArgument
 
-ROWS = 64
-"""Query rows of one block: few, so that its mask stays in cache and hardly a hidden key is looked at."""
-
-TRAINING_ROWS = 256
-"""Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
+ROWS = 256
+"""Query rows of one block: enough to read a long sequence's keys seldom, few enough that its mask stays small."""
 
 
 def attention(
@@ -130,10 +127,8 @@ def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, sca
 
 def _row_blocks(T: int, S: int, causal: bool) -> Iterator[tuple[int, int, int]]:
     """(first row, last row, keys that any of them may see) of every block."""
-    few = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    rows = ROWS if few else TRAINING_ROWS
-    for first in range(0, T, rows):
-        last = min(first + rows, T)
+    for first in range(0, T, ROWS):
+        last = min(first + ROWS, T)
         yield first, last, last + S - T if causal else S
 
 
