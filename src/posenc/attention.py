@@ -46,7 +46,14 @@ def attention(
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together.
     """
-    _check(q, k, v, placed, causal, key_mask, segments)
+    _check_tensors(q, k, v, placed)
+    _check_masks(q, k, causal, key_mask, segments)
+    if placed.bias is not None and torch.is_autocast_enabled(q.device.type):
+        # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
+        low = torch.get_autocast_dtype(q.device.type)
+        q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
+        with torch.autocast(q.device.type, enabled=False):
+            return attention(q, k, v, placed, causal=causal, key_mask=key_mask, segments=segments, scale=scale)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     grouped = q.shape[1] != k.shape[1]
     square = q.shape[2] == k.shape[2]
@@ -74,8 +81,9 @@ def _by_rows(
     for first, last, keys in _row_blocks(q.shape[2], k.shape[2], causal):
         mask = _visible(first, last, keys, q, k, causal, key_mask, segments)
         if placed.bias is not None:
-            bias = placed.bias.rows(first, last, keys)
-            mask = bias if mask is None else _hide(bias, mask)
+            bias = placed.bias.rows(first, last, keys).to(_mask_dtype(q))
+            # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
+            mask = bias if mask is None else bias + torch.where(mask, 0.0, -math.inf)
         block = sdpa(
             q[:, :, first:last],
             k[:, :, :keys],
@@ -88,13 +96,6 @@ def _by_rows(
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
 
 
-def _hide(bias: Tensor, visible: Tensor) -> Tensor:
-    """The bias, −∞ where a key is hidden. Adding takes a tenth of the time of filling by a mask that broadcasts."""
-    hidden = torch.where(visible, 0.0, -math.inf)
-    in_place = not torch.is_grad_enabled() and hidden.shape[0] in (1, bias.shape[0])
-    return bias.add_(hidden) if in_place else bias + hidden
-
-
 def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, scale: float) -> Tensor:
     """The path of a bias on a line: a block's mask is a view of it, and costs no memory.
 
@@ -102,9 +103,9 @@ def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, sca
     the line is the block's mask. Rows are turned back afterwards.
     """
     T, S = q.shape[2], k.shape[2]
-    if causal:
-        line = line.clone()
-        line[:, S:] = -math.inf
+    line = line.to(_mask_dtype(q))
+    if causal:  # of the future, a block sees at most as many keys as it has rows
+        line = torch.cat((line[:, :S], line.new_full((line.shape[0], ROWS), -math.inf)), dim=1)
     out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
     blocks = []
     for first, last, keys in _row_blocks(T, S, causal):
@@ -125,9 +126,14 @@ def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, sca
     return torch.cat(blocks, dim=2) if out is None else out
 
 
+def _mask_dtype(q: Tensor) -> torch.dtype:
+    """float32 under 16-bit q; float64 under float64, where torch 2.13's CPU kernel misreads a float32 mask."""
+    return torch.promote_types(q.dtype, torch.float32)
+
+
 def _row_blocks(T: int, S: int, causal: bool) -> Iterator[tuple[int, int, int]]:
-    """(first row, last row, keys that any of them may see) of every block."""
-    for first in range(0, T, ROWS):
+    """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
+    for first in range(0, max(T, 1), ROWS):
         last = min(first + ROWS, T)
         yield first, last, last + S - T if causal else S
 
@@ -161,23 +167,25 @@ def _visible(
     return visible.expand(-1, 1, last - first, -1)
 
 
-def _check(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    placed: Placed,
-    causal: bool,
-    key_mask: Tensor | None,
-    segments: Tensor | None,
-) -> None:
-    """Every way the arguments can fail to fit together, each with its own sentence."""
+def _check_tensors(q: Tensor, k: Tensor, v: Tensor, placed: Placed) -> None:
+    """Every way in which q, k, v and the encoding can fail to fit together, each with its own sentence."""
     for name, x in (("q", q), ("k", k), ("v", v)):
         if x.dim() != 4:
             raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+    devices = {"k": k.device, "v": v.device, "the encoding": placed.q_positions.device}
+    for name, device in devices.items():
+        if device != q.device:
+            raise InvalidArgument(f"q is on {q.device} and {name} on {device}; move one with .to(…)")
+    if not q.shape[0] == k.shape[0] == v.shape[0]:
+        raise InvalidArgument(
+            f"q has batch size {q.shape[0]}, k {k.shape[0]} and v {v.shape[0]}; they must agree: expand the smaller"
+        )
     if k.shape[1] != v.shape[1] or q.shape[1] % k.shape[1]:
         raise InvalidArgument(
             f"q has {q.shape[1]} heads, k {k.shape[1]} and v {v.shape[1]}; k and v need the same, a divisor of q's"
         )
+    if q.shape[3] != k.shape[3]:
+        raise InvalidArgument(f"q has {q.shape[3]} channels a head and k {k.shape[3]}; they must agree")
     if k.shape[2] != v.shape[2]:
         raise InvalidArgument(f"k has {k.shape[2]} keys and v {v.shape[2]}; they must agree")
     for name, x, positions in (("q", q, placed.q_positions), ("k", k, placed.k_positions)):
@@ -186,18 +194,32 @@ def _check(
                 f"{name} has length {x.shape[2]} but the encoding was placed at {positions.shape[-1]} positions; "
                 "with a cache call encoding.at(positions, k_positions)"
             )
-    if causal and q.shape[2] > k.shape[2]:
-        raise InvalidArgument(f"causal with {q.shape[2]} queries and {k.shape[2]} keys; give every query its key")
+        if positions.dim() == 2 and positions.shape[0] not in (1, x.shape[0]):
+            raise InvalidArgument(
+                f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[0]} rows of "
+                "positions; give one row per sequence, or one for all"
+            )
     if placed.bias is not None and placed.bias.bias.heads != q.shape[1]:
         raise InvalidArgument(
             f"q has {q.shape[1]} heads and the bias {placed.bias.bias.heads}; the encoding needs heads={q.shape[1]}"
         )
-    if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != (k.shape[0], k.shape[2])):
+
+
+def _check_masks(q: Tensor, k: Tensor, causal: bool, key_mask: Tensor | None, segments: Tensor | None) -> None:
+    """Every way in which what hides keys can fail to fit them."""
+    B, T, S = q.shape[0], q.shape[2], k.shape[2]
+    if causal and T > S:
+        raise InvalidArgument(f"causal with {T} queries and {S} keys; give every query its key")
+    if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != (B, S)):
         raise InvalidArgument(
             f"key_mask is {key_mask.dtype} with shape {tuple(key_mask.shape)}; expected bool "
-            f"(B, S) = ({k.shape[0]}, {k.shape[2]}), true at keys that may be seen"
+            f"(B, S) = ({B}, {S}), true at keys that may be seen"
         )
-    if segments is not None and segments.shape[-1] != k.shape[2]:
+    if segments is None:
+        return
+    if segments.shape not in {(S,), (1, S), (B, S)}:
         raise InvalidArgument(
-            f"segments has shape {tuple(segments.shape)}; its last axis must be S={k.shape[2]}, one per key"
+            f"segments has shape {tuple(segments.shape)}; expected (S,) or (B, S) = ({B}, {S}), one per key"
         )
+    if T > S:
+        raise InvalidArgument(f"segments with {T} queries and {S} keys; the queries must be the last of the keys")

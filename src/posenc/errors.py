@@ -39,3 +39,7 @@ class UnknownName(InvalidArgument):
 
 class StudyError(PosencError):
     """A study (ledger, text, output folder) that cannot be read, written or continued."""
+
+
+class UnreadableFile(PosencError):  # noqa: N818
+    """A file that is cut short, damaged, or of another format than expected."""

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.encodings.bias import DistanceBias, PlacedBias
-from posenc.encodings.encoding import Encoding, Placed, Positions
+from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 
 
@@ -46,7 +46,7 @@ class LinearBias(DistanceBias):
 class PlacedALiBi(Placed):
     """Positions, and the bias that reads their offsets."""
 
-    def __init__(self, q_positions: Positions, k_positions: Positions, bias: DistanceBias) -> None:
+    def __init__(self, q_positions: Positions, k_positions: KeyPositions, bias: DistanceBias) -> None:
         super().__init__(q_positions, k_positions)
         self.bias = PlacedBias(bias, q_positions, k_positions)
 
@@ -91,7 +91,7 @@ class ALiBi(Encoding):
         values = torch.tensor(slopes(self.heads, self.max_exponent), dtype=torch.float32, device="cpu")
         self.slope_bits.copy_(values.view(torch.int32))
 
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedALiBi(q_positions, k_positions, LinearBias(self.slopes))
 
     def extra_repr(self) -> str:

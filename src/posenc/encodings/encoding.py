@@ -20,6 +20,7 @@ from posenc.encodings.bias import PlacedBias
 from posenc.errors import InvalidArgument
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"]
+KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"]
 
 
 class Placed:
@@ -28,7 +29,7 @@ class Placed:
     bias: PlacedBias | None = None
     """Door 3: what is added to the scores, read by ``posenc.attention``."""
 
-    def __init__(self, q_positions: Positions, k_positions: Positions) -> None:
+    def __init__(self, q_positions: Positions, k_positions: KeyPositions) -> None:
         self.q_positions = q_positions
         self.k_positions = k_positions
 
@@ -59,14 +60,14 @@ class Encoding(nn.Module, ABC):
     """The first position that it has no value for."""
 
     @abstractmethod
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         """The encoding at positions that were already checked. Called by ``at``."""
 
     @final
     def at(
         self,
         positions: Positions,
-        k_positions: Positions | None = None,
+        k_positions: KeyPositions | None = None,
         *,
         dtype: torch.dtype = torch.float32,
     ) -> Placed:
@@ -115,9 +116,14 @@ def check_last(name: str, tensor: Tensor, size: int, argument: str) -> None:
 
 
 def check_length(name: str, tensor: Tensor, positions: Positions, axis: int = -2) -> None:
-    """Refuse a tensor that has not one row per position."""
+    """Refuse a tensor that has not one row per position, or not one sequence per row of positions."""
     if tensor.shape[axis] != positions.shape[-1]:
         raise InvalidArgument(
             f"{name} has shape {tuple(tensor.shape)}, {tensor.shape[axis]} along its length, but the encoding "
             f"was placed at {positions.shape[-1]} positions; call at() with one position per token"
+        )
+    if positions.dim() == 2 and positions.shape[0] not in (1, tensor.shape[0]):
+        raise InvalidArgument(
+            f"{name} has batch size {tensor.shape[0]} but the encoding was placed at {positions.shape[0]} rows of "
+            "positions; give one row per sequence, or one for all"
         )

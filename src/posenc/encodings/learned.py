@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc import positions as positions_module
-from posenc.encodings.encoding import Encoding, Placed, Positions
+from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
 
@@ -46,6 +45,8 @@ class Learned(Encoding):
         self.width = width
         self.past_end: PastEnd = past_end
         self.std = std
+        if past_end == "error":
+            self.position_limit = num_positions
         self.weight = nn.Parameter(torch.empty(num_positions, width))
         self.reset_parameters()
 
@@ -54,19 +55,16 @@ class Learned(Encoding):
 
     def check(self, positions: Positions, name: str) -> None:
         """As everywhere; past the last row the message names the position and the table."""
-        if self.past_end == "clamp":
-            return positions_module.check(positions, name)
         try:
-            positions_module.check(positions, name, self.num_positions)
+            super().check(positions, name)
         except PositionOutOfRange as error:
-            if int(positions.min()) < 0:
+            if self.past_end == "clamp" or int(positions.min()) < 0:
                 raise
             raise PositionOutOfRange(
                 f"{name} holds {int(positions.max())}, but the learned table has {self.num_positions} rows: its "
                 f"last position is {self.num_positions - 1}; train a longer table, or pass past_end='clamp' to "
                 "reuse the last row knowingly"
             ) from error
-        return None
 
     def table(self, positions: Positions) -> Float[Tensor, "*shape C"]:
         """The rows at these positions, before they are added."""
@@ -77,7 +75,7 @@ class Learned(Encoding):
         rows = positions.clamp(max=self.num_positions - 1) if self.past_end == "clamp" else positions
         return nn.functional.embedding(rows, self.weight)
 
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions))
 
     def extra_repr(self) -> str:

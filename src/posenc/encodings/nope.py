@@ -8,7 +8,7 @@ from typing import ClassVar, final
 
 import torch
 
-from posenc.encodings.encoding import Encoding, Placed, Positions
+from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
 
 
 @final
@@ -19,5 +19,5 @@ class NoPE(Encoding):
     doors: ClassVar[tuple[str, ...]] = ()
     relative: ClassVar[bool] = True
 
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions)

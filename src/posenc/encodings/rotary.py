@@ -15,7 +15,15 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding, Placed, Positions, check_last, check_length, over_heads
+from posenc.encodings.encoding import (
+    Encoding,
+    KeyPositions,
+    Placed,
+    Positions,
+    check_last,
+    check_length,
+    over_heads,
+)
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
 from posenc.kernels.rotary import are_few, engine_from_tables, engine_from_turns, rotate_pair, serving
@@ -84,7 +92,7 @@ class PlacedRotary(Placed):
     """
 
     def __init__(
-        self, rotary: "Rotary", q_positions: Positions, k_positions: Positions, dtype: torch.dtype
+        self, rotary: "Rotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
         super().__init__(q_positions, k_positions)
         self.rotary = rotary
@@ -199,6 +207,11 @@ class Rotary(Encoding):
         self.base = base
         self.impl: Impl = impl
         self.schedule = Default() if schedule is None else schedule
+        if not isinstance(self.schedule, Schedule):
+            raise InvalidArgument(
+                f"schedule={schedule!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
+                "request first: schedule.plan(total_length)"
+            )
         spectrum = self.schedule.spectrum(rotary_dim, base)
         self.attention_factor = spectrum.attention_factor
         self.clock = Clock(spectrum, phases)
@@ -216,7 +229,7 @@ class Rotary(Encoding):
             cos, sin = cos * self.attention_factor, sin * self.attention_factor
         return over_heads(cos), over_heads(sin)
 
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
 
     def extra_repr(self) -> str:

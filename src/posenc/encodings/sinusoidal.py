@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock
-from posenc.encodings.encoding import Encoding, Placed, Positions, check_last, check_length
+from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions, check_last, check_length
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import exact
@@ -68,7 +68,7 @@ def sinusoids(
 class PlacedTable(Placed):
     """Rows to add to the token embeddings, one per position."""
 
-    def __init__(self, q_positions: Positions, k_positions: Positions, rows: Tensor) -> None:
+    def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor) -> None:
         super().__init__(q_positions, k_positions)
         self.rows = rows
 
@@ -128,7 +128,7 @@ class Sinusoidal(Encoding):
         rows = sinusoids(cos, sin, self.width, self.order)
         return rows if self.scale == 1.0 else rows * self.scale
 
-    def place(self, q_positions: Positions, k_positions: Positions, dtype: torch.dtype) -> Placed:
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype))
 
     def extra_repr(self) -> str:

@@ -1,5 +1,6 @@
 """The command line: one verb a room."""
 
+import errno
 import sys
 
 import typer
@@ -9,6 +10,7 @@ from posenc.errors import PosencError
 from posenc.workbench.commands.compare import compare
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
+from posenc.workbench.commands.verify import verify
 
 app = typer.Typer(
     add_completion=False,
@@ -16,16 +18,21 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The position layer for transformers: which encoding, and how far past its training length?",
 )
-for verb in (compare, runs, show):
+for verb in (compare, runs, show, verify):
     app.command()(verb)
 
 
 def main() -> None:
-    """Entry point of ``posenc``: what posenc refuses is one line on standard error and exit status 2."""
+    """Entry point of ``posenc``: what it refuses is one line on standard error and exit status 2."""
     try:
         app()
     except PosencError as error:
         Console(stderr=True, highlight=False).print(f"error: {error}", soft_wrap=True, markup=False)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        print("error: no space left on the disk; make room and run the same command", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("stopped; the same command goes on where this one ended", file=sys.stderr)

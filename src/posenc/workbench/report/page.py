@@ -11,7 +11,7 @@ from posenc.positions import plain
 from posenc.workbench.palette import ACCENT, HAIRLINE, HAIRLINE_DARK, INK, INK_DARK, PAPER, PAPER_DARK, style
 from posenc.workbench.report import words
 from posenc.workbench.runs.compare import Outcome
-from posenc.workbench.runs.results import HOLDS, Row, TaskResult, answer, sentence
+from posenc.workbench.runs.results import LOST, Row, TaskResult, answer, sentence
 
 STYLE = f"""
 :root {{ --paper: {PAPER}; --ink: {INK}; --line: {HAIRLINE}; --accent: {ACCENT}; color-scheme: light dark }}
@@ -19,8 +19,9 @@ STYLE = f"""
   :root {{ --paper: {PAPER_DARK}; --ink: {INK_DARK}; --line: {HAIRLINE_DARK} }}
 }}
 body {{ background: var(--paper); color: var(--ink); font: 17px/1.55 system-ui, sans-serif; margin: 0 }}
-main {{ max-width: 46rem; margin: 3rem auto; padding: 0 1.2rem }}
+main {{ max-width: 56rem; margin: 3rem auto; padding: 0 1.2rem }}
 h1 {{ font-size: 1.5rem; line-height: 1.3; font-weight: 600 }}
+h1, p, dl {{ max-width: 46rem }}
 h2 {{ font-size: 1.1rem; margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem }}
 img {{ width: 100%; height: auto; margin: 1rem 0 }}
 figure {{ margin: 1.5rem 0 }} figcaption, small, .quiet {{ font-size: .85rem; opacity: .8 }}
@@ -62,7 +63,7 @@ def _scope(outcome: Outcome) -> str:
     )
 
 
-def _figure(caption: str, path: Path) -> str:
+def figure(caption: str, path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     image = (
         f'<img alt="{escape(caption)}; the numbers are in the tables below" src="data:image/svg+xml;base64,{data}">'
@@ -73,7 +74,7 @@ def _figure(caption: str, path: Path) -> str:
 def _task(result: TaskResult, figures: Sequence[tuple[str, Path]]) -> str:
     parts = [
         f"<h2>{escape(result.task.name.capitalize())}</h2><p>{escape(sentence(result))}</p>",
-        *(_figure(caption, path) for caption, path in figures[:1]),
+        *(figure(caption, path) for caption, path in figures[:1]),
         _table(
             result, "fixed targets" if result.task.measure == "loss" else "", lambda r, n: r.values.get(n), True
         ),
@@ -84,7 +85,7 @@ def _task(result: TaskResult, figures: Sequence[tuple[str, Path]]) -> str:
             "targets with much context, so this column can fall where nothing got better.</p>",
             _table(result, "window mean", lambda r, n: r.windows.get(n), False),
         ]
-    return "".join([*parts, *(_figure(caption, path) for caption, path in figures[1:])])
+    return "".join([*parts, *(figure(caption, path) for caption, path in figures[1:])])
 
 
 def _table(result: TaskResult, title: str, value: Callable[[Row, int], object], verdict: bool) -> str:
@@ -93,13 +94,16 @@ def _table(result: TaskResult, title: str, value: Callable[[Row, int], object], 
     caption = f"{title + ': ' if title else ''}{words.unit(result)}; 95% intervals below"
     cells = "".join(f"<th scope=col>{escape(h)}</th>" for h in heads)
     if verdict:
-        cells += (
-            f"<th scope=col>minus best at {words.count(result.longest)}</th><th scope=col class=words>verdict</th>"
-        )
+        cells += f"<th scope=col>{_unit(result)} to best at {words.count(result.longest)}</th>"
+        cells += "<th scope=col class=words>verdict</th>"
     return (
         f"<div class=wide><table><caption class=quiet>{escape(caption)}</caption>"
         f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
     )
+
+
+def _unit(result: TaskResult) -> str:
+    return "nats" if result.task.measure == "loss" else "share"
 
 
 def _row(result: TaskResult, row: Row, value: Callable[[Row, int], object], verdict: bool) -> str:
@@ -140,7 +144,10 @@ def _method(outcome: Outcome, command: str) -> str:
         ("Pairing", "Every encoding starts from the same weights and sees the same batches in the same order."),
         ("Fixed targets", "The same bytes are scored at every length, with more and more context before them."),
         ("Gates", f"A run counts when at the trained length it reaches: {gates}. Others are shown, not ranked."),
-        ("Holds", f"A perplexity that grew by at most {HOLDS - 1:.0%}, or an accuracy not below its gate."),
+        (
+            "Holds",
+            f"At most {LOST:.0%} of the perplexity or accuracy at the trained length is lost at the longest.",
+        ),
         ("Intervals", "95%: t over blocks of text or over seeds, Wilson for shares; differences are paired."),
         (
             "Text",

@@ -156,7 +156,8 @@ class Ledger:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a full disk has already rolled back
+                self._db.execute("ROLLBACK")
             raise
 
     @contextmanager

@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import posenc
+from posenc.errors import StudyError
 from posenc.workbench.runs.evaluate import evaluate
 from posenc.workbench.runs.plan import Plan, Run
 from posenc.workbench.tasks import IGNORE, Task, Text, task
@@ -84,9 +85,15 @@ def _rate(step: int, steps: int) -> float:
 
 def _save(model: Transformer, path: Path) -> None:
     """Write the weights under another name and move them: a file that is there is whole."""
+    from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    save_file({name: p.contiguous() for name, p in model.state_dict().items()}, partial)
-    partial.replace(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: p.contiguous() for name, p in model.state_dict().items()}, partial)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise StudyError(
+            f"weights cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
+        ) from error

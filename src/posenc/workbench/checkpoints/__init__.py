@@ -1,0 +1,1 @@
+"""Real checkpoints, read into the small transformer; one file per format."""

@@ -1,0 +1,24 @@
+"""Every claim by name, and which of them a command means."""
+
+from collections.abc import Sequence
+
+from posenc.errors import UnknownName
+from posenc.workbench.claims import absolute, alibi, order, precision, properties, rotary, sinusoids
+from posenc.workbench.claims.claim import Claim
+
+CLAIMS: dict[str, Claim] = {
+    found.name: found
+    for module in (order, sinusoids, absolute, rotary, alibi, precision, properties)
+    for found in vars(module).values()
+    if isinstance(found, Claim)
+}
+
+
+def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
+    """The claims of these names, or all; those that train a model only with ``slow`` or by name."""
+    for name in only:
+        if name not in CLAIMS:
+            raise UnknownName("claim", name, CLAIMS)
+    if only:
+        return [CLAIMS[name] for name in only]
+    return [c for c in CLAIMS.values() if slow or not c.slow]

@@ -1,0 +1,135 @@
+"""Every quick claim stands on the library; a library broken on purpose breaks the claims that speak of it."""
+
+import json
+import math
+from decimal import Decimal
+
+import pytest
+import torch
+import typer
+
+from posenc.clock import Clock
+from posenc.encodings import rotary as rotary_module
+from posenc.encodings.alibi import LinearBias
+from posenc.errors import UnknownName
+from posenc.schedules import default
+from posenc.workbench.claims.catalogue import CLAIMS, chosen
+from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
+from posenc.workbench.commands.verify import verify
+
+pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
+
+
+def broken(*names: str) -> set[str]:
+    """Which of these claims do not stand now."""
+    return {name for name in names if not run(CLAIMS[name]).stands}
+
+
+@pytest.mark.parametrize("name", [c.name for c in chosen()])
+def test_the_verdict_stands(name: str) -> None:
+    outcome = run(CLAIMS[name])
+    assert outcome.stands, (outcome.error, [f for f in outcome.findings if not f.ok])
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_says_all_it_must(name: str) -> None:
+    c = CLAIMS[name]
+    assert c.told.endswith(".")
+    assert c.precise.endswith((".", "…"))
+    assert c.source
+    assert c.settles
+
+
+def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = LinearBias.__call__
+    monkeypatch.setattr(LinearBias, "__call__", lambda self, offsets: -right(self, offsets))
+    names = {"sign-of-the-bias", "after-the-scaling", "defined-at-every-distance"}
+    assert broken(*names) == names
+
+
+def test_a_wrong_base_breaks_the_ladders_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = default.ladder
+    monkeypatch.setattr(default, "ladder", lambda dim, base: right(dim, Decimal(base) / 10))
+    names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "ladder-of-the-head"}
+    assert broken(*names) == names
+
+
+def test_positions_off_by_one_break_the_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Clock.forward
+    monkeypatch.setattr(Clock, "forward", lambda self, p, dtype=torch.float32: right(self, p + 1, dtype))
+    names = {"first-rows", "by-hand", "offset-only", "no-maximum-length"}
+    assert broken(*names) == names
+    # What depends on offsets alone cannot see it, and must not.
+    assert not broken("shift-by-five", "nearer-is-more-alike")
+
+
+def test_turning_the_other_way_breaks_the_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rotary_module.rotate
+    monkeypatch.setattr(rotary_module, "rotate", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
+    assert broken("widget-numbers") == {"widget-numbers"}
+
+
+def test_float32_angles_break_the_claims_of_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rounded(
+        self: Clock, positions: torch.Tensor, dtype: torch.dtype = torch.float32
+    ) -> tuple[torch.Tensor, ...]:
+        angle = positions.unsqueeze(-1).float() * torch.tensor(self.spectrum.float32)
+        return angle.cos().to(dtype), angle.sin().to(dtype)
+
+    monkeypatch.setattr(Clock, "forward", rounded)
+    names = {"shift-by-five", "offset-only", "no-maximum-length"}
+    assert broken(*names) == names
+
+
+def test_findings_refuse_what_is_no_number() -> None:
+    assert not below("x", math.nan, 1.0).ok
+    assert not above("x", math.inf, 1.0).ok
+    assert not near("x", math.nan, 1.0, 1.0).ok
+    assert not same("x", math.nan, 1.0).ok
+
+
+def test_a_claim_that_raises_or_finds_nothing_does_not_stand() -> None:
+    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    def raises() -> tuple[()]:
+        raise ValueError("no such thing")
+
+    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    def empty() -> tuple[()]:
+        return ()
+
+    assert run(raises).error == "ValueError: no such thing"
+    assert not run(raises).stands
+    assert not run(empty).stands
+
+
+def test_verify_prints_verdicts_and_leaves_in_peace(capsys: pytest.CaptureFixture[str]) -> None:
+    verify(["first-rows", "by-hand"])
+    out = capsys.readouterr().out
+    assert "PE(0) is all zeros." in out
+    assert "2 of 2 verdicts stand" in out
+
+
+def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LinearBias, "__call__", lambda self, offsets: torch.zeros(self.heads, *offsets.shape))
+    with pytest.raises(typer.Exit) as left:
+        verify(["sign-of-the-bias"])
+    assert left.value.exit_code == 1
+    out = capsys.readouterr().out
+    assert "BROKEN" in out
+    assert "sign-of-the-bias does not stand" in out
+    assert "ours, head 1, row 0, key 7: 0, expected -1.75" in out
+
+
+def test_verify_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    verify(["slowest-wavelength"], as_json=True)
+    (described,) = json.loads(capsys.readouterr().out)
+    assert described["stands"] is True
+    assert described["verdict"] == "fails"
+    assert described["findings"][0]["value"] == pytest.approx(60611.477, abs=1e-3)
+
+
+def test_a_misspelt_claim_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="unknown claim 'first-row'; did you mean 'first-rows'"):
+        verify(["first-row"])

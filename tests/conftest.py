@@ -1,0 +1,52 @@
+"""What every test runs under: shapes and types checked, empty memory full of NaN, one thread, shared data.
+
+Annotations of the library are checked at run time here and only here. The hook must be installed before
+anything imports posenc, so this file imports nothing of it.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+from jaxtyping import config as jaxtyping_config
+from jaxtyping import install_import_hook
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules")]
+"""Modules whose annotations are checked, with everything below them."""
+
+install_import_hook(CHECKED, "checking.checked")
+torch.set_num_threads(1)
+torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
+torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+
+settings.register_profile("posenc", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+settings.load_profile("posenc")
+
+SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+
+@pytest.fixture(autouse=True)
+def _seeded() -> None:
+    """Every test starts from the same random state, alone or after others."""
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """The library as its users call it, without run-time checks of annotations: for tests of error messages."""
+    jaxtyping_config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping_config.update("jaxtyping_disable", False)
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """The folder of real checkpoints and texts beside the project."""
+    if not SHARED_DATA.is_dir():
+        pytest.skip(f"no real data at {SHARED_DATA}")
+    return SHARED_DATA

@@ -1,0 +1,348 @@
+"""Encodings broken on purpose, one mistake each, as they were found in libraries people use.
+
+Every mutant names the law that must reject it; test_mutants.py asserts that it does.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+import contracts
+import reference
+from cases import ROWS, Case
+from posenc import Encoding, Learned, Placed
+from posenc.clock import Clock
+from posenc.encodings.alibi import LinearBias, PlacedALiBi, slopes
+from posenc.encodings.bias import DistanceBias
+from posenc.encodings.encoding import KeyPositions, Positions, over_heads
+from posenc.encodings.rotary import rotate
+from posenc.encodings.sinusoidal import PlacedTable
+from posenc.schedules import Default
+
+
+class PlacedTables(Placed):
+    """cos and sin for queries and for keys, as a mutant wants them."""
+
+    def __init__(
+        self, q_positions: Positions, k_positions: KeyPositions, tables: Callable[[Tensor], tuple[Tensor, Tensor]]
+    ) -> None:
+        super().__init__(q_positions, k_positions)
+        self.tables = tables
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return rotate(q, *self.tables(self.q_positions), "half"), rotate(k, *self.tables(self.k_positions), "half")
+
+
+class BrokenRotary(Encoding):
+    """Rotary as it should be; each mutant below breaks one thing."""
+
+    name: ClassVar[str] = "broken"
+    doors: ClassVar[tuple[str, ...]] = ("rotate",)
+    relative: ClassVar[bool] = True
+
+    def __init__(self, base: float = 1e4) -> None:
+        super().__init__()
+        self.base = base
+        self.clock = Clock(Default().spectrum(8, base))
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = self.clock(positions, dtype)
+        return over_heads(cos), over_heads(sin)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTables(q_positions, k_positions, lambda positions: self.tables(positions, dtype))
+
+
+class FloatPositions(BrokenRotary):
+    """Positions and angles in a float type: distinct positions merge, far ones drift."""
+
+    angle_type: ClassVar[torch.dtype] = torch.float32
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        ladder = torch.tensor([self.base ** (-i / 4) for i in range(4)], dtype=self.angle_type)
+        angle = positions.to(self.angle_type)[..., None] * ladder
+        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+
+
+class Bfloat16Positions(FloatPositions):
+    """Positions in the activations' type."""
+
+    angle_type: ClassVar[torch.dtype] = torch.bfloat16
+
+
+class SharedCache(BrokenRotary):
+    """A table kept for all instances, keyed by positions but not by base."""
+
+    kept: ClassVar[dict[tuple[object, ...], tuple[Tensor, Tensor]]] = {}
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        key = (tuple(positions.flatten().tolist()), dtype)
+        if key not in self.kept:
+            self.kept[key] = super().tables(positions, dtype)
+        return self.kept[key]
+
+
+class LengthCache(BrokenRotary):
+    """A table kept by length: the second call gets the positions of the first."""
+
+    def __init__(self, base: float = 1e4) -> None:
+        super().__init__(base)
+        self.kept: dict[tuple[object, ...], tuple[Tensor, Tensor]] = {}
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        key = (positions.shape, dtype)
+        if key not in self.kept:
+            self.kept[key] = super().tables(positions, dtype)
+        return self.kept[key]
+
+
+class OffByOneAfterCache(BrokenRotary):
+    """Tokens that follow a cache sit one too far."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        return super().tables(positions + (positions[..., :1] > 0), dtype)
+
+
+class CountsFromZero(BrokenRotary):
+    """Positions made from the length, whatever was passed."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        return super().tables(torch.arange(positions.shape[-1]).expand(positions.shape), dtype)
+
+
+class PaddingCounts(BrokenRotary):
+    """Every row of a batch gets the first row's positions."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        return super().tables(positions[0].expand(positions.shape) if positions.dim() == 2 else positions, dtype)
+
+
+class Transposed(BrokenRotary):
+    """Turns the wrong way: still a rotation, still relative, but keys and queries trade places."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = super().tables(positions, dtype)
+        return cos, -sin
+
+
+class NotARotation(BrokenRotary):
+    """The sine is missing from one of the two channels' sums, as after a lost minus and a simplification."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTables(q_positions, k_positions, lambda p: (self.tables(p, dtype)[0],) * 2)
+
+
+class RoundedTables(BrokenRotary):
+    """cos and sin rounded to the activations' type before they are used."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        cos, sin = self.tables(q_positions, dtype)
+        placed.rotate = lambda q, k: tuple(rotate(x, cos.to(x), sin.to(x), "half") for x in (q, k))  # type: ignore
+        return placed
+
+
+class Detached(BrokenRotary):
+    """Gradients stop at the rotation of keys."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        turn = placed.rotate
+        placed.rotate = lambda q, k: turn(q, k.detach())  # type: ignore[method-assign]
+        return placed
+
+
+class InPlace(BrokenRotary):
+    """Overwrites the queries and keys it was given."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        turn = placed.rotate
+
+        def overwrite(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            turned_q, turned_k = turn(q, k)
+            return q.copy_(turned_q), k.copy_(turned_k)
+
+        placed.rotate = overwrite  # type: ignore[method-assign]
+        return placed
+
+
+class FloatBuffer(BrokenRotary):
+    """Frequencies in a float buffer, which a cast of the module rounds and to_empty loses."""
+
+    def __init__(self, base: float = 1e4) -> None:
+        super().__init__(base)
+        ladder = torch.tensor([base ** (-i / 4) for i in range(4)])
+        self.register_buffer("frequencies", ladder, persistent=False)
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        angle = positions[..., None].float() * self.get_buffer("frequencies")
+        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+
+
+class PersistentTable(FloatBuffer):
+    """The buffer travels in state_dict, and an old checkpoint's frequencies come back with it."""
+
+    def __init__(self, base: float = 1e4) -> None:
+        super().__init__(base)
+        self._non_persistent_buffers_set.clear()
+
+
+class AutocastTable(BrokenRotary):
+    """Angles by a matrix product, which autocast rounds."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        ladder = torch.tensor([[self.base ** (-i / 4) for i in range(4)]])
+        angle = positions[..., None].float() @ ladder
+        return over_heads(angle.float().cos().to(dtype)), over_heads(angle.float().sin().to(dtype))
+
+
+class KeptFromInference(LengthCache):
+    """A table first made under inference_mode is kept and meets autograd later."""
+
+
+class SilentClamp(Encoding):
+    """A learned table that gives positions past its end the last row, and says nothing."""
+
+    name: ClassVar[str] = "broken"
+    doors: ClassVar[tuple[str, ...]] = ("embed",)
+    relative: ClassVar[bool] = False
+    position_limit = ROWS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows = Learned(ROWS, 32, past_end="clamp")
+
+    def check(self, positions: Tensor, name: str) -> None:
+        self.rows.check(positions, name)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return self.rows.place(q_positions, k_positions, dtype)
+
+
+class NoReset(SilentClamp):
+    """Its parameters are not filled again after to_empty."""
+
+    def reset_parameters(self) -> None:
+        pass
+
+
+class CalledRelative(SilentClamp):
+    """Absolute, but says that it is relative."""
+
+    relative: ClassVar[bool] = True
+
+
+class Forgetful(SilentClamp):
+    """Adds the same row everywhere, so that order is lost; its doors say otherwise."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTable(q_positions, k_positions, self.rows.weight[:1].expand(q_positions.shape[-1], -1))
+
+
+class BiasOf(DistanceBias):
+    """A bias by any formula of (slopes, offsets)."""
+
+    def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:
+        self.formula = formula
+        self.heads = 4
+
+    def __call__(self, offsets: Tensor) -> Tensor:
+        return self.formula(torch.tensor(slopes(4)).view(-1, *[1] * offsets.dim()), offsets)
+
+
+class BrokenALiBi(Encoding):
+    """ALiBi with another formula in the place of −m·|k − q|."""
+
+    name: ClassVar[str] = "broken"
+    doors: ClassVar[tuple[str, ...]] = ("bias",)
+    relative: ClassVar[bool] = True
+
+    def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.formula = formula
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedALiBi(q_positions, k_positions, BiasOf(self.formula))
+
+
+class RowsInsteadOfPositions(BrokenALiBi):
+    """Distances between rows of the tensors, not between the positions passed: a cache's offset is lost."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda m, o: -m * o.abs())
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        T, S = q_positions.shape[-1], k_positions.shape[-1]
+        return PlacedALiBi(torch.arange(T), torch.arange(S), LinearBias(torch.tensor(slopes(4))))
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What is broken, and the law that must notice."""
+
+    name: str
+    make: Callable[[], Encoding]
+    law: contracts.Law
+    formula: reference.Reference | None = None
+    other: Callable[[], Encoding] | None = None
+
+    @property
+    def case(self) -> Case:
+        return Case(self.name, self.make, self.other, self.formula)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+HALF, SLOPES = reference.Rotation(8, "half"), reference.Slopes(reference.slopes(4))
+MUTANTS = [
+    Mutant("bf16 positions", Bfloat16Positions, contracts.sees_only_the_offset),
+    Mutant("float32 positions", FloatPositions, contracts.sees_only_the_offset),
+    Mutant(
+        "a cache keyed without base",
+        SharedCache,
+        contracts.instances_are_independent,
+        other=lambda: SharedCache(5e5),
+    ),
+    Mutant("a cache keyed by length", LengthCache, contracts.instances_are_independent),
+    Mutant("off by one after a cache", OffByOneAfterCache, contracts.whole_is_pieces),
+    Mutant("positions made from the length", CountsFromZero, contracts.whole_is_pieces),
+    Mutant("padding counts as tokens", PaddingCounts, contracts.batch_is_singles),
+    Mutant("packed documents count on", CountsFromZero, contracts.packed_is_separate, HALF),
+    Mutant("the wrong pairing", BrokenRotary, contracts.follows_its_formula, reference.Rotation(8, "interleaved")),
+    Mutant("a transposed rotation", Transposed, contracts.follows_its_formula, HALF),
+    Mutant("no rotation at all", NotARotation, contracts.rotation_keeps_norms),
+    Mutant("tables rounded to the model's type", RoundedTables, contracts.low_precision_rounds_once),
+    Mutant("keys without gradient", Detached, contracts.gradients_are_exact),
+    Mutant("an overwritten input", InPlace, contracts.leaves_inputs_and_values_alone),
+    Mutant("frequencies in a float buffer", FloatBuffer, contracts.survives_casts),
+    Mutant("frequencies lost on meta", FloatBuffer, contracts.survives_meta),
+    Mutant("frequencies in state_dict", PersistentTable, contracts.survives_copies),
+    Mutant("angles that autocast rounds", AutocastTable, contracts.survives_autocast),
+    Mutant("a table from inference_mode", KeptFromInference, contracts.survives_inference_mode),
+    Mutant("a silent clamp past the end", SilentClamp, contracts.refuses_what_is_no_position),
+    Mutant("parameters never filled", NoReset, contracts.survives_meta),
+    Mutant("an absolute encoding called relative", CalledRelative, contracts.sees_only_the_offset),
+    Mutant("one row for all positions", Forgetful, contracts.tells_orders_apart),
+    Mutant(
+        "ALiBi's sign turned", lambda: BrokenALiBi(lambda m, o: m * o.abs()), contracts.follows_its_formula, SLOPES
+    ),
+    Mutant(
+        "ALiBi that rewards the future",
+        lambda: BrokenALiBi(lambda m, o: m * o),
+        contracts.follows_its_formula,
+        SLOPES,
+    ),
+    Mutant(
+        "ALiBi rounded to bf16",
+        lambda: BrokenALiBi(lambda m, o: (-m * o.abs()).bfloat16().float()),
+        contracts.follows_its_formula,
+        SLOPES,
+    ),
+    Mutant("ALiBi between rows", RowsInsteadOfPositions, contracts.whole_is_pieces),
+    Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), contracts.survives_pickle),
+]

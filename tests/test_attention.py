@@ -1,0 +1,274 @@
+"""posenc.attention against dense float64 attention, in every way it can be called."""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+import posenc
+import reference
+from posenc import ALiBi, NoPE, attention
+from posenc.attention import ROWS
+from posenc.errors import InvalidArgument
+from posenc.positions import left_padded, packed, plain
+
+EXACT = 1e-6
+"""Biases are float32: 2^-24 of a slope times distances of a few hundred, through a softmax; the rest is float64."""
+
+
+def qkv(B: int, H: int, K: int, T: int, S: int, D: int = 8) -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    q = torch.randn(B, H, T, D, dtype=torch.float64, requires_grad=True)
+    k, v = (torch.randn(B, K, S, D, dtype=torch.float64, requires_grad=True) for _ in range(2))
+    return q, k, v
+
+
+def check(
+    encoding: posenc.Encoding,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    q_positions: Tensor,
+    k_positions: Tensor,
+    *,
+    causal: bool,
+    key_mask: Tensor | None = None,
+    segments: Tensor | None = None,
+) -> None:
+    """Values and gradients equal the reference's; so do values without autograd, which take another way."""
+    placed = encoding.at(q_positions, k_positions)
+    masks = {"causal": causal, "key_mask": key_mask, "segments": segments}
+    y = attention(q, k, v, placed, **masks)
+    T, S = q.shape[2], k.shape[2]
+    visible = reference.visible(T, S, causal=causal)[None, None]
+    if key_mask is not None:
+        visible = visible & key_mask[:, None, None]
+    if segments is not None:
+        rows = segments.view(-1, 1, segments.shape[-1])
+        visible = visible & (rows[..., S - T :, None] == rows[..., None, :])
+    bias: Tensor | float = 0.0
+    if isinstance(encoding, ALiBi):
+        formula = reference.Slopes(reference.slopes(encoding.heads))
+        both = zip(q_positions.view(-1, T), k_positions.view(-1, S), strict=True)
+        bias = torch.stack([formula.bias(a, b) for a, b in both])
+    want = reference.attention(q, k, v, bias, visible)
+    torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
+    with torch.no_grad():
+        torch.testing.assert_close(attention(q, k, v, placed, **masks), y, rtol=0, atol=1e-12)
+    weight = torch.randn_like(y)
+    got = torch.autograd.grad((y * weight).sum(), (q, k, v))
+    for name, mine, theirs in zip("qkv", got, torch.autograd.grad((want * weight).sum(), (q, k, v)), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=20 * EXACT, msg=f"gradient of {name}")
+
+
+ENCODINGS = st.sampled_from(["nope", "alibi"])
+LENGTHS = st.sampled_from([1, 2, 7, 31, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 5])
+PIECES = st.lists(st.sampled_from([1, 2, 7, 31, ROWS + 1]), min_size=1, max_size=3)
+HEADS = st.sampled_from([(1, 1), (4, 4), (4, 2), (6, 1), (12, 3)])
+
+
+def made(name: str, heads: int) -> posenc.Encoding:
+    return ALiBi(heads) if name == "alibi" else NoPE()
+
+
+@settings(max_examples=40)
+@given(ENCODINGS, LENGTHS, HEADS, st.booleans(), st.integers(0, 10**6))
+def test_plain(name: str, T: int, heads: tuple[int, int], causal: bool, offset: int) -> None:
+    at = plain(T, offset=offset)
+    check(made(name, heads[0]), *qkv(2, *heads, T, T), at, at, causal=causal)
+
+
+@settings(max_examples=40)
+@given(ENCODINGS, LENGTHS, LENGTHS, HEADS, st.booleans())
+def test_cached(name: str, T: int, held: int, heads: tuple[int, int], causal: bool) -> None:
+    """T new tokens after ``held`` in the cache: one token, or a prefill in chunks."""
+    S = held + T
+    check(made(name, heads[0]), *qkv(1, *heads, T, S), plain(T, offset=held), plain(S), causal=causal)
+
+
+@settings(max_examples=40)
+@given(ENCODINGS, PIECES, HEADS, st.booleans())
+def test_left_padded(name: str, lengths: list[int], heads: tuple[int, int], causal: bool) -> None:
+    longest = max(lengths)
+    mask = torch.arange(longest) >= longest - torch.tensor(lengths)[:, None]
+    at = left_padded(mask)
+    q, k, v = qkv(len(lengths), *heads, longest, longest)
+    check(made(name, heads[0]), q, k, v, at, at, causal=causal, key_mask=mask)
+
+
+@settings(max_examples=40)
+@given(ENCODINGS, PIECES, HEADS, st.booleans())
+def test_packed(name: str, lengths: list[int], heads: tuple[int, int], causal: bool) -> None:
+    at, segments = packed(lengths)
+    q, k, v = qkv(1, *heads, len(at), len(at))
+    check(made(name, heads[0]), q, k, v, at, at, causal=causal, segments=segments)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_packed_rows_that_differ_with_padding_and_a_cache(name: str, causal: bool) -> None:
+    """Segments per row, a key mask on top, and only the last 5 of 12 tokens asking."""
+    rows = [packed([4, 6, 2]), packed([1, 11])]
+    at, segments = (torch.stack(column) for column in zip(*rows, strict=True))
+    mask = torch.ones(2, 12, dtype=torch.bool)
+    mask[0, 10] = mask[1, 3] = False
+    q, k, v = qkv(2, 4, 2, 5, 12)
+    check(made(name, 4), q, k, v, at[:, -5:], at, causal=causal, key_mask=mask, segments=segments)
+
+
+@pytest.mark.parametrize("length", [5, ROWS + 3])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: torch.dtype, length: int) -> None:
+    q, k, v = (x.detach().to(dtype).requires_grad_() for x in qkv(2, 4, 2, length, length))
+    mask = torch.ones(2, length, dtype=torch.bool)
+    mask[0] = False
+    mask[1, :2] = False
+    for causal, empty in ((True, 2), (False, 0)):
+        y = attention(q, k, v, made(name, 4).at(plain(length)), causal=causal, key_mask=mask)
+        assert y.dtype == dtype
+        assert not y[0].any()
+        assert not y[1, :, :empty].any()
+        assert y.isfinite().all()
+        gradients = torch.autograd.grad(y.float().sum(), (q, k, v))
+        assert all(bool(g.isfinite().all()) for g in gradients)
+        assert not gradients[2][0].any()
+
+
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_nothing_to_attend_gives_nothing(name: str) -> None:
+    encoding = made(name, 4)
+    q, k, v = qkv(2, 4, 2, 0, 3)
+    assert attention(q, k, v, encoding.at(plain(0), plain(3)), causal=True).shape == (2, 4, 0, 8)
+    q, k, v = qkv(2, 4, 2, 3, 0)
+    y = attention(q, k, v, encoding.at(plain(3), plain(0)))
+    assert y.shape == (2, 4, 3, 8)
+    assert not y.any()
+
+
+@pytest.mark.parametrize("length", [9, 40, ROWS + 9])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: torch.dtype, length: int) -> None:
+    """A kernel rounds weights and result to the type, u·max|v| each; scores and biases stay float32."""
+    q, k, v = (x.detach().to(dtype) for x in qkv(2, 12, 4, length, length))
+    u = torch.finfo(dtype).eps / 2
+    at = plain(length, offset=1000)
+    bias = reference.Slopes(reference.slopes(12)).bias(at, at) if name == "alibi" else 0.0
+    for causal in (True, False):
+        want = reference.attention(q, k, v, bias, reference.visible(length, length, causal=causal))
+        got = attention(q, k, v, made(name, 12).at(at), causal=causal)
+        assert (got - want).abs().max() <= 3 * u * v.abs().max() + 2e-5
+
+
+def test_scale_comes_before_the_bias() -> None:
+    q, k, v = qkv(1, 4, 4, 9, 9)
+    bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
+    want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True), scale=1.0)
+    y = attention(q, k, v, ALiBi(4).at(plain(9)), causal=True, scale=1.0)
+    torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
+
+
+def test_values_may_have_other_channels_than_keys() -> None:
+    q, k, _ = qkv(2, 4, 2, 9, 9)
+    v = torch.randn(2, 2, 9, 3, dtype=torch.float64)
+    y = attention(q, k, v, ALiBi(4).at(plain(9)), causal=True)
+    bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
+    want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True))
+    torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
+
+
+def peak_bytes(call) -> int:
+    """Most memory that torch held during the call beyond its result, workspace of kernels included."""
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        result = call()
+    held = peak = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    assert peak >= result.nbytes, "the profiler saw no memory"
+    return peak - result.nbytes
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_alibi_needs_under_two_megabytes(threads: int, causal: bool) -> None:
+    """H=8, L=4096, float32, placing included; a bias tensor for these heads would take 537 MB."""
+    q, k, v = torch.randn(3, 1, 8, 4096, 64)
+    encoding, at = ALiBi(8), plain(4096)
+    torch.set_num_threads(threads)
+    try:
+        with torch.inference_mode():
+            extra = peak_bytes(lambda: attention(q, k, v, encoding.at(at), causal=causal))
+    finally:
+        torch.set_num_threads(1)
+    assert extra < 2_000_000
+
+
+def placed(T: int = 3, S: int = 5, heads: int = 4) -> posenc.Placed:
+    return ALiBi(heads).at(plain(T, offset=S - T), plain(S))
+
+
+def call(**changes: object) -> None:
+    """A call that fits (2 rows, 4 heads over 2, 3 queries, 5 keys, 8 channels), but for these changes."""
+    arguments: dict[str, object] = {
+        "q": torch.randn(2, 4, 3, 8),
+        "k": torch.randn(2, 2, 5, 8),
+        "v": torch.randn(2, 2, 5, 8),
+        "placed": placed(),
+        **changes,
+    }
+    attention(**arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"k": torch.randn(1, 2, 5, 8), "v": torch.randn(1, 2, 5, 8)},
+            "q has batch size 2, k 1 and v 1; they must",
+        ),
+        ({"k": torch.randn(2, 3, 5, 8), "v": torch.randn(2, 3, 5, 8)}, "q has 4 heads, k 3 and v 3; k and v need"),
+        ({"k": torch.randn(2, 2, 5, 6)}, "q has 8 channels a head and k 6; they must agree"),
+        (
+            {"q": torch.randn(2, 4, 4, 8)},
+            r"q has length 4 but the encoding was placed at 3 positions; with a cache",
+        ),
+        ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
+        ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs heads=4"),
+        ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), plain(5))}, "placed at 3 rows of positions"),
+        (
+            {"key_mask": torch.ones(2, 3, dtype=torch.bool)},
+            r"key_mask is torch.bool with shape \(2, 3\); expected bool",
+        ),
+        ({"segments": plain(4)}, r"segments has shape \(4,\); expected \(S,\) or \(B, S\) = \(2, 5\), one per key"),
+        ({"segments": torch.zeros(3, 5, dtype=torch.int64)}, r"segments has shape \(3, 5\); expected"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_said(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        call(**changes)
+
+
+def test_more_queries_than_keys_are_refused_where_rows_must_align() -> None:
+    q, k, v = qkv(1, 4, 4, 5, 3)
+    at = NoPE().at(plain(5), plain(3))
+    with pytest.raises(InvalidArgument, match="causal with 5 queries and 3 keys; give every query its key"):
+        attention(q, k, v, at, causal=True)
+    with pytest.raises(InvalidArgument, match="segments with 5 queries and 3 keys; the queries must be the last"):
+        attention(q, k, v, at, segments=plain(3))
+    assert attention(q, k, v, at).shape == (1, 4, 5, 8)
+
+
+def test_two_devices_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="q is on cpu and k on meta; move one"):
+        call(k=torch.empty(2, 2, 5, 8, device="meta"))
+    shapes = {"q": (2, 4, 3, 8), "k": (2, 2, 5, 8), "v": (2, 2, 5, 8)}
+    moved = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
+    with pytest.raises(InvalidArgument, match="q is on meta and the encoding on cpu"):
+        call(**moved)

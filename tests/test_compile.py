@@ -1,0 +1,20 @@
+"""Every encoding compiles to one graph, forward and backward (compiling.py says how)."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.mark.parametrize("backend", ["eager", "inductor"])
+def test_every_encoding_compiles_to_one_graph(backend: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", HERE / "compiling.py", backend],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stdout + run.stderr

@@ -1,0 +1,168 @@
+"""The house stands as designed: who may import whom, where optional packages live, what a file looks like."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = sorted((ROOT / "src" / "posenc").rglob("*.py"))
+PYTHON = sorted(p for part in ("src", "tests", "benchmarks") for p in (ROOT / part).rglob("*.py"))
+
+FLOORS = {
+    "errors": set(),
+    "positions": {"errors"},
+    "schedules": {"errors"},
+    "clock": {"errors", "schedules"},
+    "kernels": {"errors", "clock"},
+    "encodings": {"errors", "positions", "schedules", "clock", "kernels"},
+    "attention": {"errors", "positions", "encodings", "kernels"},
+    "face": {"errors", "positions", "schedules", "clock", "encodings", "attention"},
+    "__main__": {"workbench"},
+    "integrations": {"errors", "positions", "schedules", "clock", "encodings", "attention", "face"},
+}
+"""What each part of the library may import; the workbench may import all of it."""
+
+ROOMS = {
+    "palette": 0,
+    "transformer": 0,
+    "checkpoints": 1,
+    "tasks": 1,
+    "views": 1,
+    "runs": 2,
+    "figures": 2,
+    "claims": 3,
+    "inspect": 3,
+    "report": 3,
+    "lab": 4,
+    "commands": 5,
+    "cli": 6,
+}
+"""Inside the workbench a room imports rooms below its own floor, and itself."""
+
+HOMES = {
+    "triton": ["kernels"],
+    "transformers": ["integrations"],
+    "accelerate": ["integrations"],
+    "gguf": ["integrations"],
+    "safetensors": ["integrations", "workbench.runs"],
+    "matplotlib": ["workbench.figures"],
+    "starlette": ["workbench.lab"],
+    "uvicorn": ["workbench.lab"],
+    "ray": ["workbench.runs.launch.ray"],
+    "typer": ["workbench"],
+    "rich": ["workbench"],
+}
+"""The one place each package that is not torch may be imported from."""
+
+
+def imports(source: str) -> Iterator[str]:
+    """Every module imported anywhere in the source, ``from posenc import x`` as ``posenc.x``."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            short = node.module in ("posenc", "posenc.workbench")
+            yield from (f"{node.module}.{alias.name}" if short else node.module for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield "relative import"
+
+
+def part(module: str) -> str:
+    """The part of the library that ``posenc.…`` belongs to; its face for what the face re-exports."""
+    name = [*module.split("."), "face"][1]
+    return name if name in FLOORS or name == "workbench" else "face"
+
+
+def complaints(module: str, source: str) -> list[str]:
+    """What the source of this module imports and may not."""
+    found = []
+    own, room = part(module), [*module.split("."), "", ""][2]
+    for name in imports(source):
+        top = name.split(".")[0]
+        home = HOMES.get(top)
+        if name == "relative import":
+            found.append(f"{module} uses a relative import")
+        elif home is not None and not any(f"{module}.".startswith(f"posenc.{place}.") for place in home):
+            found.append(f"{module} imports {top}, whose home is {' and '.join(home)}")
+        if top != "posenc" or own == part(name) != "workbench":
+            continue
+        if own != "workbench" and part(name) not in FLOORS[own]:
+            found.append(f"{module} imports {name}: {own} may not import {part(name)}")
+        target = [*name.split("."), "", ""][2]
+        if own == part(name) == "workbench" and room and target and room != target:
+            if not {room, target} <= ROOMS.keys():
+                found.append(f"{module} imports {name}: give both rooms a floor in ROOMS")
+            elif ROOMS[target] >= ROOMS[room]:
+                found.append(f"{module} imports {name}: {room} may not import {target}")
+    return found
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(ROOT / "src").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_of)
+def test_imports_only_from_floors_below(path: Path) -> None:
+    assert complaints(module_of(path), path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "complaint"),
+    [
+        ("posenc.clock", "from posenc.encodings.rotary import rotate", "clock may not import encodings"),
+        ("posenc.schedules.yarn", "import posenc", "schedules may not import face"),
+        ("posenc.schedules.yarn", "from posenc import Rotary", "schedules may not import face"),
+        (
+            "posenc.attention",
+            "def f():\n    from posenc.workbench import cli",
+            "attention may not import workbench",
+        ),
+        ("posenc.encodings.rotary", "import triton", "whose home is kernels"),
+        ("posenc.workbench.lab.server", "import matplotlib.pyplot as plt", "whose home is workbench.figures"),
+        (
+            "posenc.workbench.views.slopes",
+            "from posenc.workbench.figures.ink import save",
+            "may not import figures",
+        ),
+        ("posenc.workbench.runs.launch.local", "import ray", "whose home is workbench.runs.launch.ray"),
+        ("posenc.workbench.attic", "from posenc.workbench.views import view", "give both rooms a floor"),
+        ("posenc.encodings.rotary", "from .alibi import slopes", "relative import"),
+    ],
+)
+def test_the_check_of_floors_can_fail(module: str, source: str, complaint: str) -> None:
+    assert any(complaint in found for found in complaints(module, source))
+
+
+def test_a_cold_import_loads_torch_and_nothing_optional() -> None:
+    program = "import sys, posenc; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    loaded = set(run.stdout.split())
+    assert {"posenc", "torch"} <= loaded
+    oracles = {"x_transformers", "rotary_embedding_torch", "hypothesis", "pytest", "beartype"}
+    assert not loaded & (set(HOMES) | oracles)
+    program = "import sys, posenc; print(*[m for m in sys.modules if m.startswith('posenc.workbench')])"
+    assert not subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+
+@pytest.mark.parametrize("path", PYTHON, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_says_what_it_is_and_stays_short(path: Path) -> None:
+    source = path.read_text()
+    docstring = ast.get_docstring(ast.parse(source))
+    assert docstring, "its first line says in one sentence what it is"
+    assert docstring.splitlines()[0].strip()
+    assert "kernels" in path.parts or len(source.splitlines()) <= 350
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_of)
+def test_the_library_prints_nothing(path: Path) -> None:
+    if part(module_of(path)) == "workbench":
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    assert not [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]

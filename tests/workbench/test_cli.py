@@ -1,0 +1,71 @@
+"""The command line: one line and status 2 for what it refuses, a page that needs nothing else."""
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc.workbench.report.write import write
+from posenc.workbench.runs.compare import compare
+from posenc.workbench.runs.ledger import Ledger
+from workbench.studies import TINY, inline, python_text
+
+
+def posenc(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "posenc", *map(str, words)], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
+        (("compare", "--preset", "quik"), "did you mean 'quick'?"),
+        (("compare", "--lengths", "1,two"), "lengths='1,two' must be numbers"),
+        (("compare", "--lengths", "0.5"), "must be at least 1"),
+        (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
+        (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
+        (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
+    ],
+)
+def test_what_is_refused_is_one_line_and_status_2(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    extra = ("--output", tmp_path) if words[0] == "compare" else ()
+    done = posenc(*words, *extra)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert message in done.stderr
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    tiny = replace(TINY, tasks=("needle", "language"), encodings=("nope", "alibi"))
+    with Ledger(folder, write=True) as ledger:
+        write(compare(tiny, python_text(), ledger, inline), folder, "posenc compare --config <tiny>")
+    return folder
+
+
+def test_the_page_is_whole_and_asks_for_nothing_else(written: Path) -> None:
+    page = (written / "report.html").read_text()
+    assert page.count("<img ") == page.count('src="data:image/svg+xml;base64,') == 4
+    assert not re.search(r'(src|href)="(?!data:)', page)
+    assert "<script" not in page
+    assert "posenc compare --config &lt;tiny&gt;" in page
+    assert "the learned table has 128 rows" in page
+    assert "not converged" in page
+    names = {path.name for path in (written / "figures").iterdir()}
+    assert {f"{n}.{kind}" for n in ("needle", "needle-depth", "language") for kind in ("svg", "png")} <= names
+
+
+def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
+    listed = posenc("runs", written)
+    assert listed.returncode == 0
+    assert listed.stdout.count("needle") == listed.stdout.count("language") == 2
+    assert max(map(len, listed.stdout.splitlines())) <= 80
+    target = tmp_path / "all.csv"
+    assert posenc("runs", written, "--csv", target).returncode == 0
+    assert "needle,alibi,0,64,accuracy," in target.read_text()

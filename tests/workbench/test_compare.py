@@ -1,0 +1,193 @@
+"""compare: resumes to the same numbers, survives death, and says what it cannot do."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc.errors import InvalidArgument, StudyError, UnknownName
+from posenc.workbench.runs.compare import compare, gather, missing
+from posenc.workbench.runs.launch import Failure, Job
+from posenc.workbench.runs.launch.local import Local
+from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.runs.study import Study, study
+from workbench.studies import TINY, inline, numbers, python_text
+
+
+def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path) -> None:
+    text = python_text()
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = compare(TINY, text, ledger, inline)
+        assert len(ledger.runs()) == 6
+        assert missing(TINY, text, ledger) == []
+        again = compare(TINY, text, ledger, inline)
+        assert len(ledger.runs()) == 6
+    assert [r.task.name for r in outcome.results] == ["ordering", "needle"]
+    rows = {row.encoding: row for row in outcome.results[0].rows}
+    assert set(rows) == set(TINY.encodings)
+    assert rows["learned"].refusal.startswith("positions holds 31, but the learned table has 16 rows")
+    assert set(rows["learned"].values) == {16}
+    assert rows["rotary"].values == {r.encoding: r for r in again.results[0].rows}["rotary"].values
+    weights = {path.stem for path in (tmp_path / "checkpoints").iterdir()}
+    assert weights == {plan.id for plan in TINY.plans(text)}
+
+
+def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
+    from posenc.workbench.runs.train import build
+    from posenc.workbench.tasks import task
+
+    text = python_text()
+    plans = [p for p in TINY.plans(text) if p.task == "ordering"]
+    made = task("ordering", text, 32)
+    first, *others = (dict(build(plan, made).named_parameters()) for plan in plans)
+    for other in others:
+        shared = {k for k in first.keys() & other.keys() if not k.startswith("encoding.")}
+        assert len(shared) == 28
+        assert all((first[k] == other[k]).all() for k in shared)
+
+
+def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(tmp_path: Path) -> None:
+    one = replace(TINY, encodings=("alibi",), tasks=("language",))
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = compare(one, python_text(), ledger, inline)
+    (run,) = outcome.results[0].runs
+    assert {(c.length, c.measure) for c in run.cells} == {
+        (n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")
+    }
+    assert len(run.cell(256, "loss").detail) == 4  # type: ignore[union-attr]
+
+
+COMMAND = [
+    *(sys.executable, "-m", "posenc", "compare", "--tasks", "ordering,needle", "--lengths", "1,2"),
+    *("--encodings", "nope,alibi", "--workers", "1", "--config"),
+]
+
+
+def run_until_killed(folder: Path, config: Path, after_runs: int) -> None:
+    """Start the command and kill -9 all of it once the ledger holds that many runs."""
+    child = subprocess.Popen(
+        [*COMMAND, str(config), "--output", str(folder)], start_new_session=True, stdout=subprocess.DEVNULL
+    )
+    path = folder / "ledger.sqlite"
+    for _ in range(600):
+        time.sleep(0.05)
+        if path.exists():
+            try:
+                db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+                count = db.execute("SELECT count(*) FROM runs").fetchone()[0]
+                db.close()
+            except sqlite3.OperationalError:
+                continue
+            if count >= after_runs:
+                break
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
+    config = tmp_path / "study.toml"
+    config.write_text("answers = 64\n[steps]\nordering = 12\nneedle = 8\n")
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    subprocess.run([*COMMAND, str(config), "--output", str(whole)], check=True, stdout=subprocess.DEVNULL)
+    run_until_killed(broken, config, after_runs=2)
+    done = len({run for run, _, _ in numbers(broken)})
+    assert 2 <= done <= 4
+    subprocess.run([*COMMAND, str(config), "--output", str(broken)], check=True, stdout=subprocess.DEVNULL)
+    assert numbers(broken) == numbers(whole)
+    assert (broken / "report.html").exists()
+
+
+def die_once(folder: str) -> None:
+    """Kill this process the first time it is asked to."""
+    marker = Path(folder) / "died"
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posenc.workbench.runs.launch.local._carry_out", dying_carry_out)
+    results: list[object] = []
+    plans = replace(TINY, encodings=("nope",)).plans(python_text())
+    Local(1)([Job(plan, None, tmp_path) for plan in plans], results.append, lambda steps: None)
+    assert sorted(type(r).__name__ for r in results) == ["Failure", "Run"]
+    (failure,) = (r for r in results if isinstance(r, Failure))
+    assert failure.plan.task == "needle"
+    assert "died twice" in failure.reason
+
+
+def dying_carry_out(job: Job):
+    """Ordering dies once and then works; needle always dies."""
+    from posenc.workbench.runs.train import carry_out
+    from workbench.studies import load
+
+    if job.plan.task == "needle":
+        os.kill(os.getpid(), signal.SIGKILL)
+    die_once(str(job.checkpoints))
+    return carry_out(job.plan, load(), job.checkpoints)
+
+
+def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(
+        'preset = "standard"\nseeds = 2\nencodings = ["alibi"]\ntext = "mine.txt"\n[steps]\nneedle = 5\n'
+    )
+    made = study("quick", path, {"seeds": 4, "lengths": None})
+    assert made.tasks == ("language", "ordering", "needle", "recent")
+    assert (made.seeds, made.encodings, made.steps) == (4, ("alibi",), {"needle": 5})
+    assert made.text == tmp_path / "mine.txt"
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ("sedes = 3", "did you mean 'seeds'"),
+        ("seeds = [", "is not TOML"),
+        ('preset = "quik"', "did you mean 'quick'"),
+        ('seeds = "three"', "wrong type"),
+        ("[steps]\nnedle = 3", "did you mean 'needle'"),
+    ],
+)
+def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: str) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(toml)
+    with pytest.raises((UnknownName, StudyError, InvalidArgument), match=message):
+        study("quick", path, {})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"encodings": ("rotray",)}, "did you mean 'rotary'"),
+        ({"encodings": ()}, "must name at least one"),
+        ({"tasks": ("needle", "needle")}, "none twice"),
+        ({"lengths": (0.5, 2)}, "at least 1; the default is 1,2,4,8"),
+        ({"seeds": 0}, "seeds=0 must be at least 1"),
+        ({"dtype": "float23"}, "did you mean 'float32'"),
+        ({"steps": {"needle": 0}}, "at least 1 is needed"),
+    ],
+)
+def test_a_study_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        replace(Study(), **change)  # type: ignore[arg-type]
+
+
+def test_a_device_that_is_not_here_is_refused_before_anything_runs() -> None:
+    with pytest.raises(InvalidArgument, match="device='nothing' cannot be used here"):
+        study("quick", None, {"device": "nothing"})
+
+
+def test_gather_reads_without_training(tmp_path: Path) -> None:
+    text = python_text()
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(replace(TINY, tasks=("needle",)), text, ledger, inline)
+    with Ledger(tmp_path) as ledger:
+        assert [r.task.name for r in gather(TINY, text, ledger)] == ["needle"]

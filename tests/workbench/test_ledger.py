@@ -1,0 +1,116 @@
+"""The ledger: what is written is read, once, whole; and what cannot be is said."""
+
+import sqlite3
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc.errors import StudyError
+from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.runs.plan import Cell, Plan, Run
+
+PLAN = Plan("rotary", "needle", 0, 10, 4, 1e-3, 64, (64, 128), 8)
+CELLS = (
+    Cell(64, "accuracy", 0.5, 8, (0.0, 1.0)),
+    Cell(128, "refused", float("nan"), 0, note="no row"),
+)
+RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25)
+
+
+def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(RUN)
+    with Ledger(tmp_path) as ledger:
+        (back,) = ledger.runs()
+        assert ledger.ids() == {PLAN.id}
+    assert back.plan == PLAN
+    assert back.cells[0] == CELLS[0]
+    assert back.cells[1].note == "no row"
+    assert back.cells[1].value != back.cells[1].value
+    assert back.versions
+    assert back.hardware
+
+
+def test_a_plans_id_changes_with_every_field() -> None:
+    changed = {
+        "encoding": "alibi",
+        "seed": 1,
+        "steps": 11,
+        "lengths": (64,),
+        "dtype": "float64",
+        "text_sha256": "a",
+    }
+    ids = {PLAN.id} | {replace(PLAN, **{key: value}).id for key, value in changed.items()}
+    assert len(ids) == 1 + len(changed)
+    assert Plan.from_json(PLAN.to_json()).id == PLAN.id
+
+
+def test_the_same_run_twice_is_refused_and_leaves_one(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(RUN)
+        with pytest.raises(StudyError, match="UNIQUE"):
+            ledger.add(RUN)
+        assert len(ledger.runs()) == 1
+
+
+def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    twice = replace(RUN, cells=(CELLS[0], CELLS[0]))  # the second cell breaks the primary key
+    with Ledger(tmp_path, write=True) as ledger:
+        with pytest.raises(StudyError):
+            ledger.add(twice)
+        assert ledger.runs() == []
+
+
+def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
+    Ledger(tmp_path, write=True).close()
+    db = sqlite3.connect(tmp_path / "ledger.sqlite")
+    db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
+    db.commit()
+    db.close()
+    with pytest.raises(StudyError, match="version 99 and this posenc reads 1; upgrade"):
+        Ledger(tmp_path)
+
+
+def test_a_second_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
+    second = (
+        "import sys, pathlib; from posenc.workbench.runs.ledger import Ledger; "
+        "Ledger(pathlib.Path(sys.argv[1]), write=True)"
+    )
+    with Ledger(tmp_path, write=True):
+        done = subprocess.run([sys.executable, "-c", second, tmp_path], capture_output=True, text=True)
+        assert "another process is writing" in done.stderr
+    assert subprocess.run([sys.executable, "-c", second, tmp_path]).returncode == 0
+
+
+def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(RUN)
+        pages = ledger._db.execute("PRAGMA page_count").fetchone()[0]
+        ledger._db.execute(f"PRAGMA max_page_count = {pages}")
+        big = replace(RUN, plan=replace(PLAN, seed=1), cells=(replace(CELLS[0], detail=(0.123,) * 50_000),))
+        with pytest.raises(StudyError, match="full; free some space and run the same command"):
+            ledger.add(big)
+        assert ledger.ids() == {PLAN.id}
+
+
+def test_files_that_are_no_ledger_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no ledger in"):
+        Ledger(tmp_path)
+    (tmp_path / "ledger.sqlite").write_text("not a database at all, but long enough to look at" * 50)
+    with pytest.raises(StudyError, match="not a database; the file is damaged"):
+        Ledger(tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(StudyError, match="choose another --output"):
+        Ledger(tmp_path / "file", write=True)
+
+
+def test_export_writes_one_row_a_number(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(RUN)
+        assert ledger.export(tmp_path / "all.csv") == 2
+    lines = (tmp_path / "all.csv").read_text().splitlines()
+    assert lines[0] == "task,encoding,seed,length,measure,value,count,note,run"
+    assert lines[1].startswith("needle,rotary,0,64,accuracy,0.5,8,")

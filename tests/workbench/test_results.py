@@ -1,0 +1,128 @@
+"""Statistics and verdicts: known intervals, ranks, and what may not be ranked."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from posenc.workbench.report import words
+from posenc.workbench.report.charts import by_depth, over_lengths
+from posenc.workbench.report.terminal import table
+from posenc.workbench.runs.plan import Cell, Plan, Run
+from posenc.workbench.runs.results import answer, holds, sentence, summarise
+from posenc.workbench.runs.statistics import over_seeds, paired, student, wilson
+from posenc.workbench.tasks import task
+from posenc.workbench.tasks.text import load
+
+
+def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 0) -> Run:
+    plan = Plan(encoding, "needle", seed, 1, 1, 1e-3, 64, (64, 512), 100)
+    cells = []
+    for length, share in ((64, at_trained), (512, at_longest)):
+        if share is None:
+            cells.append(Cell(length, "refused", math.nan, 0, note="no row"))
+            continue
+        right = (1.0,) * round(100 * share) + (0.0,) * round(100 * (1 - share))
+        cells.append(Cell(length, "accuracy", share, 100, right))
+    return Run(plan, tuple(cells), 1.0, 10, 0.1)
+
+
+NEEDLE = task("needle", load(), 512)
+
+
+def test_wilson_and_t_intervals_have_their_known_values() -> None:
+    low, high = wilson(128, 256)  # half of 256: ±6 points
+    assert (low, high) == (pytest.approx(0.4392, abs=1e-4), pytest.approx(0.5608, abs=1e-4))
+    assert wilson(10, 10) == pytest.approx((0.7225, 1.0), abs=1e-4)
+    low, high = student([1.0, 2.0, 3.0])  # 4.3027 · 1 / √3
+    assert high - 2.0 == pytest.approx(4.3027 / math.sqrt(3), rel=1e-4)
+    assert all(math.isnan(end) for end in student([1.0]))
+
+
+def test_pairing_removes_what_blocks_have_in_common() -> None:
+    blocks = [1.0, 5.0, 9.0, 3.0]
+    gap = paired([b + 0.5 for b in blocks], blocks)
+    assert (gap.mean, gap.low, gap.high) == (pytest.approx(0.5), pytest.approx(0.5), pytest.approx(0.5))
+    assert over_seeds([b + 0.5 for b in blocks]).low < 0
+
+
+def test_encodings_are_ranked_by_the_longest_length_and_only_if_they_converged() -> None:
+    result = summarise(
+        NEEDLE,
+        [run("rotary", 1.0, 0.6), run("learned", 1.0, None), run("sinusoidal", 0.5, 1.0), run("nope", 1.0, 1.0)],
+    )
+    assert [row.encoding for row in result.rows] == ["nope", "rotary", "learned", "sinusoidal"]
+    verdicts = [result.verdict(row) for row in result.rows]
+    assert verdicts == ["best, holds", "falls to 0.60", "no value past 64", "not converged (0 of 1 runs)"]
+    assert [holds(result, row) for row in result.rows] == [True, False, False, False]
+    assert "sinusoidal" not in sentence(result)
+    assert result.rows[2].refusal == "no row"
+    assert "NoPE holds on needle" in answer([result])
+
+
+def test_wide_intervals_do_not_make_an_encoding_hold() -> None:
+    result = summarise(NEEDLE, [run("rotary", 1.0, share, seed) for seed, share in enumerate((1.0, 0.5, 0.7))])
+    (row,) = result.rows
+    assert row.values[512].high == 1.0
+    assert not holds(result, row)
+
+
+def test_what_holds_lost_at_most_a_twentieth() -> None:
+    kept, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (0.95, 0.94))
+    assert holds(kept, kept.rows[0])
+    assert not holds(lost, lost.rows[0])
+
+
+def test_one_seed_of_two_below_the_gate_keeps_an_encoding_out_of_the_ranks() -> None:
+    result = summarise(NEEDLE, [run("alibi", 1.0, 1.0), run("alibi", 0.9, 1.0, seed=1)])
+    assert result.rows[0].converged == (1, 2)
+    assert not result.rows[0].ranked
+    assert "no encoding reached the gate" in sentence(result).lower()
+
+
+def test_differences_are_paired_with_the_best() -> None:
+    result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("rotary", 1.0, 0.6)])
+    assert result.rows[0].to_best is None
+    gap = result.rows[1].to_best
+    assert gap is not None
+    assert gap.mean == pytest.approx(-0.4)
+    assert words.difference(result.rows[1])[0] == "−0.400"
+
+
+def test_loss_is_written_as_perplexity_and_numbers_have_thin_spaces() -> None:
+    assert words.perplexity(math.log(3.444)) == "3.44"
+    assert words.perplexity(math.log(512.3)) == "512"
+    assert words.count(1_000_000) == "1\u2009000\u2009000"
+    assert words.seconds(125) == "2 min 05 s"
+
+
+def test_charts_mark_what_did_not_converge_and_leave_refused_lengths_empty() -> None:
+    result = summarise(NEEDLE, [run("learned", 1.0, None), run("rotary", 0.2, 0.2)])
+    (panel,) = over_lengths(result).panels
+    by_encoding = {line.encoding: line for line in panel.lines}  # type: ignore[union-attr]
+    assert by_encoding["rotary"].hollow
+    assert not by_encoding["learned"].hollow
+    assert math.isnan(by_encoding["learned"].values[1])
+    assert by_depth(result) is None
+
+
+def test_depth_panels_share_one_scale_from_0_to_1() -> None:
+    made = run("rotary", 1.0, 0.6)
+    by_tenth = tuple(i / 9 for i in range(10))
+    cells = (*made.cells, Cell(64, "accuracy_by_depth", 0.5, 100, by_tenth))
+    view = by_depth(summarise(NEEDLE, [replace(made, cells=cells)]))
+    assert view is not None
+    assert view.panels[0].limit == 1.0  # type: ignore[union-attr]
+
+
+def test_the_terminal_table_fits_80_columns_and_marks_the_best_by_a_word(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from rich.console import Console
+
+    result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("learned-clamped", 0.3, 0.6)])
+    Console(width=80).print(table(result))
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("NoPE" in line and "best, holds" in line for line in lines)
+    assert any("learned (clamped)" in line and "not converged" in line for line in lines)

@@ -1,0 +1,128 @@
+"""Tasks: what a right answer is, balance, and that nothing but the answer gives it away."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc.errors import StudyError, UnknownName
+from posenc.workbench.tasks import IGNORE, TASKS, task
+from posenc.workbench.tasks.copying import Copying
+from posenc.workbench.tasks.language import TARGETS, Language
+from posenc.workbench.tasks.needle import NOISE, QUESTION, Needle
+from posenc.workbench.tasks.ordering import Ordering
+from posenc.workbench.tasks.recent import Recent
+from posenc.workbench.tasks.text import Text, load
+
+
+@pytest.fixture(scope="module")
+def text() -> Text:
+    return load()
+
+
+def drawn(name: str, length: int = 32, rows: int = 256):
+    return TASKS[name]().draw(torch.Generator().manual_seed(1), rows, length)  # type: ignore[attr-defined]
+
+
+def test_ordering_answers_say_whether_the_prefix_ascends() -> None:
+    batch = drawn("ordering", 16)
+    for row, answers in zip(batch.tokens.tolist(), batch.targets.tolist(), strict=True):
+        assert answers == [int(row[: i + 1] == sorted(row[: i + 1])) for i in range(len(row))]
+
+
+def test_ordering_is_balanced_and_half_its_negatives_are_one_swap_from_ascending() -> None:
+    batch = drawn("ordering", 16, 400)
+    last = batch.targets[:, -1]
+    assert abs(int(last.sum()) - 200) <= 1
+    descents = (batch.tokens[:, 1:] < batch.tokens[:, :-1]).sum(1)[last == 0]
+    swaps = int((descents <= 3).sum())  # a swap of neighbours makes one descent, at most three with its own
+    assert 95 <= swaps <= 110
+
+
+def test_needle_asks_for_the_one_value() -> None:
+    batch = drawn("needle")
+    values = [[t - NOISE for t in row if NOISE <= t < QUESTION] for row in batch.tokens.tolist()]
+    assert [v for row in values for v in row] == batch.targets[:, -1].tolist()
+    assert (batch.tokens[:, -1] == QUESTION).all()
+    assert (batch.targets[:, :-1] == IGNORE).all()
+    assert min(batch.depth) < 0.1
+    assert max(batch.depth) > 0.9
+
+
+def test_recent_asks_for_the_last_of_four_values() -> None:
+    batch = drawn("recent")
+    for row, answer in zip(batch.tokens.tolist(), batch.targets[:, -1].tolist(), strict=True):
+        values = [t - NOISE for t in row if NOISE <= t < QUESTION]
+        assert len(values) == 4
+        assert values[-1] == answer
+
+
+def test_copying_asks_for_the_symbols_again() -> None:
+    batch = drawn("copying", 20)
+    assert torch.equal(batch.targets[:, 10:], batch.tokens[:, :10])
+    assert (batch.targets[:, :10] == IGNORE).all()
+    assert torch.equal(batch.tokens[:, 11:], batch.tokens[:, :9])
+
+
+@pytest.mark.parametrize("made", [Ordering(), Needle(), Recent(), Copying()], ids=lambda t: t.name)
+def test_test_sequences_are_the_same_on_every_call_and_bounded_in_size(made) -> None:
+    first, again = (list(made.test_batches(600, 20)) for _ in range(2))
+    assert sum(len(b.tokens) for b in first) == 20
+    assert all(torch.equal(a.tokens, b.tokens) for a, b in zip(first, again, strict=True))
+    assert max(b.tokens.numel() for b in first) <= 4096
+
+
+def test_language_scores_the_same_bytes_at_every_length(text: Text) -> None:
+    made = Language(text, 512)
+    targets = [
+        torch.cat([b.targets[:, -TARGETS:] for b in made.test_batches(length, 10)]) for length in (128, 256, 512)
+    ]
+    assert torch.equal(targets[0], targets[1])
+    assert torch.equal(targets[0], targets[2])
+    batch = next(made.test_batches(512, 10))
+    assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+
+
+def test_languages_gate_lies_below_its_chance(text: Text) -> None:
+    made = Language(text, 256)
+    assert 0 < made.gate < made.chance < 5.6  # log 256, the loss of knowing nothing
+    assert made.passes(made.gate)
+    assert not made.passes(made.gate + 0.01)
+
+
+def test_no_topic_is_in_both_halves_and_a_tenth_is_held_out(text: Text) -> None:
+    whole = len(text.train) + len(text.validation)
+    assert 0.08 < len(text.validation) / whole < 0.2
+    held_out, train = bytes(text.validation.tolist()), bytes(text.train.tolist())
+    assert held_out[:2000] not in train
+
+
+def test_a_file_is_read_as_bytes_and_hashed(tmp_path: Path) -> None:
+    path = tmp_path / "mine.txt"
+    path.write_bytes(bytes(range(256)) * 40)
+    text = load(path)
+    assert len(text.train) == 9216
+    assert len(text.validation) == 1024
+    path.write_bytes(bytes(range(256)) * 39 + b"x" * 256)
+    assert load(path).sha256 != text.sha256
+
+
+def test_bad_texts_are_refused(tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.touch()
+    with pytest.raises(StudyError, match="is empty"):
+        load(empty)
+    with pytest.raises(StudyError, match="cannot be read: No such file"):
+        load(tmp_path / "missing")
+    short = tmp_path / "short"
+    short.write_bytes(b"abc " * 500)
+    with pytest.raises(StudyError, match=r"200 validation bytes; length 512 needs at least 577.*--lengths"):
+        Language(load(short), 512)
+    short.write_bytes(b"abc")
+    with pytest.raises(StudyError, match=r"2 training bytes"):
+        Language(load(short), 128)
+
+
+def test_an_unknown_task_names_the_nearest(text: Text) -> None:
+    with pytest.raises(UnknownName, match="did you mean 'needle'"):
+        task("nedle", text, 128)

@@ -1,0 +1,47 @@
+"""The small transformer: configs that make no sense are refused; generation equals whole forwards."""
+
+import pytest
+import torch
+
+import posenc
+from posenc.errors import InvalidArgument
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+GROUPED = TransformerConfig(
+    11, width=16, heads=4, kv_heads=2, norm="rms", activation="swiglu", biases=False, tied=True
+)
+
+
+@pytest.mark.parametrize("name", list(posenc.CATALOGUE))
+def test_generation_with_a_cache_equals_whole_forwards(name: str) -> None:
+    encoding = posenc.encoding(name, width=16, heads=4, head_dim=4, num_positions=24)
+    model = Transformer(GROUPED, encoding).initialise(0)
+    prompt = torch.randint(11, (2, 4), generator=torch.Generator().manual_seed(1))
+    generated = model.generate(prompt, 16)
+    tokens = prompt
+    for _ in range(16):
+        tokens = torch.cat((tokens, model(tokens)[:, -1].argmax(-1, keepdim=True)), dim=1)
+    assert torch.equal(generated, tokens)
+
+
+def test_a_bidirectional_model_sees_both_sides_and_does_not_generate() -> None:
+    model = Transformer(TransformerConfig(11, width=16, causal=False), posenc.NoPE()).initialise(0)
+    tokens = torch.arange(5)[None]
+    changed = tokens.clone()
+    changed[0, -1] = 9
+    assert not torch.equal(model(tokens)[0, 0], model(changed)[0, 0])
+    with pytest.raises(InvalidArgument, match="causal=True"):
+        model.generate(tokens, 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 10, "heads": 4}, "width=10 must be a multiple of heads=4"),
+        ({"kv_heads": 3}, "kv_heads=3 must divide heads=4"),
+        ({"tied": True, "outputs": 2}, "tied needs outputs=2 to be vocabulary=11"),
+    ],
+)
+def test_sizes_that_do_not_fit_are_refused(change: dict[str, int], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        TransformerConfig(11, **change)  # type: ignore[arg-type]
