@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from benchmarks import accuracy, alibi, decode, page, rope
 from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
-from benchmarks import accuracy, alibi, decode, page, rope
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels import rotary_cpu
 
