@@ -16,9 +16,9 @@ from posenc.integrations.huggingface.layers import RotaryLayer
 from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.report.extension import answer, over_positions, write
-from posenc.workbench.runs.extend import Curve, Extension, Request, extend
+from posenc.workbench.runs.extend import Curve, Extension, Request, extend, work
 from posenc.workbench.runs.methods import NAMES, Method, methods
-from posenc.workbench.runs.models import Ours, config_patch, open_model
+from posenc.workbench.runs.models import Ours, Tick, config_patch, open_model
 from posenc.workbench.runs.scores import Scores
 from posenc.workbench.runs.verdict import judge
 from posenc.workbench.tasks.text import Text
@@ -35,11 +35,11 @@ class Counting(Ours):
     calls = 0
     fail_at = -1
 
-    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding) -> torch.Tensor:
+    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick) -> torch.Tensor:
         if self.calls == self.fail_at:
             raise KeyboardInterrupt
         self.calls += 1
-        return super().losses(tokens, encoding)
+        return super().losses(tokens, encoding, tick)
 
 
 def small() -> Counting:
@@ -226,7 +226,13 @@ def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     assert (model.original_length, model.unit) == (64, "token")
     chosen = methods(None, model.rotary, 64, 4.0)
-    found = extend(model, data, text, Request(256, 2, chosen), Scores(tmp_path))
+    request_, read_so_far = Request(256, 2, chosen), [0.0]
+
+    def progress(tokens: float) -> None:
+        read_so_far[0] += tokens
+
+    found = extend(model, data, text, request_, Scores(tmp_path), progress)
+    assert read_so_far[0] == pytest.approx(work(model, request_, 2))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
         patch = config_patch(model, curve.method, 256)

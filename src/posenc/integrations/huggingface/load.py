@@ -6,6 +6,8 @@ Long texts stay within memory: the trunk runs once without a cache, and the outp
 import hashlib
 import json
 import os
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -57,15 +59,23 @@ class Pretrained:
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return torch.tensor(ids, dtype=torch.int64)
 
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
-        """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers."""
+    def losses(
+        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Callable[[float], None] = lambda share: None
+    ) -> Float[Tensor, " T"]:
+        """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers.
+
+        ``tick`` is called with the share of the work that was just done, layer by layer.
+        """
         encodings = {
             name: encoding if layer == self.rotary else layer.encoding(len(tokens), "float32")
             for name, layer in self.positions.kinds.items()
         }
         model, device = self.model, self.model.device
         trunk = getattr(model, model.base_model_prefix)
-        with torch.inference_mode(), patched(model, encodings):
+        blocks = next(m for m in trunk.children() if isinstance(m, nn.ModuleList))
+        with torch.inference_mode(), patched(model, encodings), ExitStack() as hooks:
+            for block in blocks:
+                hooks.callback(block.register_forward_hook(lambda *_: tick(1 / len(blocks))).remove)
             hidden = trunk(tokens[None, :-1].to(device), use_cache=False).last_hidden_state[0]
             targets = tokens[1:].to(device)
             parts = [

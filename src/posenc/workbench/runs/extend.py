@@ -18,7 +18,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument, StudyError
 from posenc.schedules import to_dict
 from posenc.workbench.runs.methods import Method
-from posenc.workbench.runs.models import LanguageModel, Ours
+from posenc.workbench.runs.models import LanguageModel, Ours, Tick
 from posenc.workbench.runs.scores import Job, Scores
 from posenc.workbench.runs.tune import TOKENS, tuned, tuned_identity
 from posenc.workbench.tasks.text import Text
@@ -28,7 +28,7 @@ QUARTERS = 4
 TUNE_LENGTHS = 4
 """A fine-tune reads windows of at most this many trained lengths."""
 
-Progress = Callable[[int], None]
+Progress = Callable[[float], None]
 """Called with the number of tokens just read."""
 
 
@@ -154,6 +154,10 @@ class _Scorer:
         sha, dtype = self.text.sha256, self.request.dtype
         return Job(identity, method, schedule, sha, document, self.length, buckets, dtype)
 
+    def tick(self, tokens: int) -> Tick:
+        """Shares of one pass over so many tokens, as progress in tokens."""
+        return lambda share: self.progress(share * tokens)
+
     def curve(
         self, model: LanguageModel, method: Method, documents: list[Tensor]
     ) -> Float[Tensor, "documents buckets"]:
@@ -165,10 +169,11 @@ class _Scorer:
             row = self.scores.get(job)
             if row is None:
                 started = time.perf_counter()
-                losses = model.losses(tokens, encoding)
+                losses = model.losses(tokens, encoding, self.tick(self.length))
                 row = tuple(losses.double().unflatten(0, (-1, self.width)).mean(1).tolist())
                 self.scores.add(job, row, time.perf_counter() - started)
-            self.progress(self.length)
+            else:
+                self.progress(self.length)
             rows.append(row)
         return torch.tensor(rows, dtype=torch.float64)
 
@@ -196,10 +201,12 @@ class _Scorer:
             row = self.scores.get(job)
             if row is None:
                 started = time.perf_counter()
-                losses = model.losses(tokens[-model.original_length - 1 :], encoding)
+                tail = tokens[-model.original_length - 1 :]
+                losses = model.losses(tail, encoding, self.tick(model.original_length))
                 row = (float(losses[-self.width :].double().mean()),)
                 self.scores.add(job, row, time.perf_counter() - started)
-            self.progress(model.original_length)
+            else:
+                self.progress(model.original_length)
             values.append(row[0])
         return torch.tensor(values, dtype=torch.float64)
 

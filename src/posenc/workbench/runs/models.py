@@ -1,5 +1,6 @@
 """What extend works on: a language model that scores a text under any schedule, ours or a pretrained one."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,6 +21,9 @@ from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 from posenc.workbench.transformer import Transformer
 
+Tick = Callable[[float], None]
+"""Called with the share of a document's work that was just done."""
+
 
 class LanguageModel(Protocol):
     """Scores a text under any encoding of its rotary layers.
@@ -35,7 +39,7 @@ class LanguageModel(Protocol):
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
 
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]: ...
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = ...) -> Float[Tensor, " T"]: ...
 
     def check_memory(self, length: int) -> None: ...
 
@@ -56,7 +60,9 @@ class Ours:
         """Bytes are its tokens."""
         return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
 
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
+    def losses(
+        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = lambda share: None
+    ) -> Float[Tensor, " T"]:
         """Nats per byte for tokens[1:], each given all before it."""
         own, self.model.encoding = self.model.encoding, encoding
         try:
@@ -64,6 +70,7 @@ class Ours:
                 logits = self.model(tokens[None, :-1])[0].float()
         finally:
             self.model.encoding = own
+        tick(1.0)
         return F.cross_entropy(logits, tokens[1:], reduction="none")
 
     def check_memory(self, length: int) -> None:

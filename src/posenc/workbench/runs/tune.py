@@ -30,7 +30,7 @@ def tuned(
     steps: int,
     length: int,
     identity: str,
-    progress: Callable[[int], None],
+    progress: Callable[[float], None],
 ) -> Ours:
     """A copy of ``model`` trained on windows of ``length`` with ``encoding``; every method gets the same windows.
 
