@@ -151,6 +151,25 @@ def test_other_answers() -> None:
     assert answer(even, judge(even)).endswith("as well as from the last 16 tokens alone, not better.")
 
 
+def test_one_document_has_no_interval_and_says_little() -> None:
+    found = made(
+        none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], yarn=[2, 2, 3.04, 3.04, 3.04, 3.04], window=[3.01]
+    )
+    curves = tuple(Curve(c.method, False, c.losses[:1]) for c in found.curves)
+    one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
+    # 0.04 worse than linear, within what one document can tell, and cheaper inside
+    assert judge(one).chosen.curve.method.name == "yarn"
+    assert answer(one, judge(one)).endswith("as well as from the last 16 tokens alone, not better.")
+
+
+def test_the_far_end_is_never_inside_the_trained_length() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    short = tuple(Curve(c.method, False, c.losses[:, :3]) for c in found.curves)
+    near = Extension("a model", "token", 16, 24, 8, short, found.window, TEXT)
+    assert [near.far, found.far] == [1, 2]
+    assert judge(near).lines[-1].far.mean == pytest.approx(3)
+
+
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     panel = over_positions(found).panels[0]

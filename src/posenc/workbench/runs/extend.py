@@ -66,6 +66,11 @@ class Extension:
         """Buckets that lie within the trained length."""
         return self.original_length // self.width
 
+    @property
+    def far(self) -> int:
+        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
+        return min(self.inside, self.length // self.width - self.inside)
+
 
 @dataclass(frozen=True)
 class Request:
