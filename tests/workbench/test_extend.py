@@ -263,6 +263,18 @@ def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -
         assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)
 
 
+def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(llama: Path, tmp_path: Path) -> None:
+    model, _, text = open_model(llama, llama / "text.txt", "cpu", "float32")
+    model.learning_rate = 1e-2  # random weights have nothing to lose
+    before = {name: p.clone() for name, p in model.model.state_dict().items()}
+    asked = Request(128, 1, methods(("yarn",), model.rotary, 64, 2.0), finetune=15)
+    found = extend(model, b"abcd" * 200, text, asked, Scores(tmp_path))
+    assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
+    assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
+    with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
+        extend(model, b"abcd" * 36, text, asked, Scores(tmp_path / "other"))
+
+
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(command)

@@ -152,7 +152,7 @@ def _band(interval: Interval | None) -> str:
 
 def _method(found: Extension, command: str, spent: float) -> str:
     start, unit = count(found.original_length), found.unit
-    tuning = f"{found.finetune} steps of AdamW on the study's training text, the same windows for every method."
+    tuning = f"{found.finetune} steps of AdamW on text that no document shares, the same windows for every method."
     entries = [
         ("Command", command),
         ("Model", f"{found.model}, trained to {start} {unit}s"),
