@@ -166,6 +166,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "contradicts max_position_embeddings=4096",
     ),
     ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "turns every channel"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}}, "'dual_chunk_attention_config'"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "has no 'hidden_size'; add it"),
     ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),
@@ -179,6 +180,19 @@ def test_refusals(broken: dict[str, Any], message: str) -> None:
     read(LLAMA)
     with pytest.raises(InvalidArgument, match=message):
         read({**LLAMA, **broken})
+
+
+def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
+    mpt = config("mpt-7b-storywriter")
+    off = {**mpt["attn_config"], "rope": False, "rope_theta": 10_000, "rope_impl": "dail"}
+    assert read({**mpt, "attn_config": off}).kinds == {"all": ALiBiLayer(32, 16)}
+    for wrong, message in (
+        ({"alibi_bias_mx": 8}, "'alibi_bias_mx'; did you mean 'alibi_bias_max'"),
+        ({"rope": True, "rope_theta": 1e4}, "unknown key of model_type 'mpt' 'rope"),
+        ({"alibi": False}, "alibi=False in model_type 'mpt'"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            read({**mpt, "attn_config": {**mpt["attn_config"], **wrong}})
 
 
 def test_multimodal_rope_of_qwen_is_refused() -> None:

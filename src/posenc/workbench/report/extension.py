@@ -29,12 +29,14 @@ def answer(found: Extension, verdict: Verdict) -> str:
     measured = f"{many} document{'s' if many > 1 else ''}, nats per {unit}"
     plain = next((line for line in lines if line.curve.method.name == "none"), chosen)
     if chosen is plain:
+        none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
         return (
-            f"No scaling is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
+            f"{none} is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
             f"first {start} lose {plain.inside.mean:.2f} ({measured}), and no method is better."
         )
+    use = f"After {found.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
     said = (
-        f"Use {chosen.label} to reach {end}: the last {far} positions lose {chosen.far.mean:.2f}, "
+        f"{use} {chosen.curve.method.label} to reach {end}: the last {far} positions lose {chosen.far.mean:.2f}, "
         f"{plain.far.mean:.2f} without scaling; the first {start} pay {signed(chosen.cost.mean)} for it "
         f"({measured})."
     )
@@ -57,8 +59,8 @@ def over_positions(found: Extension, *, tuned: bool = False) -> View:
     lines = tuple(_curve(c, c is verdict.chosen.curve) for c in curves)
     mark = ((float(found.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{found.unit}s")
-    chosen = verdict.chosen.label
-    title = f"{chosen} reaches {count(found.length)} best" + (f", after {found.finetune} steps" if tuned else "")
+    after = f", after {found.finetune} steps of tuning" if tuned else ""
+    title = f"{verdict.chosen.curve.method.label} reaches {count(found.length)} best{after}"
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {found.unit}", marks=mark),))
 
 
