@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+import posenc.integrations.huggingface
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
@@ -208,6 +209,14 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InvalidArgument, match="is not JSON"):
         read(tmp_path)
+
+
+def test_nothing_here_needs_transformers_to_be_imported() -> None:
+    """Plain dicts and files are read without it: only ``load`` imports it, inside a function."""
+    folder = Path(posenc.integrations.huggingface.__file__).parent
+    for file in folder.glob("*.py"):
+        lines = file.read_text().splitlines()
+        assert not [n for n in lines if n.startswith(("import transformers", "from transformers"))], file.name
 
 
 def test_all_spellings_read_the_same() -> None:
