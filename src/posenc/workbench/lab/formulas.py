@@ -126,7 +126,7 @@ BIAS = formula(
 )
 
 EXTENSION = formula(
-    "linear: theta i over s; NTK: base times s to the d over d minus 2; YaRN: g theta plus one minus g theta over s",
+    "PI: theta i over s; NTK: base times s to the d over d minus 2; YaRN: a mix of theta i and theta i over s",
     row(
         i("PI:&#x2002;"),
         over(THETA, i("s")),
