@@ -68,7 +68,7 @@ def _title(outside: dict[str, int]) -> str:
     if not leaving:
         return "No method leaves the angles of training here"
     staying = [label for label, count in outside.items() if not count]
-    return f"{' and '.join(leaving)} leaves the angles of training; {', '.join(staying) or 'none'} stays inside"
+    return f"Beyond the angles of training: {', '.join(leaving)}; inside them: {', '.join(staying) or 'none'}"
 
 
 ROUNDING = 1e-12

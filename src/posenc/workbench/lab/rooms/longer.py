@@ -5,7 +5,7 @@ from posenc.workbench.lab.rooms.room import Room, Stage, Try
 
 EXTENSION = Room(
     "longer",
-    "Further than trained",
+    "Further",
     "How do you go further than trained?",
     "Slow pairs never complete a turn in training, so a longer text shows them angles that nothing was learnt for. "
     "Every method slows the clock, and they differ in whom they slow. Say which pairs you would leave alone, then "
@@ -31,8 +31,11 @@ EXTENSION = Room(
             "One picture compares the largest angle in the longer text with the largest in training, for pairs "
             "that never completed a turn. Above 1 is unknown ground.",
             (
-                Try("Factor 32: NTK leaves the trained range for most slow pairs.", {"factor": "32"}),
-                Try("Base 500 000: twice as many pairs never turned.", {"base": "500000", "trained": "8192"}),
+                Try("Factor 32: NTK goes further out.", {"factor": "32"}),
+                Try(
+                    "Base 500 000, trained at 8192: 29 of 64 pairs never turned.",
+                    {"base": "500000", "trained": "8192"},
+                ),
             ),
         ),
     ),
