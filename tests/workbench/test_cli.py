@@ -26,6 +26,7 @@ def posenc(*words: str | Path) -> subprocess.CompletedProcess[str]:
         (("compare", "--lengths", "1,two"), "lengths='1,two' must be numbers"),
         (("compare", "--lengths", "0.5"), "must be at least 1"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
+        (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )

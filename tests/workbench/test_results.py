@@ -60,6 +60,19 @@ def test_encodings_are_ranked_by_the_longest_length_and_only_if_they_converged()
     assert "NoPE holds on needle" in answer([result])
 
 
+def test_wide_intervals_do_not_make_an_encoding_hold() -> None:
+    result = summarise(NEEDLE, [run("rotary", 1.0, share, seed) for seed, share in enumerate((1.0, 0.5, 0.7))])
+    (row,) = result.rows
+    assert row.values[512].high == 1.0
+    assert not holds(result, row)
+
+
+def test_what_holds_lost_at_most_a_twentieth() -> None:
+    kept, lost = (summarise(NEEDLE, [run("alibi", 1.0, share)]) for share in (0.95, 0.94))
+    assert holds(kept, kept.rows[0])
+    assert not holds(lost, lost.rows[0])
+
+
 def test_one_seed_of_two_below_the_gate_keeps_an_encoding_out_of_the_ranks() -> None:
     result = summarise(NEEDLE, [run("alibi", 1.0, 1.0), run("alibi", 0.9, 1.0, seed=1)])
     assert result.rows[0].converged == (1, 2)

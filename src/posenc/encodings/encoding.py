@@ -116,9 +116,14 @@ def check_last(name: str, tensor: Tensor, size: int, argument: str) -> None:
 
 
 def check_length(name: str, tensor: Tensor, positions: Positions, axis: int = -2) -> None:
-    """Refuse a tensor that has not one row per position."""
+    """Refuse a tensor that has not one row per position, or not one sequence per row of positions."""
     if tensor.shape[axis] != positions.shape[-1]:
         raise InvalidArgument(
             f"{name} has shape {tuple(tensor.shape)}, {tensor.shape[axis]} along its length, but the encoding "
             f"was placed at {positions.shape[-1]} positions; call at() with one position per token"
+        )
+    if positions.dim() == 2 and positions.shape[0] not in (1, tensor.shape[0]):
+        raise InvalidArgument(
+            f"{name} has batch size {tensor.shape[0]} but the encoding was placed at {positions.shape[0]} rows of "
+            "positions; give one row per sequence, or one for all"
         )

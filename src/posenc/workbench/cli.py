@@ -10,6 +10,7 @@ from posenc.errors import PosencError
 from posenc.workbench.commands.compare import compare
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
+from posenc.workbench.commands.verify import verify
 
 app = typer.Typer(
     add_completion=False,
@@ -17,7 +18,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The position layer for transformers: which encoding, and how far past its training length?",
 )
-for verb in (compare, runs, show):
+for verb in (compare, runs, show, verify):
     app.command()(verb)
 
 

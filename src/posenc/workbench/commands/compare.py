@@ -22,6 +22,7 @@ def compare(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, …")] = None,
     dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float64.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
+    launcher: Annotated[str, typer.Option(help="local, or ray for an existing Ray cluster.")] = "local",
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
         "study"
     ),
@@ -32,7 +33,7 @@ def compare(
     from posenc.workbench.runs.compare import compare as carry_out
     from posenc.workbench.runs.compare import missing
     from posenc.workbench.runs.launch import Failure
-    from posenc.workbench.runs.launch.local import Local
+    from posenc.workbench.runs.launch.choose import choose
     from posenc.workbench.runs.ledger import Ledger
     from posenc.workbench.runs.plan import Run
     from posenc.workbench.runs.results import answer, sentence
@@ -54,6 +55,7 @@ def compare(
         },
     )
     read = load(made.text)
+    launch = choose(launcher, workers)
     with Ledger(output, write=True) as ledger:
         todo, total = missing(made, read, ledger), len(made.plans(read))
         console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
@@ -67,7 +69,7 @@ def compare(
                 made,
                 read,
                 ledger,
-                Local(workers),
+                launch,
                 progress=lambda n: progress.advance(progress.task_ids[0], n),
                 finished=finished,
             )

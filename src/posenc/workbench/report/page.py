@@ -11,7 +11,7 @@ from posenc.positions import plain
 from posenc.workbench.palette import ACCENT, HAIRLINE, HAIRLINE_DARK, INK, INK_DARK, PAPER, PAPER_DARK, style
 from posenc.workbench.report import words
 from posenc.workbench.runs.compare import Outcome
-from posenc.workbench.runs.results import HOLDS, Row, TaskResult, answer, sentence
+from posenc.workbench.runs.results import LOST, Row, TaskResult, answer, sentence
 
 STYLE = f"""
 :root {{ --paper: {PAPER}; --ink: {INK}; --line: {HAIRLINE}; --accent: {ACCENT}; color-scheme: light dark }}
@@ -144,7 +144,10 @@ def _method(outcome: Outcome, command: str) -> str:
         ("Pairing", "Every encoding starts from the same weights and sees the same batches in the same order."),
         ("Fixed targets", "The same bytes are scored at every length, with more and more context before them."),
         ("Gates", f"A run counts when at the trained length it reaches: {gates}. Others are shown, not ranked."),
-        ("Holds", f"A perplexity that grew by at most {HOLDS - 1:.0%}, or an accuracy not below its gate."),
+        (
+            "Holds",
+            f"At most {LOST:.0%} of the perplexity or accuracy at the trained length is lost at the longest.",
+        ),
         ("Intervals", "95%: t over blocks of text or over seeds, Wilson for shares; differences are paired."),
         (
             "Text",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import fmean
 
 from posenc.workbench.palette import style
@@ -10,8 +10,8 @@ from posenc.workbench.runs.plan import Run
 from posenc.workbench.runs.statistics import Interval, over_answers, over_blocks, over_seeds, paired
 from posenc.workbench.tasks import Task
 
-HOLDS = 1.05
-"""A perplexity that has grown by no more than this factor since the trained length still holds."""
+LOST = 0.05
+"""What may be lost between the trained and the longest length, as a share of a perplexity or of an accuracy."""
 
 
 @dataclass(frozen=True)
@@ -74,10 +74,8 @@ def holds(result: TaskResult, row: Row) -> bool:
     """Whether what was learnt at the trained length is still there at the longest one."""
     if not row.ranked or result.longest not in row.values:
         return False
-    end = row.values[result.longest]
-    if result.task.measure == "loss":
-        return math.exp(end.mean - row.values[result.lengths[0]].mean) <= HOLDS
-    return end.high >= result.task.gate or end.mean >= result.task.gate
+    start, end = row.values[result.lengths[0]].mean, row.values[result.longest].mean
+    return end <= start + math.log1p(LOST) if result.task.measure == "loss" else end >= start * (1 - LOST)
 
 
 def summarise(made: Task, runs: Sequence[Run]) -> TaskResult:
@@ -111,9 +109,12 @@ def _interval(made: Task, runs: list[Run], length: int, measure: str) -> Interva
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells:
         return None
-    if len(cells) > 1:
-        return over_seeds([cell.value for cell in cells])
-    return (over_blocks if made.measure == "loss" else over_answers)(cells[0].detail)
+    if made.measure == "loss":
+        return over_seeds([cell.value for cell in cells]) if len(cells) > 1 else over_blocks(cells[0].detail)
+    if len(cells) == 1:
+        return over_answers(cells[0].detail)
+    spread = over_seeds([cell.value for cell in cells])
+    return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
 
 
 def _with_difference(made: Task, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
@@ -150,8 +151,9 @@ def answer(results: Sequence[TaskResult]) -> str:
     parts = []
     for result in results:
         keep = [row.label for row in result.rows if holds(result, row)]
-        verb = "holds" if len(keep) == 1 else "hold"
-        parts.append(f"{_list(keep)} {verb} on {result.task.name}" if keep else f"none holds on {result.task.name}")
+        none = "none holds" if any(row.ranked for row in result.rows) else "none has learnt anything"
+        held = f"{_list(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else none
+        parts.append(f"{held} on {result.task.name}")
     furthest = results[0].longest / results[0].lengths[0]
     return f"At {furthest:g}× the trained length {'; '.join(parts)}."
 

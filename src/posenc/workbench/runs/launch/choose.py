@@ -1,0 +1,19 @@
+"""Launchers by name."""
+
+from posenc.errors import UnknownName
+from posenc.workbench.runs.launch import Launcher
+
+NAMES = ("local", "ray")
+
+
+def choose(name: str, workers: int | None = None) -> Launcher:
+    """The launcher of this name; ``workers`` is the local one's."""
+    if name == "local":
+        from posenc.workbench.runs.launch.local import Local
+
+        return Local(workers)
+    if name == "ray":
+        from posenc.workbench.runs.launch.ray import Ray
+
+        return Ray()
+    raise UnknownName("launcher", name, NAMES)

@@ -1,0 +1,99 @@
+"""ALiBi: slopes for every head count, the sign, both sides, and a bias that never becomes a square."""
+
+import pytest
+import torch
+
+import reference
+from posenc import ALiBi, attention
+from posenc.encodings.alibi import alibi_bias, slopes
+from posenc.errors import InvalidArgument
+from posenc.positions import packed, plain
+
+EIGHT = [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]
+LISTS = {
+    1: [2.0**-8],
+    2: [2.0**-4, 2.0**-8],
+    4: [0.25, 0.0625, 0.015625, 0.00390625],
+    6: [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125],
+    8: EIGHT,
+    12: [*EIGHT, 0.70710678, 0.35355339, 0.17677670, 0.08838835],
+    16: [2 ** (-h / 2) for h in range(1, 17)],
+}
+
+
+@pytest.mark.parametrize("heads", LISTS)
+def test_slopes_of_the_paper(heads: int) -> None:
+    assert slopes(heads) == pytest.approx(LISTS[heads], rel=1e-7)
+
+
+@pytest.mark.parametrize("max_exponent", [8.0, 16.0])
+def test_slopes_of_every_head_count(max_exponent: float) -> None:
+    for heads in range(1, 129):
+        got = slopes(heads, max_exponent)
+        assert got == pytest.approx(reference.slopes(heads, max_exponent), rel=1e-15)
+        assert len(set(got)) == heads
+        assert all(0 < slope < 1 for slope in got)
+        in_module = ALiBi(heads, max_exponent=max_exponent).slopes
+        assert in_module.dtype == torch.float32
+        assert torch.equal(in_module, torch.tensor(got, dtype=torch.float32))
+
+
+def test_the_bias_is_a_penalty_on_both_sides() -> None:
+    bias = alibi_bias(8, 5)
+    assert bias.shape == (8, 5, 5)
+    assert torch.equal(bias, bias.mT)
+    assert not bias.diagonal(dim1=1, dim2=2).any()
+    assert bias[0, 0].tolist() == [0, -0.5, -1, -1.5, -2]
+    assert (bias[:, 0].diff(dim=-1) < 0).all(), "further is less, also into the future"
+
+
+def test_the_first_heads_of_a_query_prefer_what_is_near() -> None:
+    """With q·k = 0 the bias alone decides: weights are exp(−m·distance), the same to either side."""
+    q, v = torch.zeros(1, 4, 9, 2, dtype=torch.float64), torch.eye(9, dtype=torch.float64).expand(1, 4, 9, 9)
+    weights = attention(q, q, v, ALiBi(4).at(plain(9)))
+    want = (-torch.tensor(LISTS[4])[:, None] * torch.tensor([4, 3, 2, 1, 0, 1, 2, 3, 4])).double().softmax(-1)
+    torch.testing.assert_close(weights[0, :, 4], want, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("q_positions", "k_positions", "straight"),
+    [
+        (plain(5), plain(5), True),
+        (plain(5, offset=10**9), plain(5, offset=10**9), True),
+        (plain(2, offset=3), plain(5), True),
+        (plain(5), plain(3), False),
+        (plain(2), plain(5), False),
+        (packed([2, 3])[0], packed([2, 3])[0], False),
+        (plain(5)[None], plain(5)[None], False),
+        (2 * plain(5), 2 * plain(5), False),
+    ],
+)
+def test_a_line_is_made_exactly_where_positions_are_consecutive(
+    q_positions: torch.Tensor, k_positions: torch.Tensor, straight: bool
+) -> None:
+    """And rows give the same biases as the line where both exist."""
+    bias = ALiBi(4).at(q_positions, k_positions).bias
+    assert bias is not None
+    assert (bias.line is not None) == straight
+    T, S = q_positions.shape[-1], k_positions.shape[-1]
+    want = reference.Slopes(reference.slopes(4)).bias(q_positions.view(-1), k_positions.view(-1))
+    assert torch.equal(bias.rows(0, T, S)[0], want.float())
+    if bias.line is not None:
+        assert bias.line.shape == (4, 2 * S - 1)
+        for t in range(T):
+            start = S - 1 - (S - T + t)
+            assert torch.equal(bias.line[:, start : start + S], want[:, t].float())
+
+
+def test_distances_are_exact_below_two_to_the_24() -> None:
+    far = torch.tensor([0, 2**24 - 1])
+    bias = ALiBi(8).at(far).bias
+    assert bias is not None
+    assert bias.rows(0, 2, 2)[0, 0, 0, 1].item() == -(2**24 - 1) / 2
+
+
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="heads=0 must be at least 1"):
+        ALiBi(0)
+    with pytest.raises(InvalidArgument, match=r"max_exponent=0.0 must lie between 0 and 100; the paper has 8"):
+        ALiBi(8, max_exponent=0.0)

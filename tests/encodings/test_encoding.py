@@ -1,0 +1,63 @@
+"""The catalogue, the three doors, and the errors that every encoding shares."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import CATALOGUE, NoPE, Rotary, encoding
+from posenc.errors import InvalidArgument, PosencError, UnknownName
+from posenc.positions import plain
+
+FACTS = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_name_is_made_from_the_same_facts(name: str) -> None:
+    made = encoding(name, **FACTS)
+    assert made.doors == tuple(door for door in ("embed", "rotate", "bias") if door in made.doors)
+    placed, x = made.at(plain(5)), torch.randn(2, 5, 32)
+    q = torch.randn(2, 4, 5, 8)
+    assert (placed.embed(x) is not x) == ("embed" in made.doors), "a door that is not used is the identity"
+    assert (placed.rotate(q, q)[0] is not q) == ("rotate" in made.doors)
+    assert (placed.bias is not None) == ("bias" in made.doors)
+
+
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"nope"}))
+def test_a_missing_fact_is_asked_for(name: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"this encoding needs \w+; add \w+=… to the call"):
+        encoding(name)
+
+
+def test_a_misspelt_name_gets_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="unknown encoding 'rotray'; did you mean 'rotary'\\? known: nope, "):
+        encoding("rotray", **FACTS)
+    with pytest.raises(ValueError, match="unknown encoding 'xyz'; known:"):
+        encoding("xyz", **FACTS)
+
+
+def test_positions_of_queries_and_keys_share_a_device() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"positions is on cpu and k_positions on meta; move one: k_positions.to"
+    ):
+        NoPE().at(plain(3), plain(3, device="meta"))
+
+
+def test_work_on_positions_is_done_once_a_placing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers share a placing's tables, and a placing that only attends makes none."""
+    rotary, calls = Rotary(8, pairing="half"), []
+    monkeypatch.setattr(rotary, "tables", lambda *a, make=rotary.tables: calls.append(a) or make(*a))
+    placed, q = rotary.at(plain(3)), torch.randn(1, 2, 3, 8)
+    for _ in range(3):
+        placed.rotate(q, q)
+    assert len(calls) == 1
+    posenc.attention(q, q, q, rotary.at(plain(3), plain(3)), causal=True)
+    assert len(calls) == 1
+
+
+def test_every_refusal_is_one_of_ours() -> None:
+    kinds = [
+        kind for kind in vars(posenc.errors).values() if isinstance(kind, type) and issubclass(kind, Exception)
+    ]
+    assert all(issubclass(kind, PosencError) for kind in kinds)
+    assert issubclass(posenc.errors.PositionOutOfRange, IndexError)
+    assert issubclass(posenc.errors.InvalidArgument, ValueError)

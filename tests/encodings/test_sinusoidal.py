@@ -1,0 +1,117 @@
+"""Sinusoidal positions: the paper's numbers, its identities, and every layout."""
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import reference
+from posenc import Sinusoidal
+from posenc.encodings.sinusoidal import sinusoid_spectrum
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import plain
+
+
+def test_the_lessons_exercise_at_width_four() -> None:
+    """E13.1: dot products of positions at one offset are equal, 1.540252 at offset 1 and 1.282412 at offset 5."""
+    table = Sinusoidal(4).table(torch.tensor([0, 1, 5, 6]), torch.float64)
+    want = [
+        [0.0, 1.0, 0.0, 1.0],
+        [0.841471, 0.540302, 0.010000, 0.999950],
+        [-0.958924, 0.283662, 0.049979, 0.998750],
+        [-0.279415, 0.960170, 0.059964, 0.998201],
+    ]
+    torch.testing.assert_close(table, torch.tensor(want, dtype=torch.float64), rtol=0, atol=5e-7)
+    dot = table @ table.T
+    assert dot[0, 1].item() == pytest.approx(1.540252, abs=5e-7)
+    assert dot[0, 2].item() == pytest.approx(1.282412, abs=5e-7)
+    assert dot[2, 3].item() == pytest.approx(dot[0, 1].item(), abs=1e-15)
+    assert dot[1, 3].item() == pytest.approx(dot[0, 2].item(), abs=1e-15)
+
+
+@given(st.integers(1, 40), st.floats(1.5, 1e7), st.sampled_from(["interleaved", "block"]), st.integers(0, 500))
+def test_any_width_base_and_order_follow_the_formula(width: int, base: float, order: str, first: int) -> None:
+    at = plain(5, offset=first)
+    got = Sinusoidal(width, base=base, order=order).table(at, torch.float64)
+    # The reference rounds its frequencies (2^-53) before multiplying by positions.
+    torch.testing.assert_close(got, reference.Sinusoids(width, order, base=base).rows(at), rtol=0, atol=1e-12)
+
+
+@given(st.integers(2, 20), st.floats(1.5, 1e7), st.sampled_from(["interleaved", "block"]))
+def test_the_authors_spacing_ends_at_one_over_base(half: int, base: float, order: str) -> None:
+    encoding = Sinusoidal(2 * half, base=base, order=order, spacing="tensor2tensor")
+    want = reference.Sinusoids(2 * half, order, "tensor2tensor", base).rows(plain(9))
+    torch.testing.assert_close(encoding.table(plain(9), torch.float64), want, rtol=0, atol=1e-12)
+    assert float(encoding.clock.spectrum.frequencies[-1]) == pytest.approx(1 / base, rel=1e-14)
+
+
+@pytest.mark.parametrize("width", [1, 7, 15])
+def test_an_odd_width_leaves_out_the_last_cosine(width: int) -> None:
+    odd = Sinusoidal(width)
+    x = odd.at(plain(3)).embed(torch.zeros(1, 3, width))
+    assert x.shape == (1, 3, width)
+    assert len(odd.clock.spectrum) == (width + 1) // 2
+    slowest = 10_000.0 ** (-(width - 1) / width)
+    assert x[0, 2, -1].item() == pytest.approx(math.sin(2 * slowest), abs=1e-7)
+
+
+def test_one_rotation_takes_every_position_k_further() -> None:
+    """PE(p+k) = R(k) PE(p) with the same R at every p."""
+    encoding, at, k = Sinusoidal(16), plain(50), 7
+    here, there = encoding.table(at, torch.float64), encoding.table(at + k, torch.float64)
+    phase = k * torch.tensor([10_000.0 ** (-i / 8) for i in range(8)], dtype=torch.float64)
+    sin, cos = here[:, ::2], here[:, 1::2]
+    torch.testing.assert_close(there[:, ::2], sin * phase.cos() + cos * phase.sin(), rtol=0, atol=1e-13)
+    torch.testing.assert_close(there[:, 1::2], cos * phase.cos() - sin * phase.sin(), rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("width", "wavelength"), [(512, 60_611), (128, 54_410), (64, 47_117), (8, 6_283), (4, 628)]
+)
+def test_the_longest_wavelength_is_not_62832(width: int, wavelength: int) -> None:
+    assert round(2 * math.pi / float(sinusoid_spectrum(width).frequencies[-1])) == wavelength
+
+
+def test_scale_and_order() -> None:
+    at = plain(9)
+    rows = Sinusoidal(8).table(at)
+    torch.testing.assert_close(Sinusoidal(8, scale=0.25).table(at), rows / 4, rtol=0, atol=0)
+    block = Sinusoidal(8, order="block").table(at)
+    assert torch.equal(block, torch.cat((rows[:, ::2], rows[:, 1::2]), dim=-1))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_are_refused() -> None:
+    for make, message in (
+        (lambda: Sinusoidal(0), "width=0 must be at least 1"),
+        (lambda: Sinusoidal(7, base=0.5), "base=0.5 must be finite and above 1"),
+        (lambda: Sinusoidal(8, base=0.5), "base=0.5 must be finite and above 1"),
+        (
+            lambda: Sinusoidal(7, spacing="tensor2tensor"),
+            "width=7 must be even with spacing='tensor2tensor'; use 8",
+        ),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            make()
+    with pytest.raises(UnknownName, match="unknown order 'blocks'; did you mean 'block'"):
+        Sinusoidal(8, order="blocks")
+    with pytest.raises(UnknownName, match="unknown spacing 'papers'; did you mean 'paper'"):
+        Sinusoidal(8, spacing="papers")
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_embeddings_that_do_not_fit_are_refused() -> None:
+    placed = Sinusoidal(8).at(plain(3))
+    with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 6\); its last axis must be width=8"):
+        placed.embed(torch.zeros(1, 3, 6))
+    with pytest.raises(
+        InvalidArgument, match=r"x has shape \(1, 4, 8\), 4 along its length, but the encoding was placed"
+    ):
+        placed.embed(torch.zeros(1, 4, 8))
+    rows = Sinusoidal(8).at(torch.zeros(3, 4, dtype=torch.int64))
+    with pytest.raises(
+        InvalidArgument, match="x has batch size 2 but the encoding was placed at 3 rows of positions"
+    ):
+        rows.embed(torch.zeros(2, 4, 8))

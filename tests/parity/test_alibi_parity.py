@@ -1,0 +1,104 @@
+"""ALiBi against transformers (BLOOM, MPT, Falcon) and x-transformers."""
+
+from types import ModuleType
+
+import pytest
+import torch
+
+from posenc import ALiBi, attention
+from posenc.encodings.alibi import alibi_bias
+from posenc.positions import left_padded, plain
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+HEADS = [1, 2, 4, 6, 8, 12, 16, 20, 71]
+FLOAT32 = 2.0**-22
+"""Relative: their slopes are float32 powers, off by a few units in the last place."""
+
+
+def attend_with(keys_bias: torch.Tensor, heads: int, length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Causal attention with their bias (one value a key) in float64, and ours."""
+    q, k, v = torch.randn(3, 1, heads, length, 8, dtype=torch.float64)
+    scores = q @ k.mT / 8**0.5 + keys_bias.double().view(1, heads, 1, length)
+    future = torch.ones(length, length, dtype=torch.bool).triu(1)
+    theirs = scores.masked_fill(future, -torch.inf).softmax(-1) @ v
+    return attention(q, k, v, ALiBi(heads).at(plain(length)), causal=True), theirs
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_bloom(heads: int) -> None:
+    """BLOOM adds slope·key, which differs from −slope·distance by a constant a row: attention is the same."""
+    from transformers.models.bloom.modeling_bloom import build_alibi_tensor
+
+    theirs = build_alibi_tensor(torch.ones(1, 50, dtype=torch.int64), heads, torch.float32)
+    slopes = theirs.view(heads, 50)[:, 1]
+    # They raise a rounded float32 base to the power of the head's number, which multiplies its error.
+    error = heads * 2.0**-24
+    torch.testing.assert_close(ALiBi(heads).slopes, slopes, rtol=error, atol=0)
+    ours, want = attend_with(theirs, heads, 50)
+    torch.testing.assert_close(ours, want, rtol=0, atol=50 * error + 50 * FLOAT32)
+
+
+@pytest.mark.parametrize("max_exponent", [8, 16])
+@pytest.mark.parametrize("heads", HEADS)
+def test_mpt(heads: int, max_exponent: int) -> None:
+    from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
+
+    theirs = build_mpt_alibi_tensor(heads, 50, alibi_bias_max=max_exponent)
+    bias = ALiBi(heads, max_exponent=float(max_exponent)).at(torch.tensor([49]), plain(50)).bias
+    assert bias is not None
+    torch.testing.assert_close(bias.rows(0, 1, 50)[0], theirs, rtol=FLOAT32, atol=0)
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_falcon(heads: int) -> None:
+    """Falcon rounds slopes to bf16 and scales bias and scores together; the slopes before rounding are ours."""
+    from transformers.models.falcon.modeling_falcon import build_alibi_tensor
+
+    theirs = build_alibi_tensor(torch.ones(1, 2, dtype=torch.int64), heads, torch.float32)
+    assert torch.equal(theirs.view(heads, 2)[:, 1], ALiBi(heads).slopes.bfloat16().float())
+
+
+@pytest.mark.parametrize("heads", HEADS)
+def test_x_transformers(heads: int, x_transformers: ModuleType) -> None:
+    theirs = x_transformers.AlibiPositionalBias(heads)(9, 9)
+    torch.testing.assert_close(alibi_bias(heads, 9), theirs, rtol=FLOAT32, atol=0)
+
+
+@pytest.mark.parametrize("heads", [4, 6])
+def test_a_whole_mpt(heads: int) -> None:
+    """Logits of a random MPT in float64, biases apart, which both hold in float32: plain, and left-padded."""
+    from transformers import MptConfig, MptForCausalLM
+
+    width = 8 * heads
+    theirs = MptForCausalLM(
+        MptConfig(
+            d_model=width,
+            n_heads=heads,
+            n_layers=2,
+            vocab_size=31,
+            max_seq_len=64,
+            expansion_ratio=4,
+            no_bias=True,
+            attn_implementation="eager",
+        )
+    )
+    theirs = theirs.double().eval()
+    config = TransformerConfig(31, width=width, heads=heads, biases=False, tied=True)
+    ours = Transformer(config, ALiBi(heads)).double()
+    with torch.no_grad():
+        ours.embedding.weight.copy_(theirs.transformer.wte.weight)
+        ours.norm.weight.copy_(theirs.transformer.norm_f.weight)
+        for mine, their in zip(ours.layers, theirs.transformer.blocks, strict=True):
+            mine.attention_norm.weight.copy_(their.norm_1.weight)
+            mine.attention.qkv.weight.copy_(their.attn.Wqkv.weight)
+            mine.attention.out.weight.copy_(their.attn.out_proj.weight)
+            mine.feedforward_norm.weight.copy_(their.norm_2.weight)
+            mine.feedforward.inner.weight.copy_(their.ffn.up_proj.weight)
+            mine.feedforward.outer.weight.copy_(their.ffn.down_proj.weight)
+        tokens = torch.randint(31, (2, 40))
+        torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=1e-6)
+        mask = torch.ones(2, 40, dtype=torch.bool)
+        mask[0, :9] = False
+        # Their masks of padding are NaN in float64, so the oracle reads the row alone.
+        got = ours(tokens, left_padded(mask), key_mask=mask)[0, 9:]
+        torch.testing.assert_close(got, theirs(tokens[:1, 9:]).logits[0], rtol=0, atol=1e-6)

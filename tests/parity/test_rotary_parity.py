@@ -1,0 +1,141 @@
+"""Rotary against transformers (Llama, GPT-J, GPT-NeoX), x-transformers and rotary-embedding-torch."""
+
+from types import ModuleType
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc import Rotary
+from posenc.positions import left_padded, plain
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+
+def qk(heads: int = 4, kv_heads: int = 2, length: int = 33, head_dim: int = 16) -> tuple[Tensor, Tensor]:
+    return torch.randn(2, heads, length, head_dim), torch.randn(2, kv_heads, length, head_dim)
+
+
+def llama_config(base: float, **changes: object):
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
+        vocab_size=31,
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=16,
+        max_position_embeddings=64,
+        rms_norm_eps=1e-5,
+        rope_parameters={"rope_type": "default", "rope_theta": base},
+        attn_implementation="sdpa",  # their eager masks are NaN in float64
+        **changes,
+    )
+
+
+@pytest.mark.parametrize("base", [1e4, 5e5, 1e6])
+@pytest.mark.parametrize("head_dim", [16, 64, 80, 128])
+def test_float32_phases_are_llamas_bit_for_bit(base: float, head_dim: int) -> None:
+    """Frequencies, angles, cos and sin, near and far: what public checkpoints were trained with."""
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
+
+    config = llama_config(base)
+    config.head_dim = head_dim
+    theirs = LlamaRotaryEmbedding(config)
+    rotary = Rotary(head_dim, pairing="half", base=base, phases="float32")
+    assert torch.equal(rotary.clock.float32_bits.view(torch.float32), theirs.inv_freq)
+    at = torch.cat((plain(512), torch.tensor([4095, 131_071, 10**6, 10**7, 2**31 - 1])))
+    cos, sin = theirs(torch.zeros(1), at[None])
+    for mine, their in zip(rotary.tables(at), (cos, sin), strict=True):
+        assert torch.equal(mine, their[0, :, : head_dim // 2])
+
+
+def test_llamas_rotation() -> None:
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+    q, k = qk()
+    rows = torch.stack((plain(33), plain(33, offset=7)))
+    want = apply_rotary_pos_emb(q, k, *LlamaRotaryEmbedding(llama_config(1e4))(q, rows))
+    got = Rotary(16, pairing="half", phases="float32").at(rows).rotate(q, k)
+    for mine, theirs in zip(got, want, strict=True):
+        # Both round two products and a sum to float32; only the order differs.
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=2**-22 * 4)
+
+
+def test_a_whole_llama() -> None:
+    """Logits of a random Llama with grouped queries: plain, and left-padded.
+
+    All in float64 but their norms, which round to float32: five of them, 2^-24 each, of values up to 4.
+    """
+    from transformers import LlamaForCausalLM
+
+    theirs = LlamaForCausalLM(llama_config(1e4)).double().eval()
+    config = TransformerConfig(
+        31, width=64, heads=4, kv_heads=2, hidden=96, norm="rms", activation="swiglu", biases=False
+    )
+    ours = Transformer(config, Rotary(16, pairing="half", phases="float32")).double()
+    with torch.no_grad():
+        ours.embedding.weight.copy_(theirs.model.embed_tokens.weight)
+        ours.head.weight.copy_(theirs.lm_head.weight)
+        ours.norm.weight.copy_(theirs.model.norm.weight)
+        for mine, their in zip(ours.layers, theirs.model.layers, strict=True):
+            attention, mlp = their.self_attn, their.mlp
+            maps = attention.q_proj.weight, attention.k_proj.weight, attention.v_proj.weight
+            mine.attention.qkv.weight.copy_(torch.cat(maps))
+            mine.attention.out.weight.copy_(attention.o_proj.weight)
+            mine.feedforward.inner.weight.copy_(torch.cat((mlp.gate_proj.weight, mlp.up_proj.weight)))
+            mine.feedforward.outer.weight.copy_(mlp.down_proj.weight)
+        tokens = torch.randint(31, (2, 40))
+        torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=5 * 2**-24 * 4)
+        mask = torch.ones(2, 40, dtype=torch.bool)
+        mask[0, :9] = False
+        at = left_padded(mask)
+        want = theirs(tokens, attention_mask=mask.long(), position_ids=at).logits
+        torch.testing.assert_close(ours(tokens, at, key_mask=mask)[mask], want[mask], rtol=0, atol=5 * 2**-24 * 4)
+        wrong = Transformer(config, Rotary(16, pairing="interleaved", phases="float32")).double()
+        wrong.load_state_dict(ours.state_dict())
+        assert (wrong(tokens) - ours(tokens)).abs().max() > 1e-3, "the pairing matters"
+
+
+def test_gptj_interleaves() -> None:
+    from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb, create_sinusoidal_positions
+
+    q, _ = qk()
+    sin, cos = create_sinusoidal_positions(64, 16)[None, 5:38].chunk(2, dim=-1)
+    want = apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
+    got, _ = Rotary(16, pairing="interleaved", phases="float32").at(plain(33, offset=5)).rotate(q, q)
+    torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 4)
+
+
+@pytest.mark.parametrize("fraction", [0.25, 0.5, 1.0])
+def test_gptneox_turns_a_part(fraction: float) -> None:
+    from transformers import GPTNeoXConfig
+    from transformers.models.gpt_neox.modeling_gpt_neox import GPTNeoXRotaryEmbedding, apply_rotary_pos_emb
+
+    parameters = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": fraction}
+    config = GPTNeoXConfig(hidden_size=64, num_attention_heads=4, rope_parameters=parameters)
+    q, k = qk()
+    at = plain(33, offset=3)
+    want = apply_rotary_pos_emb(q, k, *GPTNeoXRotaryEmbedding(config)(q, at[None]))
+    rotary = Rotary(16, pairing="half", rotary_dim=int(16 * fraction), phases="float32")
+    for mine, theirs in zip(rotary.at(at).rotate(q, k), want, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=2**-22 * 4)
+        assert torch.equal(mine[..., rotary.rotary_dim :], theirs[..., rotary.rotary_dim :])
+
+
+def test_x_transformers_interleaves(x_transformers: ModuleType) -> None:
+    q, _ = qk()
+    frequencies, scale = x_transformers.RotaryEmbedding(12).forward_from_seq_len(33)
+    want = x_transformers.apply_rotary_pos_emb(q, frequencies, scale)
+    got, _ = Rotary(16, rotary_dim=12, pairing="interleaved", phases="float32").at(plain(33)).rotate(q, q)
+    torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 4)
+
+
+def test_rotary_embedding_torch_interleaves() -> None:
+    from rotary_embedding_torch import RotaryEmbedding
+
+    q, _ = qk()
+    want = RotaryEmbedding(12).rotate_queries_or_keys(q, offset=6)
+    got, _ = Rotary(16, rotary_dim=12, pairing="interleaved", phases="float32").at(plain(33, offset=6)).rotate(q, q)
+    torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 4)

@@ -1,0 +1,89 @@
+"""Position tensors: what they hold, what they cost, and what is refused."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.positions import LIMIT, check, left_padded, packed, plain
+
+
+@given(st.integers(0, 50), st.integers(0, LIMIT - 50))
+def test_plain_counts_from_its_offset(length: int, offset: int) -> None:
+    at = plain(length, offset=offset)
+    assert at.dtype == torch.int64
+    assert at.tolist() == list(range(offset, offset + length))
+
+
+def test_plain_reaches_the_last_position_and_no_further() -> None:
+    assert plain(2, offset=LIMIT - 2).tolist() == [LIMIT - 2, LIMIT - 1]
+    with pytest.raises(
+        PositionOutOfRange, match="offset=2147483647 with length=2 leaves the positions 0 … 2147483647"
+    ):
+        plain(2, offset=LIMIT - 1)
+    with pytest.raises(PositionOutOfRange, match="offset=-1"):
+        plain(2, offset=-1)
+    with pytest.raises(InvalidArgument, match="length=-1 must not be negative"):
+        plain(-1)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=4))
+def test_left_padded_counts_real_tokens_of_each_row(rows: list[tuple[int, int]]) -> None:
+    longest = max(padding + real for padding, real in rows)
+    masks = [[False] * (longest - real) + [True] * real for _, real in rows]
+    at = left_padded(torch.tensor(masks, dtype=torch.bool).view(len(rows), longest))
+    assert at.dtype == torch.int64
+    for row, (_, real) in zip(at.tolist(), rows, strict=True):
+        assert row == [0] * (longest - real) + list(range(real))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_a_mask_is_bool_and_has_rows() -> None:
+    with pytest.raises(InvalidArgument, match=r"mask is torch.int64 with shape \(2, 3\); expected bool \(B, T\)"):
+        left_padded(torch.ones(2, 3, dtype=torch.int64))
+    with pytest.raises(InvalidArgument, match=r"mask is torch.bool with shape \(3,\)"):
+        left_padded(torch.ones(3, dtype=torch.bool))
+
+
+@given(st.lists(st.integers(1, 9), max_size=6))
+def test_packed_starts_every_document_at_zero(lengths: list[int]) -> None:
+    at, segments = packed(lengths)
+    assert at.dtype == segments.dtype == torch.int64
+    assert at.tolist() == [p for length in lengths for p in range(length)]
+    assert segments.tolist() == [i for i, length in enumerate(lengths) for _ in range(length)]
+
+
+def test_packed_refuses_empty_documents() -> None:
+    with pytest.raises(
+        InvalidArgument, match=r"lengths=\[2, 0\] must all be at least 1; leave empty documents out"
+    ):
+        packed([2, 0])
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (torch.tensor([0.0]), "positions is torch.float32; positions are exact integers: pass torch.int64"),
+        (torch.tensor([0], dtype=torch.int32), "positions is torch.int32"),
+        (torch.tensor(0), r"positions has shape \(\); expected \(T,\) or \(B, T\)"),
+        (torch.zeros(1, 1, 1, dtype=torch.int64), r"positions has shape \(1, 1, 1\)"),
+    ],
+)
+def test_what_is_no_position_is_refused(wrong: torch.Tensor, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        check(wrong)
+
+
+def test_what_is_out_of_range_is_refused() -> None:
+    with pytest.raises(PositionOutOfRange, match="k_positions holds -3; positions start at 0"):
+        check(torch.tensor([4, -3]), "k_positions")
+    with pytest.raises(
+        PositionOutOfRange, match="positions holds 2147483648; the last position here is 2147483647"
+    ):
+        check(torch.tensor([[0, LIMIT]]))
+    with pytest.raises(IndexError, match="positions holds 8; the last position here is 7"):
+        check(torch.tensor([8]), limit=8)
+    check(torch.tensor([], dtype=torch.int64))
+    check(torch.tensor([0, LIMIT - 1]))
