@@ -45,7 +45,7 @@ def properties() -> str:
         cells = [
             name,
             p.doors,
-            f"{p.parameters:,}".replace(",", "\u2009"),
+            f"{p.parameters:,}".replace(",", "\u202f"),
             far,
             _yes(p.offset_only),
             _yes(p.orders),

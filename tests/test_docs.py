@@ -105,9 +105,9 @@ def test_the_tables_of_the_site_are_computed() -> None:
     made = build()
     page = made.on_page_markdown("<!-- properties -->\n<!-- models -->")
     assert "| rotary | rotate | 0 | 2³¹ − 1 | yes | yes |" in page
-    assert "| learned | embed | 393\u2009216 | 511 | no | yes |" in page
+    assert "| learned | embed | 393\u202f216 | 511 | no | yes |" in page
     llama = next(line for line in page.splitlines() if line.startswith("| Llama 2 7B"))
-    assert "| 54\u2009410 | 18 of 64 |" in llama
+    assert "| 54\u202f410 | 18 of 64 |" in llama
     assert made.on_page_markdown("nothing to fill in") == "nothing to fill in"
 
 

@@ -9,7 +9,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules import Default
 
 COLUMNS = (
-    *("model", "width", "heads", "encoding", "base", "length"),
+    *("model", "width / heads", "encoding", "base", "length"),
     *("slowest wavelength", "pairs without a full turn", "slopes", "source"),
 )
 KINDS = ("sinusoidal", "learned", "rotary", "alibi")
@@ -81,8 +81,7 @@ def _cells(m: Model) -> list[str]:
     steep = slopes(m.heads, m.max_exponent) if m.encoding == "alibi" else []
     return [
         m.name,
-        _count(m.width),
-        str(m.heads),
+        f"{_count(m.width)} / {m.heads}",
         m.encoding,
         _count(int(m.base)) if waves else "–",
         length,
@@ -95,4 +94,4 @@ def _cells(m: Model) -> list[str]:
 
 def _count(value: int) -> str:
     """An integer with thin spaces between thousands."""
-    return f"{value:,}".replace(",", "\u2009")
+    return f"{value:,}".replace(",", "\u202f")
