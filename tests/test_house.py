@@ -35,6 +35,7 @@ ROOMS = {
     "runs": 2,
     "figures": 2,
     "claims": 3,
+    "inspect": 3,
     "report": 3,
     "lab": 4,
     "commands": 5,

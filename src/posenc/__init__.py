@@ -17,3 +17,4 @@ from posenc.encodings import Placed as Placed
 from posenc.encodings import Rotary as Rotary
 from posenc.encodings import Sinusoidal as Sinusoidal
 from posenc.encodings import encoding as encoding
+from posenc.encodings import rerotate as rerotate

@@ -19,13 +19,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.schedule import exact
+from posenc.schedules.schedule import TWO_PI, exact
 from posenc.schedules.spectrum import Spectrum
 
 Phases = Literal["exact", "float32"]
 """``"exact"``: integer turns. ``"float32"``: the float32 angles that public checkpoints were trained with."""
 
-TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
 RADIANS_PER_UNIT = float(TWO_PI / 2**64)
 
 

@@ -8,5 +8,6 @@ from posenc.encodings.encoding import Encoding as Encoding
 from posenc.encodings.encoding import Placed as Placed
 from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.nope import NoPE as NoPE
+from posenc.encodings.rerotate import rerotate as rerotate
 from posenc.encodings.rotary import Rotary as Rotary
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal

@@ -162,6 +162,11 @@ class Rotary(Encoding):
         self.pairing: Pairing = pairing
         self.base = base
         self.schedule = Default() if schedule is None else schedule
+        if not isinstance(self.schedule, Schedule):
+            raise InvalidArgument(
+                f"schedule={schedule!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
+                "request first: schedule.plan(total_length)"
+            )
         spectrum = self.schedule.spectrum(rotary_dim, base)
         self.attention_factor = spectrum.attention_factor
         self.clock = Clock(spectrum, phases)

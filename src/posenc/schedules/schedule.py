@@ -16,6 +16,8 @@ from posenc.schedules.spectrum import Spectrum
 P = ParamSpec("P")
 R = TypeVar("R")
 
+TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
+
 DIGITS = 50
 """Digits of every exact frequency; 2^64 turns need 20, position 2^31 ten more."""
 
@@ -30,6 +32,18 @@ class Schedule(ABC):
     @abstractmethod
     def spectrum(self, rotary_dim: int, base: float) -> Spectrum:
         """The spectrum for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
+
+
+class LengthSchedule(ABC):
+    """A recipe whose frequencies depend on how long a request gets; ``plan`` fixes them for one request.
+
+    It has no spectrum of its own: which one holds is decided once, from the length of prompt and answer
+    together, before the first key is cached, and never again by growth or by another row of the batch.
+    """
+
+    @abstractmethod
+    def plan(self, total_length: int) -> Schedule:
+        """The fixed schedule for a request of ``total_length`` tokens."""
 
 
 def check_ladder(rotary_dim: int, base: float) -> None:
@@ -62,7 +76,23 @@ def ladder(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
     return tuple((-log_base * 2 * i / rotary_dim).exp() for i in range(rotary_dim // 2))
 
 
+def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
+    """base^(2i/d) in float32, of all or the first ``pairs`` pairs: the first step of every float32 recipe.
+
+    The last bit of a power depends on the length of the vector it is computed in (whole SIMD registers and the
+    rest take different routes), so a recipe that asks for fewer pairs computes fewer.
+    """
+    stop = rotary_dim if pairs is None else 2 * pairs
+    exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
+    powers: Tensor = base**exponents
+    return powers
+
+
 def ladder_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
     """The same ladder in float32, in the order of operations that public checkpoints were trained with."""
-    exponents = torch.arange(0, rotary_dim, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
-    return 1.0 / (base**exponents)
+    return 1.0 / powers_float32(rotary_dim, base)
+
+
+def rounded(frequencies: tuple[Decimal, ...]) -> tuple[float, ...]:
+    """Exact frequencies rounded to float32, for a formula that no public checkpoint computed in float32."""
+    return tuple(torch.tensor([float(f) for f in frequencies], dtype=torch.float32, device="cpu").tolist())

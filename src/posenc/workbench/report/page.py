@@ -63,7 +63,7 @@ def _scope(outcome: Outcome) -> str:
     )
 
 
-def _figure(caption: str, path: Path) -> str:
+def figure(caption: str, path: Path) -> str:
     data = base64.b64encode(path.read_bytes()).decode()
     image = (
         f'<img alt="{escape(caption)}; the numbers are in the tables below" src="data:image/svg+xml;base64,{data}">'
@@ -74,7 +74,7 @@ def _figure(caption: str, path: Path) -> str:
 def _task(result: TaskResult, figures: Sequence[tuple[str, Path]]) -> str:
     parts = [
         f"<h2>{escape(result.task.name.capitalize())}</h2><p>{escape(sentence(result))}</p>",
-        *(_figure(caption, path) for caption, path in figures[:1]),
+        *(figure(caption, path) for caption, path in figures[:1]),
         _table(
             result, "fixed targets" if result.task.measure == "loss" else "", lambda r, n: r.values.get(n), True
         ),
@@ -85,7 +85,7 @@ def _task(result: TaskResult, figures: Sequence[tuple[str, Path]]) -> str:
             "targets with much context, so this column can fall where nothing got better.</p>",
             _table(result, "window mean", lambda r, n: r.windows.get(n), False),
         ]
-    return "".join([*parts, *(_figure(caption, path) for caption, path in figures[1:])])
+    return "".join([*parts, *(figure(caption, path) for caption, path in figures[1:])])
 
 
 def _table(result: TaskResult, title: str, value: Callable[[Row, int], object], verdict: bool) -> str:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.views import alibi, attention, scores, sinusoidal
+from posenc.workbench.views import alibi, attention, schedule, scores, sinusoidal
 from posenc.workbench.views.view import View
 
 VIEWS: dict[str, Callable[..., View]] = {
@@ -21,6 +21,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "bias": alibi.bias,
     "weights": alibi.weights,
     "attention": attention.maps,
+    "schedule": schedule.ladder,
 }
 
 

@@ -1,0 +1,298 @@
+"""Reads what a Hugging Face config does with positions, strictly, and writes it back.
+
+Every key about positions is consumed or is an error that names it and the nearest valid key. A base that the
+config leaves out is an error too, unless every released model of the family has the same one.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.families import ALIASES, ATTRIBUTES, FAMILIES, Family
+from posenc.integrations.huggingface.layers import (
+    ALiBiLayer,
+    Layer,
+    LearnedLayer,
+    ModelPositions,
+    NoPELayer,
+    RotaryLayer,
+)
+from posenc.integrations.huggingface.scaling import rope_type, schedule_from
+from posenc.schedules import Default, LengthSchedule, Proportional, YaRN
+
+ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|(^|_)ntk")
+BOTH_FORMS = ("rope_scaling", "rope_parameters")
+HARMLESS = ("position_buckets",)
+
+
+def read(config: object, *, base: float | None = None) -> ModelPositions:
+    """What ``config`` does with positions.
+
+    Args:
+        config: a transformers config object, a dict, or the path of a config.json or of the folder it is in.
+        base: the rotary base of a config that leaves it out, when you know it.
+
+    Raises:
+        UnknownName: a family, rope type or key that does not exist; the message has the nearest.
+        InvalidArgument: a value that is missing, out of range, or contradicts another.
+    """
+    return Reader(_mapping(config), base).result()
+
+
+def _mapping(config: object) -> dict[str, Any]:
+    """The config as a dict of its own, the language model's part of it."""
+    if isinstance(config, str | Path):
+        path = Path(config)
+        path = path / "config.json" if path.is_dir() else path
+        try:
+            config = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
+        except ValueError as error:
+            raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
+    elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
+        config = config.to_dict()
+    if not isinstance(config, Mapping):
+        raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
+    text = config.get("text_config")
+    if not isinstance(text, Mapping):
+        return dict(config)
+    outer = {key: config[key] for key in ("model_type", "torch_dtype", "dtype") if key in config}
+    return {**outer, **text}
+
+
+class Reader:
+    """One config being read: hands out values by key and remembers which were used and which assumed."""
+
+    def __init__(self, config: dict[str, Any], base: float | None) -> None:
+        self.config, self.base = config, base
+        if not isinstance(config.get("model_type"), str):
+            raise InvalidArgument("the config has no 'model_type', which says how the model lays out its heads")
+        self.model_type = ALIASES.get(config["model_type"], config["model_type"])
+        if self.model_type not in FAMILIES:
+            raise UnknownName("model_type", self.model_type, FAMILIES)
+        self.family: Family = FAMILIES[self.model_type]
+        self.assumed: list[str] = []
+
+    def result(self) -> ModelPositions:
+        """Everything, after refusing what nothing consumes."""
+        self.check_keys()
+        count = int(self.need(self.family.layers))
+        length = int(self.need(self.family.length))
+        kinds, layers = self.kinds(count, length)
+        scaled = [layer.schedule for layer in kinds.values() if isinstance(layer, RotaryLayer)]
+        originals = [getattr(schedule, "original_length", None) for schedule in scaled]
+        factors = [schedule.softmax_factor for schedule in scaled if isinstance(schedule, YaRN)]
+        return ModelPositions(
+            model_type=self.model_type,
+            kinds=kinds,
+            layers=layers,
+            original_length=next((n for n in originals if n), length),
+            max_length=length,
+            softmax_factor=max(factors, default=1.0) if self.model_type == "deepseek_v3" else 1.0,
+            assumed=tuple(self.assumed),
+            source=self.config,
+        )
+
+    def get(self, key: str | None) -> Any:
+        """The value of a key under its own or its standard name, or None."""
+        if key is None:
+            return None
+        nested = self.config.get("attn_config")
+        if isinstance(nested, Mapping) and nested.get(key) is not None:
+            return nested[key]
+        value = self.config.get(key)
+        return self.config.get(ATTRIBUTES[key]) if value is None and key in ATTRIBUTES else value
+
+    def need(self, key: str) -> Any:
+        """The value of a key, the family's own where the config is silent, else an error."""
+        value = self.get(key)
+        if value is not None:
+            return value
+        if key not in self.family.defaults:
+            raise InvalidArgument(f"the config of model_type {self.model_type!r} has no {key!r}; add it")
+        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+        return self.family.defaults[key]
+
+    def assume(self, note: str) -> None:
+        """Note, once, a value that the config leaves out."""
+        if note not in self.assumed:
+            self.assumed.append(note)
+
+    def check_keys(self) -> None:
+        """Refuse every key about positions, and every near miss of one, that this family does not have."""
+        family = self.family
+        own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
+        own += [family.pattern, *family.extra]
+        rope = BOTH_FORMS if family.kind == "rotary" else ()
+        known = {key for key in own if key} | set(rope) | set(family.defaults)
+        known |= {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
+        for key, value in self.config.items():
+            if key in known or key in HARMLESS or key in self.indifferent(value):
+                continue
+            near = get_close_matches(key, [k for k in known if ABOUT_POSITIONS.search(k)], n=1, cutoff=0.85)
+            if ABOUT_POSITIONS.search(key) or near:
+                raise UnknownName(f"key of model_type {self.model_type!r}", key, sorted(known))
+
+    def indifferent(self, value: object) -> tuple[str, ...]:
+        """Keys that say nothing at this value: rope keys that are null, and old habits spelt out."""
+        if value is None:
+            return (*BOTH_FORMS, "rope_theta", "rotary_dim", "original_max_position_embeddings", "alibi")
+        if value is False:
+            return ("rope_interleaved", "alibi", "use_alibi", "learned_pos_emb")
+        if value == 1:
+            return ("rotary_pct", "partial_rotary_factor")
+        return ("position_embedding_type",) if value in ("absolute", "rope", "rope_gptj") else ()
+
+    def kinds(self, count: int, length: int) -> tuple[dict[str, Layer], tuple[str, ...]]:
+        """One layer per kind, and the kind of every layer."""
+        if self.family.kind == "learned":
+            if self.get("position_embedding_type") not in (None, "absolute"):
+                kind = self.get("position_embedding_type")
+                raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
+            table = LearnedLayer(length, int(self.need(self.family.width)))
+            return {"all": table}, ("all",) * count
+        if self.family.kind == "alibi" or self.get("alibi"):
+            if self.get("alibi") is False:
+                raise InvalidArgument(
+                    f"alibi=False in model_type {self.model_type!r}: its learned table is not read"
+                )
+            slopes = ALiBiLayer(int(self.need(self.family.heads)), float(self.get("alibi_bias_max") or 8))
+            return {"all": slopes}, ("all",) * count
+        return self.rotary_kinds(count, length)
+
+    def rotary_kinds(self, count: int, length: int) -> tuple[dict[str, Layer], tuple[str, ...]]:
+        """Rotary layers, per layer type where the config distinguishes them, and layers without positions."""
+        parameters = self.rope_parameters()
+        types = tuple(self.get("layer_types") or ())
+        nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in types}
+        if nested:
+            if set(nested) != set(parameters):
+                stray = sorted(set(parameters) - set(nested))
+                raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
+            if not types or set(types) - set(nested):
+                raise InvalidArgument(
+                    f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type "
+                    "needs its own entry"
+                )
+            given = {key: value for key, value in nested.items() if key in types}
+            return {k: self.rotary_layer(v, length) if v else NoPELayer() for k, v in given.items()}, types
+        layer = self.rotary_layer(parameters, length)
+        if self.family.local:  # the flat form: scaling and rope_theta are the full layers', the sliding stay plain
+            sliding = replace(layer, schedule=Default(), base=float(self.need(self.family.local)))
+            return {"full_attention": layer, "sliding_attention": sliding}, self.layer_types(count)
+        if self.family.still and self.get("sliding_window") is not None:
+            names = ["rotary" if kind == "sliding_attention" else "nope" for kind in self.layer_types(count)]
+            return {"rotary": layer, "nope": NoPELayer()}, tuple(names)
+        if self.model_type == "smollm3":
+            turns = self.get("no_rope_layers")  # named for its zeros: 1 means that the layer turns
+            if turns is None:
+                every = int(self.get("no_rope_layer_interval") or 4)
+                turns = [int((i + 1) % every != 0) for i in range(count)]
+            if len(turns) != count:
+                raise InvalidArgument(f"no_rope_layers has {len(turns)} entries and num_hidden_layers is {count}")
+            return {"rotary": layer, "nope": NoPELayer()}, tuple("rotary" if turn else "nope" for turn in turns)
+        return {"all": layer}, ("all",) * count
+
+    def layer_types(self, count: int) -> tuple[str, ...]:
+        """The type of every layer, stated or by the family's pattern."""
+        stated = self.get("layer_types")
+        if stated is not None:
+            return tuple(stated)
+        every = int(self.need(self.family.pattern or "layer_types"))
+        full = every - 1 if self.family.first_full is None else self.family.first_full
+        return tuple("full_attention" if i % every == full else "sliding_attention" for i in range(count))
+
+    def rope_parameters(self) -> dict[str, Any]:
+        """The rope dictionary under whichever key it stands; empty where there is none."""
+        found = {key: self.config[key] for key in BOTH_FORMS if self.config.get(key)}
+        if len(found) == 2 and found["rope_scaling"] != found["rope_parameters"]:
+            raise InvalidArgument(
+                "rope_scaling and rope_parameters are both given and differ; keep rope_parameters"
+            )
+        for key, value in found.items():
+            if not isinstance(value, Mapping):
+                raise InvalidArgument(f"{key}={value!r} must be a dictionary; see transformers' rope_parameters")
+        return dict(next(iter(found.values()), {}))
+
+    def rotary_layer(self, parameters: Mapping[str, Any], length: int) -> RotaryLayer:
+        """One rotary layer from one flat rope dictionary and the config around it."""
+        parameters = dict(parameters)
+        outside = self.get("original_max_position_embeddings")
+        if outside and rope_type(parameters) in ("yarn", "longrope", "llama3"):
+            parameters["original_max_position_embeddings"] = outside  # as transformers: the outer key wins
+        schedule = schedule_from(parameters, length)
+        head_dim = self.get(self.family.head_dim)
+        head_dim = int(head_dim or self.head_dim())
+        rotary_dim = head_dim
+        if not isinstance(schedule, Proportional):
+            rotary_dim = self.rotary_dim(parameters, head_dim)
+        layer = RotaryLayer(head_dim, rotary_dim, self.pairing(), self.rotary_base(parameters), schedule)
+        layer.encoding(length if isinstance(schedule, LengthSchedule) else None)  # lists of factors must fit
+        return layer
+
+    def head_dim(self) -> int:
+        if "head_dim" in self.family.defaults:
+            return int(self.need("head_dim"))
+        width, heads = int(self.need(self.family.width)), int(self.need(self.family.heads))
+        if width % heads:
+            raise InvalidArgument(f"{self.family.width}={width} is no multiple of {self.family.heads}={heads}")
+        return width // heads
+
+    def pairing(self) -> Any:
+        """The family's pairing; DeepSeek's config can say that its weights were already put into halves."""
+        interleaved = self.get("rope_interleave")
+        return "half" if interleaved is False else self.family.pairing
+
+    def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
+        """How many channels of a head turn, from whichever key says it."""
+        if self.family.rotary_dim:
+            return int(self.get(self.family.rotary_dim) or head_dim)
+        stated = parameters.get("partial_rotary_factor")
+        outer = self.get(self.family.partial)
+        if None not in (stated, outer) and stated != outer:
+            raise InvalidArgument(f"partial_rotary_factor={stated} contradicts {self.family.partial}={outer}")
+        share = outer if stated is None else stated
+        if self.family.partial is None:
+            if share not in (None, 1, 1.0):
+                raise InvalidArgument(
+                    f"partial_rotary_factor={share} in model_type {self.model_type!r}, which turns every channel; "
+                    "remove it"
+                )
+            return head_dim
+        if share is None and self.family.partial == "partial_rotary_factor" and self.model_type == "phi3":
+            return head_dim
+        if share is None:
+            raise InvalidArgument(
+                f"the config of model_type {self.model_type!r} has no {self.family.partial!r}, the share of "
+                "channels that turn; add it"
+            )
+        if not 0 < share <= 1:
+            raise InvalidArgument(f"{self.family.partial}={share} must be above 0 and at most 1")
+        return int(head_dim * share)
+
+    def rotary_base(self, parameters: Mapping[str, Any]) -> float:
+        """θ's base: never a silent default."""
+        if self.family.fixed_base is not None:
+            self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
+            return self.family.fixed_base
+        inner, outer = parameters.get("rope_theta"), self.get(self.family.base)
+        if None not in (inner, outer) and inner != outer:
+            raise InvalidArgument(
+                f"rope_theta={inner} in the rope dictionary contradicts {self.family.base}={outer}"
+            )
+        found = outer if inner is None else inner
+        if found is None and self.base is not None:
+            return float(self.base)
+        if found is None and "rope_theta" not in self.family.defaults:
+            raise InvalidArgument(
+                f"the config of model_type {self.model_type!r} has no {self.family.base!r}; transformers would "
+                "silently take its own default; add the base that the model was trained with, or pass base=… "
+                "(--base on the command line)"
+            )
+        return float(self.need("rope_theta") if found is None else found)

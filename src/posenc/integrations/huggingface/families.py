@@ -1,0 +1,158 @@
+"""What each model family does with positions that its config does not say, and how its config spells the rest.
+
+Facts per ``model_type``, checked against transformers by running a tiny model of every family.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from posenc.encodings.rotary import Pairing
+
+Kind = Literal["rotary", "alibi", "learned"]
+Tables = Literal["halves", "neighbours", "once"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """How one family spells its positions.
+
+    Args:
+        kind: which encoding it has.
+        pairing: which channels a rotary family pairs.
+        length, heads, width, layers: the config's keys for them.
+        base: the key of the rotary base where rope_parameters does not hold it.
+        partial: the key of the share of channels that turn; None where every channel turns whatever is said.
+        rotary_dim: the key of the number of channels that turn, instead of a share.
+        head_dim: the key of the channels per head; width / heads where it is absent.
+        defaults: values that hold when the config is silent, because every released model of the family has
+            them; the reader states each one it uses. A value that varies within a family is not here.
+        fixed_base: a base written in the family's code, which no config can change.
+        local: the key of the sliding layers' own base; they stay unscaled.
+        pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
+        first_full: the first full layer under that pattern; by default the last of each group.
+        still: whether full layers have no positions at all, where there are sliding ones.
+        extra: further keys about positions, read by the family's own rule.
+        tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
+            (``"neighbours"``), or ``"once"``.
+    """
+
+    kind: Kind = "rotary"
+    pairing: Pairing = "half"
+    length: str = "max_position_embeddings"
+    heads: str = "num_attention_heads"
+    width: str = "hidden_size"
+    layers: str = "num_hidden_layers"
+    base: str = "rope_theta"
+    partial: str | None = None
+    rotary_dim: str | None = None
+    head_dim: str = "head_dim"
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    fixed_base: float | None = None
+    local: str | None = None
+    pattern: str | None = None
+    first_full: int | None = None
+    still: bool = False
+    extra: tuple[str, ...] = ()
+    tables: Tables = "halves"
+
+
+GEMMA3 = Family(
+    local="rope_local_base_freq",
+    pattern="sliding_window_pattern",
+    defaults={
+        "rope_theta": 1_000_000.0,
+        "rope_local_base_freq": 10_000.0,
+        "head_dim": 256,
+        "num_attention_heads": 8,
+        "max_position_embeddings": 131_072,
+        "sliding_window_pattern": 6,
+    },
+)
+MODERNBERT = Family(
+    base="global_rope_theta",
+    local="local_rope_theta",
+    pattern="global_attn_every_n_layers",
+    first_full=0,
+    defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
+)
+PARTIAL = Family(partial="partial_rotary_factor")
+
+FAMILIES: dict[str, Family] = {
+    "llama": Family(),
+    "mistral": Family(),
+    "mixtral": Family(),
+    "qwen2": Family(),
+    "qwen3": Family(),
+    "qwen2_moe": Family(),
+    "qwen3_moe": Family(),
+    "olmo2": Family(),
+    "starcoder2": Family(),
+    "granite": Family(),
+    "gemma": Family(),
+    "gemma2": Family(),
+    "gemma3_text": GEMMA3,
+    "modernbert": MODERNBERT,
+    "olmo3": Family(local="rope_theta"),
+    "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
+    "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
+    "gpt_oss": Family(tables="once"),
+    "smollm3": Family(extra=("no_rope_layers", "no_rope_layer_interval")),
+    "phi": PARTIAL,
+    "phi3": Family(partial="partial_rotary_factor", extra=("original_max_position_embeddings",)),
+    "stablelm": PARTIAL,
+    "gpt_neox": Family(base="rotary_emb_base", partial="rotary_pct"),
+    "gptj": Family(
+        pairing="interleaved",
+        length="n_positions",
+        heads="n_head",
+        width="n_embd",
+        layers="n_layer",
+        rotary_dim="rotary_dim",
+        fixed_base=10_000.0,
+        extra=("rotary",),
+    ),
+    "cohere": Family(pairing="interleaved", tables="neighbours"),
+    "cohere2": Family(
+        pairing="interleaved",
+        tables="neighbours",
+        pattern="sliding_window_pattern",
+        still=True,
+        defaults={"sliding_window_pattern": 4},
+    ),
+    "deepseek_v3": Family(
+        pairing="interleaved",
+        head_dim="qk_rope_head_dim",
+        extra=("rope_interleave", "qk_rope_head_dim", "qk_nope_head_dim"),
+    ),
+    "falcon": Family(
+        defaults={"rope_theta": 10_000.0, "max_position_embeddings": 2048}, extra=("alibi", "alibi_bias_max")
+    ),
+    "bloom": Family(
+        kind="alibi", heads="n_head", layers="n_layer", length="seq_length", defaults={"seq_length": 2048}
+    ),
+    "mpt": Family(
+        kind="alibi",
+        heads="n_heads",
+        width="d_model",
+        layers="n_layers",
+        length="max_seq_len",
+        extra=("alibi", "alibi_bias_max"),
+    ),
+    "gpt2": Family(kind="learned", length="n_positions", heads="n_head", width="n_embd", layers="n_layer"),
+    "bert": Family(kind="learned", extra=("position_embedding_type",)),
+}
+
+ALIASES = {"gemma3": "gemma3_text"}
+"""Composite models, by the type of the language model inside."""
+
+ATTRIBUTES = {
+    "n_positions": "max_position_embeddings",
+    "n_head": "num_attention_heads",
+    "n_heads": "num_attention_heads",
+    "n_embd": "hidden_size",
+    "d_model": "hidden_size",
+    "n_layer": "num_hidden_layers",
+    "n_layers": "num_hidden_layers",
+}
+"""Older spellings and the standard ones that some saved configs have instead."""

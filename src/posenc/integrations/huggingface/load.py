@@ -1,0 +1,161 @@
+"""Opens a local Hugging Face model, a folder with safetensors or a GGUF file, to score text under any schedule.
+
+Long texts stay within memory: the trunk runs once without a cache, and the output layer a few rows at a time.
+"""
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from posenc.encodings import Encoding
+from posenc.errors import MissingExtra, StudyError
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.patch import patched
+
+ROWS = 512
+"""Positions whose logits exist at a time."""
+EDGE = 2**20
+"""Bytes at either end of a weight file that its identity is made from, beside its size."""
+
+
+class Pretrained:
+    """A causal language model from ``path`` with its tokenizer.
+
+    Args:
+        path: a folder with config.json and safetensors, or a .gguf file.
+        device, dtype: where and in which type to run.
+
+    Raises:
+        StudyError: missing, truncated or incomplete weights, or no tokenizer.
+        InvalidArgument: a model without rotary positions, or with a config that ``read`` refuses.
+    """
+
+    unit = "token"
+
+    def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
+        folder, extra = (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
+        if not extra:
+            _ = read(folder).rotary  # refused before anything large is loaded
+        model, self.tokenizer = _open(path, folder, extra, dtype)
+        self.model: Any = model.eval().to(device)
+        self.positions = read(self.model.config)
+        self.rotary = self.positions.rotary
+        self.original_length = self.positions.original_length
+        self.name = path.stem if extra else path.resolve().name
+        self.identity = _identity(path)
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]:
+        """Text to tokens, without special ones."""
+        text = data.decode("utf-8", "replace")
+        ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        return torch.tensor(ids, dtype=torch.int64)
+
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
+        """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers."""
+        encodings = {
+            name: encoding if layer == self.rotary else layer.encoding(len(tokens), "float32")
+            for name, layer in self.positions.kinds.items()
+        }
+        model, device = self.model, self.model.device
+        trunk = getattr(model, model.base_model_prefix)
+        with torch.inference_mode(), patched(model, encodings):
+            hidden = trunk(tokens[None, :-1].to(device), use_cache=False).last_hidden_state[0]
+            targets = tokens[1:].to(device)
+            parts = [
+                F.cross_entropy(self._logits(hidden[i : i + ROWS]), targets[i : i + ROWS], reduction="none")
+                for i in range(0, len(targets), ROWS)
+            ]
+        return torch.cat(parts).cpu()
+
+    def _logits(self, hidden: Tensor) -> Tensor:
+        """The output layer, with the scalings that Cohere, Granite and Gemma 2 put after it."""
+        config = self.model.config
+        logits: Tensor = self.model.get_output_embeddings()(hidden).float()
+        if getattr(config, "logit_scale", None):
+            logits = logits * config.logit_scale
+        if getattr(config, "logits_scaling", None):
+            logits = logits / config.logits_scaling
+        cap = getattr(config, "final_logit_softcapping", None)
+        return cap * torch.tanh(logits / cap) if cap else logits
+
+    def check_memory(self, length: int) -> None:
+        """Refuse a length whose activations would not fit into free memory; say which would.
+
+        A layer holds about ten rows of the model's width and three of its feed-forward part per position at
+        once, and ``ROWS`` rows of logits exist twice.
+        """
+        config = self.model.config
+        size = next(self.model.parameters()).element_size()
+        per_position = (
+            10 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)
+        ) * size
+        fixed = 2 * 4 * ROWS * config.vocab_size
+        free = free_memory(self.model.device)
+        fits = (free - fixed) // per_position
+        if length > fits:
+            raise StudyError(
+                f"length {length} needs about {(fixed + length * per_position) / 2**30:.1f} GiB beside the weights "
+                f"and {free / 2**30:.1f} GiB are free; about {max(0, fits) // 1024 * 1024} tokens fit"
+            )
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be used there."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _open(path: Path, folder: Path, extra: dict[str, str], dtype: torch.dtype) -> tuple[nn.Module, Any]:
+    """Model and tokenizer; whatever transformers says when it cannot becomes one line."""
+    if not path.exists():
+        raise StudyError(f"{str(path)!r} is not there; pass a model's folder or a .gguf file")
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    before, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, output_loading_info=True, **extra
+        )
+        missing = sorted(info["missing_keys"])
+        if missing:
+            raise StudyError(
+                f"{str(path)!r} lacks {len(missing)} weights, {missing[0]} first; download the model again"
+            )
+        return model, transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **extra)
+    except StudyError:
+        raise
+    except Exception as error:  # transformers, safetensors and gguf each have exceptions of their own
+        reason = str(error).strip().splitlines()[0]
+        raise StudyError(f"{str(path)!r} cannot be loaded: {reason}; download the model again") from error
+    finally:
+        transformers.logging.set_verbosity(before)
+        if bars:
+            transformers.logging.enable_progress_bar()
+
+
+def _identity(path: Path) -> str:
+    """Sixteen hexadecimal digits from the config and from sizes and ends of the weight files."""
+    digest = hashlib.sha256()
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
+    config = path / "config.json"
+    if config.exists():
+        digest.update(json.dumps(json.loads(config.read_text()), sort_keys=True).encode())
+    for file in files:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            head = stream.read(EDGE)
+            stream.seek(max(0, size - EDGE))
+            digest.update(f"{file.name} {size}".encode() + head + stream.read(EDGE))
+    return digest.hexdigest()[:16]

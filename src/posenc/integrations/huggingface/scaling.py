@@ -1,0 +1,186 @@
+"""Hugging Face's rope dictionaries to schedules and back: ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
+
+Every key is consumed or refused. transformers itself only warns about an unknown key, a factor below 1 or a
+missing original length, and goes on with other numbers.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules import (
+    NTK,
+    Default,
+    DynamicNTK,
+    LengthSchedule,
+    Linear,
+    Llama3,
+    LongRoPE,
+    PerPair,
+    Proportional,
+    Schedule,
+    YaRN,
+)
+
+COMMON = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
+ORIGINAL = "original_max_position_embeddings"
+KEYS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "linear": ("factor",),
+    "dynamic": ("factor", ORIGINAL),
+    "yarn": (
+        "factor",
+        ORIGINAL,
+        "attention_factor",
+        "beta_fast",
+        "beta_slow",
+        "mscale",
+        "mscale_all_dim",
+        "truncate",
+        "finetuned",
+    ),
+    "longrope": ("short_factor", "long_factor", "factor", ORIGINAL, "attention_factor"),
+    "llama3": ("factor", ORIGINAL, "low_freq_factor", "high_freq_factor"),
+    "proportional": ("factor",),
+}
+"""What each type may hold besides ``COMMON``. ``finetuned`` (YaRN's authors) has no effect on the numbers."""
+
+SPELLINGS = {"su": "longrope"}
+
+
+def rope_type(parameters: Mapping[str, Any]) -> str:
+    """The type under either spelling; ``"default"`` where none is given."""
+    named = {key: parameters[key] for key in ("rope_type", "type") if parameters.get(key) is not None}
+    types = {SPELLINGS.get(value, value) for value in named.values()}
+    if len(types) > 1:
+        raise InvalidArgument(
+            f"rope_type={named['rope_type']!r} contradicts type={named['type']!r}; keep one of them"
+        )
+    if "mrope_section" in parameters or "mrope" in types:
+        raise InvalidArgument(
+            "this config has M-RoPE (mrope_section): three streams of positions for text, height and width, which "
+            "this reader does not build; read the text-only model of the family"
+        )
+    kind = types.pop() if types else "default"
+    if kind not in KEYS:
+        raise UnknownName("rope_type", kind, KEYS)
+    return str(kind)
+
+
+def check_keys(parameters: Mapping[str, Any], kind: str) -> None:
+    """Refuse a key that this type does not have, with the nearest one that it has."""
+    known = [*COMMON, *KEYS[kind]]
+    for key in parameters:
+        if key not in known:
+            raise UnknownName(f"key of rope_type {kind!r}", key, known)
+
+
+def schedule_from(parameters: Mapping[str, Any], max_length: int) -> Schedule | LengthSchedule:
+    """The schedule of one rope dictionary; ``max_length`` is the config's max_position_embeddings.
+
+    Raises:
+        UnknownName: a type or key that does not exist here; the message has the nearest.
+        InvalidArgument: a missing or contradictory value.
+    """
+    kind = rope_type(parameters)
+    check_keys(parameters, kind)
+    given = {key: value for key, value in parameters.items() if value is not None}
+    if kind == "default":
+        return Default()
+    if kind == "proportional":
+        return Proportional(_need(given, "partial_rotary_factor", kind), given.get("factor", 1.0))
+    if kind == "linear":
+        return Linear(_need(given, "factor", kind))
+    if kind == "dynamic":
+        stated = given.get(ORIGINAL, max_length)
+        if stated != max_length:
+            raise InvalidArgument(
+                f"{ORIGINAL}={stated} contradicts max_position_embeddings={max_length}: dynamic scaling in "
+                "transformers starts at max_position_embeddings; set both to the trained length"
+            )
+        return DynamicNTK(_need(given, "factor", kind), max_length)
+    original = _need(given, ORIGINAL, kind)
+    if kind == "llama3":
+        low, high = (_need(given, f"{end}_freq_factor", kind) for end in ("low", "high"))
+        return Llama3(_need(given, "factor", kind), original, low, high)
+    factor = given.get("factor", max_length / original)
+    if kind == "longrope":
+        short, long = (tuple(_need(given, f"{end}_factor", kind)) for end in ("short", "long"))
+        return LongRoPE(short, long, original, factor, given.get("attention_factor"))
+    pair = {key: given[key] for key in ("mscale", "mscale_all_dim") if given.get(key)}
+    options = {
+        key: given[key] for key in ("beta_fast", "beta_slow", "truncate", "attention_factor") if key in given
+    }
+    return YaRN(factor, original, **options, **pair)
+
+
+def _need(given: Mapping[str, Any], key: str, kind: str) -> Any:
+    if key not in given:
+        raise InvalidArgument(f"rope_type {kind!r} needs {key!r}, which is missing; add it to the rope dictionary")
+    return given[key]
+
+
+def parameters_from(schedule: Schedule | LengthSchedule, rotary_dim: int, base: float) -> dict[str, Any]:
+    """The v5 rope dictionary of a schedule, ``rope_theta`` included.
+
+    NTK is written as the base it amounts to, and what transformers has no type for (YaRN's ramp by rotations,
+    the fixed form of NTK) as a longrope with one factor per pair: both give the same frequencies everywhere.
+    """
+    if isinstance(schedule, NTK) and schedule.form == "base":
+        return {"rope_type": "default", "rope_theta": schedule.base(rotary_dim, base)}
+    parameters: dict[str, Any] = {"rope_theta": base}
+    if isinstance(schedule, Default):
+        return {"rope_type": "default", **parameters}
+    if isinstance(schedule, Linear):
+        return {"rope_type": "linear", **parameters, "factor": schedule.factor}
+    if isinstance(schedule, Proportional):
+        factor = {} if schedule.factor == 1 else {"factor": schedule.factor}
+        return {"rope_type": "proportional", **parameters, "partial_rotary_factor": schedule.fraction, **factor}
+    if isinstance(schedule, DynamicNTK):
+        return {"rope_type": "dynamic", **parameters, "factor": schedule.factor}
+    if isinstance(schedule, Llama3):
+        ends = {"low_freq_factor": schedule.low_freq_factor, "high_freq_factor": schedule.high_freq_factor}
+        length = {"factor": schedule.factor, ORIGINAL: schedule.original_length}
+        return {"rope_type": "llama3", **parameters, **length, **ends}
+    if isinstance(schedule, LongRoPE):
+        return {"rope_type": "longrope", **parameters, **_longrope(schedule)}
+    if isinstance(schedule, YaRN) and schedule.ramp == "dimension":
+        return {"rope_type": "yarn", **parameters, **_yarn(schedule)}
+    return per_pair(schedule, rotary_dim, base)
+
+
+def _longrope(schedule: LongRoPE) -> dict[str, Any]:
+    stated = {} if schedule.attention_factor is None else {"attention_factor": schedule.attention_factor}
+    lists = {"short_factor": list(schedule.short_factors), "long_factor": list(schedule.long_factors)}
+    return {**lists, "factor": schedule.factor, ORIGINAL: schedule.original_length, **stated}
+
+
+def _yarn(schedule: YaRN) -> dict[str, Any]:
+    names = ("attention_factor", "mscale", "mscale_all_dim")
+    stated = {name: getattr(schedule, name) for name in names if getattr(schedule, name) is not None}
+    ramp = {"beta_fast": schedule.beta_fast, "beta_slow": schedule.beta_slow, "truncate": schedule.truncate}
+    return {"factor": schedule.factor, ORIGINAL: schedule.original_length, **ramp, **stated}
+
+
+def per_pair(schedule: Schedule | LengthSchedule, rotary_dim: int, base: float) -> dict[str, Any]:
+    """Any fixed schedule whose pairs all turn, as a longrope whose two lists are the same."""
+    if isinstance(schedule, LengthSchedule):
+        raise InvalidArgument(
+            f"{type(schedule).__name__} has no rope dictionary; write schedule.plan(total_length)"
+        )
+    if isinstance(schedule, PerPair):
+        factors = list(schedule.factors)
+    else:
+        plain, scaled = (s.spectrum(rotary_dim, base).frequencies for s in (Default(), schedule))
+        factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
+    original = getattr(schedule, "original_length", 2)
+    factor = getattr(schedule, "factor", 1.0)
+    attention_factor = schedule.spectrum(rotary_dim, base).attention_factor
+    stated = {"factor": factor, ORIGINAL: original, "attention_factor": attention_factor}
+    return {
+        "rope_type": "longrope",
+        "rope_theta": base,
+        "short_factor": factors,
+        "long_factor": factors,
+        **stated,
+    }

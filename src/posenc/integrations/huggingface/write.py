@@ -1,0 +1,101 @@
+"""Writes positions back as a Hugging Face config, as they were read or with another schedule."""
+
+import math
+from dataclasses import replace
+from typing import Any, Literal, get_args
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.config import BOTH_FORMS
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.layers import ModelPositions, RotaryLayer
+from posenc.integrations.huggingface.scaling import parameters_from, per_pair
+from posenc.schedules import Default, DynamicNTK, LengthSchedule, Proportional, Schedule
+
+Spelling = Literal["v5", "v4"]
+
+
+def write(
+    positions: ModelPositions,
+    schedule: Schedule | LengthSchedule | None = None,
+    *,
+    max_length: int | None = None,
+    spelling: Spelling = "v5",
+) -> dict[str, Any]:
+    """The config again, with its positions spelt in one way, or with another schedule in place.
+
+    Args:
+        positions: what ``read`` returned.
+        schedule: replaces that of ``positions.rotary``; default the one that was read.
+        max_length: the longest input that the config shall allow; default factor × original length where the
+            schedule is replaced (the original length itself for dynamic scaling, which starts there).
+        spelling: ``"v5"``, one ``rope_parameters``; ``"v4"``, ``rope_scaling`` beside ``rope_theta``, which
+            transformers reads too and which servers with older readers need. Not for nested layer types.
+
+    Raises:
+        InvalidArgument: a family whose config has no place for this schedule.
+    """
+    if spelling not in get_args(Spelling):
+        raise UnknownName("spelling", spelling, get_args(Spelling))
+    family = FAMILIES[positions.model_type]
+    config = dict(positions.source)
+    if schedule is not None:
+        positions = _with(positions, schedule)
+        stretch = 1.0 if isinstance(schedule, DynamicNTK) else getattr(schedule, "factor", 1.0)
+        max_length = max_length or math.ceil(positions.original_length * stretch)
+    if family.kind != "rotary" or family.fixed_base is not None:
+        if schedule not in (None, Default()):
+            raise InvalidArgument(
+                f"model_type {positions.model_type!r} has no key for {schedule}; it is in its code"
+            )
+        return config
+    for key in (*BOTH_FORMS, family.base, family.partial, family.local):
+        config.pop(key or "", None)
+    config[family.length] = max_length or positions.max_length
+    rotary = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
+    if "original_max_position_embeddings" in family.extra:
+        config["original_max_position_embeddings"] = positions.original_length
+    flat = set(positions.kinds) <= {"all", "rotary", "nope"}
+    entries = {name: _entry(positions.model_type, layer) for name, layer in rotary.items()}
+    if not flat:
+        if spelling == "v4":
+            raise InvalidArgument(
+                "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
+            )
+        config["layer_types"] = list(positions.layers)
+        config["rope_parameters"] = {name: entries.get(name) for name in positions.kinds}
+        return config
+    entry = next(iter(entries.values()))
+    if spelling == "v5":
+        return {**config, "rope_parameters": entry}
+    config[family.base] = entry.pop("rope_theta")
+    if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
+        config[family.partial] = entry.pop("partial_rotary_factor")
+    config["rope_scaling"] = None if entry == {"rope_type": "default"} else entry
+    return config
+
+
+def changes(positions: ModelPositions, schedule: Schedule | LengthSchedule, **options: Any) -> dict[str, Any]:
+    """The keys of the config that ``write`` would set to something else; None for one that goes away."""
+    before, after = positions.source, write(positions, schedule, **options)
+    changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
+    return {**changed, **{key: None for key in before if key not in after}}
+
+
+def _with(positions: ModelPositions, schedule: Schedule | LengthSchedule) -> ModelPositions:
+    """The same model with another schedule in its (scaled) rotary kind."""
+    old = positions.rotary
+    kinds = {
+        name: replace(old, schedule=schedule) if layer is old else layer for name, layer in positions.kinds.items()
+    }
+    original = getattr(schedule, "original_length", positions.original_length)
+    return replace(positions, kinds=kinds, original_length=original)
+
+
+def _entry(model_type: str, layer: RotaryLayer) -> dict[str, Any]:
+    """One kind's rope dictionary."""
+    entry = parameters_from(layer.schedule, layer.rotary_dim, layer.base)
+    if model_type == "phi3" and entry["rope_type"] not in ("default", "longrope"):  # all that Phi-3 accepts
+        entry = per_pair(layer.schedule, layer.rotary_dim, layer.base)
+    if FAMILIES[model_type].partial and not isinstance(layer.schedule, Proportional):
+        entry["partial_rotary_factor"] = layer.rotary_dim / layer.head_dim
+    return entry

@@ -1,0 +1,51 @@
+"""Refuses a schedule's fields one by one: each message names the field, its value, the range and the fix."""
+
+import math
+from collections.abc import Sequence
+
+from posenc.errors import InvalidArgument
+
+
+def is_number(value: object) -> bool:
+    """A finite int or float; True and False are not numbers here."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_factor(value: object, name: str = "factor") -> None:
+    """How many times longer the context gets: at least 1."""
+    if not is_number(value) or value < 1:  # type: ignore[operator]
+        raise InvalidArgument(
+            f"{name}={value!r} must be a finite number of at least 1: it says how many times longer the context "
+            "gets; 1 changes nothing, and a context is shortened by using less of it"
+        )
+
+
+def check_positive(value: object, name: str, fix: str) -> None:
+    """A finite number above 0."""
+    if not is_number(value) or value <= 0:  # type: ignore[operator]
+        raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; {fix}")
+
+
+def check_original_length(value: object) -> None:
+    """The trained context in tokens: an integer of at least 2."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 2:
+        raise InvalidArgument(
+            f"original_length={value!r} must be an integer of at least 2: the length that the model was trained at"
+        )
+
+
+def check_total_length(value: object) -> None:
+    """The length of a whole request, prompt and answer: an integer of at least 1."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidArgument(
+            f"total_length={value!r} must be an integer of at least 1: prompt and answer together, in tokens"
+        )
+
+
+def check_factors(values: object, name: str) -> None:
+    """A tuple of positive finite numbers, one per pair."""
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        raise InvalidArgument(f"{name}={values!r} must be a list of positive numbers, one per pair")
+    wrong = [(i, v) for i, v in enumerate(values) if not is_number(v) or v <= 0]
+    if wrong:
+        raise InvalidArgument(f"{name}[{wrong[0][0]}]={wrong[0][1]!r} must be a finite number above 0")

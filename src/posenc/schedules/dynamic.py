@@ -1,0 +1,42 @@
+"""Dynamic NTK: the NTK base grows with the length of the request (emozilla 2023; Hugging Face ``"dynamic"``).
+
+    b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
+
+With f=1 this is NTK with s = T/L. It is NTK at factor f·T/L − (f−1), and that is what ``plan`` returns.
+"""
+
+from dataclasses import dataclass
+
+from posenc.schedules.checks import check_factor, check_original_length, check_total_length
+from posenc.schedules.default import Default
+from posenc.schedules.ntk import NTK
+from posenc.schedules.schedule import LengthSchedule, Schedule
+
+
+@dataclass(frozen=True)
+class DynamicNTK(LengthSchedule):
+    """A base that follows the length.
+
+    Args:
+        factor: f ≥ 1, the growth beyond the trained length.
+        original_length: L, the trained context in tokens.
+
+    Cached keys are stale as soon as a request outgrows the length it was planned for: keys rotated under one
+    plan and queries under another are not one attention. Plan for prompt and answer together, or move the cache
+    with ``posenc.rerotate``. Where Hugging Face grows the base in mid-generation it keeps the old keys; and it
+    computes the base from a float32 length there, so a later bit may differ from ``plan``.
+    """
+
+    factor: float
+    original_length: int
+
+    def __post_init__(self) -> None:
+        check_factor(self.factor)
+        check_original_length(self.original_length)
+
+    def plan(self, total_length: int) -> Schedule:
+        """``Default()`` up to the trained length, NTK beyond it."""
+        check_total_length(total_length)
+        if total_length <= self.original_length:
+            return Default()
+        return NTK((self.factor * total_length / self.original_length) - (self.factor - 1))

@@ -1,0 +1,61 @@
+"""Schedules by name, and their round trip through plain JSON values."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.default import Default
+from posenc.schedules.dynamic import DynamicNTK
+from posenc.schedules.linear import Linear
+from posenc.schedules.llama3 import Llama3
+from posenc.schedules.longrope import LongRoPE, PerPair
+from posenc.schedules.ntk import NTK
+from posenc.schedules.proportional import Proportional
+from posenc.schedules.schedule import LengthSchedule, Schedule
+from posenc.schedules.yarn import YaRN
+
+SCHEDULES: dict[str, type[Schedule] | type[LengthSchedule]] = {
+    "default": Default,
+    "linear": Linear,
+    "ntk": NTK,
+    "dynamic": DynamicNTK,
+    "yarn": YaRN,
+    "longrope": LongRoPE,
+    "per-pair": PerPair,
+    "llama3": Llama3,
+    "proportional": Proportional,
+}
+
+
+def to_dict(schedule: Schedule | LengthSchedule) -> dict[str, Any]:
+    """The schedule as JSON values: its name under ``"schedule"``, then every field."""
+    names = [name for name, kind in SCHEDULES.items() if type(schedule) is kind]
+    if not names or not is_dataclass(schedule):
+        raise UnknownName("schedule", type(schedule).__name__, SCHEDULES)
+    values = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(schedule).items()}
+    return {"schedule": names[0], **values}
+
+
+def from_dict(values: Mapping[str, Any]) -> Schedule | LengthSchedule:
+    """The schedule that ``to_dict`` wrote; its fields are validated, unknown ones refused.
+
+    Raises:
+        UnknownName: no schedule, or no field, of that name; the message has the nearest.
+        InvalidArgument: the name or a field without a default is missing, or a value is out of range.
+    """
+    if "schedule" not in values:
+        raise InvalidArgument(f"no 'schedule' among {sorted(values)}; add one of: {', '.join(SCHEDULES)}")
+    name = values["schedule"]
+    if name not in SCHEDULES:
+        raise UnknownName("schedule", name, SCHEDULES)
+    kind = SCHEDULES[name]
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "schedule"}
+    for key in given:
+        if key not in known:
+            raise UnknownName(f"field of schedule {name!r}", key, known)
+    missing = [key for key, f in known.items() if key not in given and f.default is MISSING]
+    if missing:
+        raise InvalidArgument(f"schedule {name!r} needs {', '.join(missing)}; its fields are {', '.join(known)}")
+    return kind(**given)

@@ -1,0 +1,82 @@
+"""`posenc extend`: how a rotary model behaves past its trained length under every scaling method."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from posenc.errors import InvalidArgument
+
+
+def extend(
+    path: Annotated[
+        Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
+    ],
+    to: Annotated[
+        str, typer.Option(help="Length to reach: tokens, or a multiple of the trained length such as 4x.")
+    ] = "",
+    text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
+    documents: Annotated[int, typer.Option(help="Documents to score, fewer where the text ends.")] = 8,
+    finetune: Annotated[
+        int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
+    ] = None,
+    beta_fast: Annotated[float, typer.Option(help="YaRN: turns above which a pair keeps its frequency.")] = 32.0,
+    device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
+) -> None:
+    """Score long documents under every way of scaling the frequencies, and say which one to use."""
+    import torch
+
+    from posenc.workbench.report import extension, terminal
+    from posenc.workbench.runs.extend import Request, work
+    from posenc.workbench.runs.extend import extend as carry_out
+    from posenc.workbench.runs.methods import methods as named
+    from posenc.workbench.runs.models import Ours, config_patch, open_model
+    from posenc.workbench.runs.scores import Scores
+    from posenc.workbench.runs.verdict import judge
+
+    console = Console(highlight=False, soft_wrap=True)
+    if dtype not in ("float32", "bfloat16"):
+        raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
+    if documents < 1:
+        raise InvalidArgument(f"documents={documents} must be at least 1")
+    model, data, read = open_model(path, text, device, dtype)
+    ours = isinstance(model, Ours)
+    if ours:
+        torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
+    length = _length(to or ("8x" if ours else "2x"), model.original_length)
+    names = None if methods is None else tuple(name.strip() for name in methods.split(","))
+    factor = length / model.original_length
+    chosen = named(names, model.rotary, model.original_length, max(1.0, factor), beta_fast)
+    steps = (60 if ours else 0) if finetune is None else finetune
+    request = Request(length, documents, chosen, steps, dtype)
+    folder = output or (path / "extension" if path.is_dir() else Path("extension"))
+    console.print(f"{model.name}, trained to {model.original_length}, on to {length}; writing to {folder}/")
+    scores = Scores(folder)
+    with terminal.bar(console, "scoring", work(model, request, documents)) as progress:
+        found = carry_out(model, data, read, request, scores, lambda n: progress.advance(progress.task_ids[0], n))
+    verdict = judge(found)
+    patch = config_patch(model, verdict.chosen.curve.method, found.length)
+    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), scores.seconds(), patch)
+    for tuned in (False, True) if steps else (False,):
+        judged = judge(found, tuned=tuned)
+        console.print(extension.table(found, judged))
+        console.print(f"\n{extension.answer(found, judged)}\n", style="bold")
+    if patch:
+        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
+        console.print(f"config  {folder / 'config-patch.json'}")
+    console.print(f"page    {page}")
+
+
+def _length(said: str, trained: int) -> int:
+    """``"4x"`` or ``"16384"`` as a number of tokens."""
+    try:
+        return round(float(said[:-1]) * trained) if said.endswith("x") else int(said)
+    except ValueError as error:
+        raise InvalidArgument(f"to={said!r} must be a number of tokens or a multiple such as 4x") from error

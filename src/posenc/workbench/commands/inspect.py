@@ -1,0 +1,32 @@
+"""`posenc inspect`: what a model's config does with positions, in plain words."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from posenc.workbench.inspect import inspect as look
+
+
+def inspect(
+    path: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
+    base: Annotated[
+        float | None, typer.Option(help="The rotary base, where the config leaves it out and you know it.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Also draw the frequencies, to this file (svg, png, pdf).")
+    ] = None,
+) -> None:
+    """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    found = look(path, base=base)
+    console = Console(soft_wrap=True, highlight=False)
+    console.print(found.text(), markup=False)
+    if output is None:
+        return
+    if found.view is None:
+        console.print("no figure: only rotary models have frequencies")
+        return
+    from posenc.workbench.figures.draw import save
+
+    console.print(f"wrote {save(found.view, output)}")

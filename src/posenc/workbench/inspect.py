@@ -1,0 +1,229 @@
+"""Says in plain words what a Hugging Face config does with positions, and what can go wrong with it."""
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+from posenc.clock import Clock
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.layers import ALiBiLayer, LearnedLayer, ModelPositions, NoPELayer, RotaryLayer
+from posenc.schedules import (
+    NTK,
+    Default,
+    DynamicNTK,
+    LengthSchedule,
+    Linear,
+    Llama3,
+    LongRoPE,
+    Proportional,
+    Schedule,
+    YaRN,
+)
+from posenc.workbench.views.schedule import drawn, slowing, turns, wavelengths
+from posenc.workbench.views.view import View
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found.
+
+    Args:
+        answer: the whole in one sentence.
+        facts: one sentence each, in the order of reading.
+        risks: what can go wrong, each with its reason; may be empty.
+        view: frequencies and wavelengths, for a rotary model.
+    """
+
+    answer: str
+    facts: tuple[str, ...]
+    risks: tuple[str, ...]
+    view: View | None
+
+    def text(self) -> str:
+        """As the terminal prints it."""
+        facts = "\n".join(f"  {fact}" for fact in self.facts)
+        risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
+        return f"{self.answer}\n{facts}\nRisks:\n{risks}"
+
+
+def inspect(config: object, *, base: float | None = None) -> Inspection:
+    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``) and say what it means.
+
+    Raises:
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself.
+    """
+    positions = read(config, base=base)
+    rotary = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
+    facts = [_layers(positions, name) for name in positions.kinds]
+    facts.append(
+        f"Trained length {count(positions.original_length)}, inputs allowed to {count(positions.max_length)}."
+    )
+    risks = [f"assumed: {note}" for note in positions.assumed]
+    for name, layer in rotary.items():
+        where = "" if len(rotary) == 1 else f"{name}: "
+        facts += [where + sentence for sentence in _rotary_facts(layer, positions)]
+        risks += [where + sentence for sentence in _rotary_risks(layer, positions)]
+    risks += _other_risks(positions)
+    view = None
+    if rotary:
+        layer = positions.rotary
+        view = drawn(layer.plan(positions.max_length), layer.rotary_dim, layer.base, positions.original_length)
+    return Inspection(_answer(positions), tuple(facts), tuple(risks), view)
+
+
+def count(value: float) -> str:
+    """A number with thin spaces between thousands, without a trailing zero."""
+    text = f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
+    return text.replace(",", "\u2009")
+
+
+def _answer(positions: ModelPositions) -> str:
+    kinds = {type(layer) for layer in positions.kinds.values()}
+    if RotaryLayer not in kinds:
+        names = {ALiBiLayer: "ALiBi: a penalty on distance", LearnedLayer: "a learned table of positions"}
+        return f"{positions.model_type}: {names[kinds.pop()]}."
+    layer = positions.rotary
+    how = describe(layer.schedule)
+    mixed = " in some of its layers, no positions in the others" if NoPELayer in kinds else ""
+    return f"{positions.model_type}: rotary positions{mixed}, base {count(layer.base)}, {how}."
+
+
+def describe(schedule: Schedule | LengthSchedule) -> str:
+    """A schedule in a few words."""
+    factor = count(getattr(schedule, "factor", 1.0))
+    names: dict[type, str] = {
+        Default: "no scaling",
+        Linear: f"every frequency divided by {factor} (position interpolation)",
+        NTK: f"NTK scaling by {factor}",
+        DynamicNTK: "dynamic NTK: the base grows with the length of the request",
+        Llama3: f"Llama 3 scaling by {factor}",
+        LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
+        Proportional: f"the fastest {getattr(schedule, 'fraction', 1):.0%} of pairs turn, the others stand still",
+    }
+    if isinstance(schedule, YaRN):
+        return f"YaRN scaling by {factor}" + ("" if schedule.truncate else ", ramp ends not rounded")
+    return names.get(type(schedule), "a factor per pair")
+
+
+def _layers(positions: ModelPositions, name: str) -> str:
+    """How many layers are of this kind, and what they do."""
+    layer, many = positions.kinds[name], positions.layers.count(name)
+    label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
+    if isinstance(layer, NoPELayer):
+        return f"{label} without positions."
+    if isinstance(layer, ALiBiLayer):
+        return (
+            f"{label} with ALiBi: {layer.heads} heads, smallest slope 2^−{layer.max_exponent:g} for powers of two."
+        )
+    if isinstance(layer, LearnedLayer):
+        rows, last = count(layer.num_positions), count(layer.num_positions - 1)
+        return (
+            f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
+        )
+    turning = "all" if layer.rotary_dim == layer.head_dim else f"the first {layer.rotary_dim} of"
+    half = layer.rotary_dim // 2
+    pair = f"half pairs (i, i+{half})" if layer.pairing == "half" else "interleaved pairs (2i, 2i+1)"
+    channels = f"{turning} {layer.head_dim} channels of a head turn, in {pair}"
+    return f"{label} with rotary positions: {channels}, base {count(layer.base)}."
+
+
+def _rotary_facts(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
+    plan = layer.plan(positions.max_length)
+    spectrum, plain = (s.spectrum(layer.rotary_dim, layer.base) for s in (plan, Default()))
+    length = positions.original_length
+    waves = wavelengths(spectrum)
+    longest = float(waves[~waves.isnan()].max())
+    unscaled = "" if layer.schedule == Default() else "unscaled, "
+    facts = [
+        f"Wavelengths run from {count(float(waves[0]))} to {count(longest)} positions; "
+        f"{unscaled}{turns(plain, length)} of {len(plain)} pairs complete a turn within the trained length."
+    ]
+    if layer.schedule == Default():
+        return facts
+    slowed = slowing(plan, layer.rotary_dim, layer.base)
+    kept = sum(s < 1 + 1e-9 for s in slowed)
+    full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
+    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "standing still"
+    at = f" at {count(positions.max_length)}" if isinstance(layer.schedule, LengthSchedule) else ""
+    facts.append(
+        f"Scaling{at}: {describe(layer.schedule)}. Of the pairs {kept} keep their frequency, "
+        f"{len(slowed) - kept - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
+    )
+    if spectrum.attention_factor != 1:
+        a = spectrum.attention_factor
+        facts.append(f"Attention factor {a:.4g}: scores are multiplied by {a * a:.4g}, which sharpens attention.")
+    if positions.softmax_factor != 1:
+        facts.append(
+            f"Besides, the softmax scale is multiplied by {positions.softmax_factor:.4g} (mscale_all_dim)."
+        )
+    return facts
+
+
+def _rotary_risks(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
+    schedule, length, longest = layer.schedule, positions.original_length, positions.max_length
+    risks = []
+    factor = getattr(schedule, "factor", None)
+    stated = hasattr(schedule, "original_length") and not isinstance(schedule, DynamicNTK)
+    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01):
+        risks.append(
+            f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
+            f"{count(factor * length)}, and the config allows {count(longest)}"
+        )
+    if isinstance(schedule, Linear):
+        risks.append(
+            f"the config does not say whether {count(longest)} is the length before or after scaling by "
+            f"{count(schedule.factor)}; released models have either"
+        )
+    if isinstance(schedule, YaRN):
+        risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
+        if schedule.beta_fast >= length / (2 * math.pi):
+            risks.append(f"beta_fast={count(schedule.beta_fast)} is more than the fastest pair turns: none is kept")
+        if "layer_types" in positions.source and len(positions.kinds) > 1 and not schedule.truncate:
+            risks.append("truncate=False nested per layer type is ignored by transformers 5, which rounds the ramp")
+    if isinstance(schedule, LengthSchedule):
+        risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
+    if schedule == Default():
+        slow = layer.rotary_dim // 2 - turns(Default().spectrum(layer.rotary_dim, layer.base), length)
+        if slow:
+            risks.append(
+                f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
+                "expect the loss to rise there without scaling"
+            )
+    return [*risks, *_rounding(layer, positions)]
+
+
+def _rounding(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
+    """What the model's own number types do to its angles at the longest input."""
+    plan, last = layer.plan(positions.max_length), positions.max_length - 1
+    spectrum = plan.spectrum(layer.rotary_dim, layer.base)
+    at = torch.tensor([last])
+    exact, theirs = (Clock(spectrum, phases)(at, torch.float64) for phases in ("exact", "float32"))
+    off = max(float((a - b).abs().max()) for a, b in zip(exact, theirs, strict=True))
+    risks = [
+        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to {off:.0e} at "
+        f"position {count(last)}"
+    ]
+    kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
+    if kind in ("float16", "bfloat16"):
+        dtype = getattr(torch, str(kind))
+        frequencies = torch.tensor(spectrum.float32)
+        turned = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
+        risks.append(
+            f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
+            f"position {count(last)} angles are then off by up to {turned:.2g} rad"
+        )
+    return risks
+
+
+def _other_risks(positions: ModelPositions) -> list[str]:
+    risks = []
+    for layer in positions.kinds.values():
+        if isinstance(layer, LearnedLayer):
+            risks.append(f"an input longer than {count(layer.num_positions)} tokens has no rows and fails")
+        if isinstance(layer, ALiBiLayer):
+            risks.append(
+                "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' "
+                "slope·key form loses the bias of near keys at a few thousand positions"
+            )
+    return risks

@@ -1,0 +1,128 @@
+"""What extend works on: a language model that scores a text under any schedule, ours or a pretrained one."""
+
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.encodings import Encoding, Rotary
+from posenc.errors import InvalidArgument, StudyError
+from posenc.integrations.huggingface.layers import RotaryLayer
+from posenc.integrations.huggingface.write import changes
+from posenc.schedules import DynamicNTK
+from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.runs.methods import Method
+from posenc.workbench.runs.train import build
+from posenc.workbench.tasks import task
+from posenc.workbench.tasks.text import Text, load
+from posenc.workbench.transformer import Transformer
+
+
+class LanguageModel(Protocol):
+    """Scores a text under any encoding of its rotary layers.
+
+    ``unit`` is what it reads (``"token"`` or ``"byte"``), ``identity`` a hash of its weights.
+    """
+
+    name: str
+    identity: str
+    unit: str
+    rotary: RotaryLayer
+    original_length: int
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
+
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]: ...
+
+    def check_memory(self, length: int) -> None: ...
+
+
+class Ours:
+    """A rotary transformer that ``posenc compare`` trained on language."""
+
+    unit = "byte"
+
+    def __init__(self, model: Transformer, identity: str, original_length: int, name: str) -> None:
+        if not isinstance(model.encoding, Rotary):
+            raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be rescaled")
+        own = model.encoding
+        self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
+        self.rotary = RotaryLayer(own.head_dim, own.rotary_dim, own.pairing, own.base, own.schedule)
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]:
+        """Bytes are its tokens."""
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
+
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
+        """Nats per byte for tokens[1:], each given all before it."""
+        own, self.model.encoding = self.model.encoding, encoding
+        try:
+            with torch.inference_mode():
+                logits = self.model(tokens[None, :-1])[0].float()
+        finally:
+            self.model.encoding = own
+        return F.cross_entropy(logits, tokens[1:], reduction="none")
+
+    def check_memory(self, length: int) -> None:
+        """These models fit at any length that is worth scoring."""
+
+
+def trained(study: Path, text: Text) -> Ours:
+    """The rotary language run of a study of ``posenc compare``, first seed.
+
+    Raises:
+        StudyError: no such run, its weights are gone, or it was trained on another text.
+    """
+    with Ledger(study) as ledger:
+        plans = [run.plan for run in ledger.runs()]
+    found = sorted(
+        (p for p in plans if (p.encoding, p.task) == ("rotary", "language")), key=lambda p: (p.seed, -p.steps)
+    )
+    if not found:
+        raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
+    plan = found[0]
+    if plan.text_sha256 != text.sha256:
+        raise StudyError(f"the run in {str(study)!r} was trained on another text; pass the same --text")
+    weights = study / "checkpoints" / f"{plan.id}.safetensors"
+    try:
+        from safetensors.torch import load_file
+
+        state = load_file(weights)
+    except Exception as error:  # safetensors has its own exceptions for a truncated file
+        raise StudyError(f"weights {str(weights)!r} cannot be read ({error}); run posenc compare again") from error
+    model = build(plan, task("language", text, plan.lengths[-1]))
+    model.load_state_dict(state)
+    return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
+
+
+def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
+    """The model at ``path``, and the bytes that documents are cut from: a study's own held-out text, or the file.
+
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
+    """
+    read = load(text)
+    if (path / "ledger.sqlite").exists():
+        return trained(path, read), bytes(read.validation.to(torch.uint8).numpy()), read
+    from posenc.integrations.huggingface.load import Pretrained
+
+    model: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    whole = torch.cat((read.train, read.validation)).to(torch.uint8)
+    return model, bytes(whole.numpy()), read
+
+
+def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
+    """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None.
+
+    Written in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every reader of such configs
+    understands, where the layers share one schedule.
+    """
+    positions = getattr(model, "positions", None)
+    if positions is None or method.schedule is None:
+        return None
+    one = set(positions.kinds) <= {"all", "rotary", "nope"}
+    starts_at = isinstance(method.schedule, DynamicNTK)  # dynamic scaling starts at max_position_embeddings
+    longest = model.original_length if starts_at else length
+    return changes(positions, method.schedule, max_length=longest, spelling="v4" if one else "v5")

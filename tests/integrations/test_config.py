@@ -1,0 +1,277 @@
+"""Configs are read strictly, written back, and loaded by transformers with the same positions."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from integrations.tiny import MODELS, logits, tiny, tokens
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface import changes, read, write
+from posenc.integrations.huggingface.layers import (
+    ALiBiLayer,
+    LearnedLayer,
+    NoPELayer,
+    RotaryLayer,
+)
+from posenc.schedules import (
+    NTK,
+    Default,
+    DynamicNTK,
+    LengthSchedule,
+    Linear,
+    Llama3,
+    LongRoPE,
+    Proportional,
+    Schedule,
+    YaRN,
+)
+
+CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+
+
+def config(name: str) -> dict[str, Any]:
+    return json.loads((CONFIGS / f"{name}.json").read_text())
+
+
+def half(dim: int, base: float, schedule: Schedule | LengthSchedule | None = None, turn: int = 0) -> RotaryLayer:
+    return RotaryLayer(dim, turn or dim, "half", base, schedule or Default())
+
+
+READ: dict[str, tuple[dict[str, object], int, int]] = {
+    "llama-3.1-8b": ({"all": half(128, 5e5, Llama3())}, 8192, 131_072),
+    "yarn-llama-2-7b-128k": ({"all": half(128, 1e4, YaRN(32, 4096))}, 4096, 131_072),
+    "mistral-7b": ({"all": half(128, 1e4)}, 32_768, 32_768),
+    "qwen2.5-7b-yarn": ({"all": half(128, 1e6, YaRN(4, 32_768))}, 32_768, 32_768),
+    "gemma-3-4b": (
+        {"full_attention": half(256, 1e6, Linear(8)), "sliding_attention": half(256, 1e4)},
+        131_072,
+        131_072,
+    ),
+    "pythia-1.4b": ({"all": half(128, 1e4, turn=32)}, 2048, 2048),
+    "gpt-j-6b": ({"all": RotaryLayer(256, 64, "interleaved", 1e4)}, 2048, 2048),
+    "gpt-oss-20b": ({"all": half(64, 1.5e5, YaRN(32, 4096, truncate=False))}, 4096, 131_072),
+    "deepseek-v3": (
+        {"all": RotaryLayer(64, 64, "interleaved", 1e4, YaRN(40, 4096, mscale=1.0, mscale_all_dim=1.0))},
+        4096,
+        163_840,
+    ),
+    "smollm2-135m": ({"all": half(64, 1e5)}, 8192, 8192),
+    "smollm3-3b": ({"rotary": half(128, 5e6), "nope": NoPELayer()}, 65_536, 65_536),
+    "falcon-7b": ({"all": half(64, 1e4)}, 2048, 2048),
+    "bloom-7b1": ({"all": ALiBiLayer(32)}, 2048, 2048),
+    "mpt-7b-storywriter": ({"all": ALiBiLayer(32, 16)}, 65_536, 65_536),
+    "gpt2": ({"all": LearnedLayer(1024, 768)}, 1024, 1024),
+    "bert-base": ({"all": LearnedLayer(512, 768)}, 512, 512),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_real_configs(name: str) -> None:
+    kinds, original, longest = READ[name]
+    positions = read(CONFIGS / f"{name}.json")
+    assert dict(positions.kinds) == kinds
+    assert (positions.original_length, positions.max_length) == (original, longest)
+    assert set(positions.layers) == set(kinds)
+
+
+def test_what_real_configs_say_besides() -> None:
+    gemma = read(config("gemma-3-4b"))
+    assert gemma.layers.count("full_attention") == 5
+    assert [gemma.layers[i] for i in (4, 5)] == ["sliding_attention", "full_attention"]
+    assert any(note.startswith("rope_theta = 1000000,") for note in gemma.assumed)
+    assert read(config("smollm3-3b")).layers[:4] == ("rotary", "rotary", "rotary", "nope")
+    assert read(config("deepseek-v3")).softmax_factor == pytest.approx(1.8738542070926265)
+    phi = read(config("phi-3-mini-128k")).rotary.schedule
+    assert isinstance(phi, LongRoPE)
+    assert (phi.original_length, phi.factor) == (4096, 32)
+    assert read(config("falcon-7b")).assumed
+    assert not read(config("llama-3.1-8b")).assumed
+
+
+SIZES = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 256}
+
+
+def test_layer_types_by_pattern_and_their_bases() -> None:
+    """Older spellings: which layers are full follows from a number, and sliding layers have a base of their own."""
+    gemma = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_local_base_freq": 2e4, "head_dim": 16, **SIZES}
+    assert {layer.base for layer in read(gemma).kinds.values()} == {1e6, 2e4}
+    bert = read({"model_type": "modernbert", "global_rope_theta": 8e4, "local_rope_theta": 2e4, **SIZES})
+    assert bert.kinds == {"full_attention": half(16, 8e4), "sliding_attention": half(16, 2e4)}
+    assert [kind[:4] for kind in bert.layers] == ["full", "slid", "slid", "full"]
+    cohere = {"model_type": "cohere2", "rope_theta": 5e4, "sliding_window": 8, "layer_switch": 4, **SIZES}
+    spelt = read({**cohere, "rotary_pct": 1.0, "position_embedding_type": "rope_gptj"})
+    assert spelt.kinds == {"rotary": RotaryLayer(16, 16, "interleaved", 5e4), "nope": NoPELayer()}
+    assert spelt.layers == ("rotary", "rotary", "rotary", "nope")
+    with pytest.raises(UnknownName, match="unknown key of model_type 'cohere2' 'rotary_pct'"):
+        read({**cohere, "rotary_pct": 0.5})
+    yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
+    types = ["sliding_attention", "full_attention"] * 2
+    olmo = read({"model_type": "olmo3", "rope_theta": 5e5, "rope_scaling": yarn, "layer_types": types, **SIZES})
+    assert olmo.kinds == {"full_attention": half(16, 5e5, YaRN(4, 64)), "sliding_attention": half(16, 5e5)}
+    assert olmo.rotary == half(16, 5e5, YaRN(4, 64))
+
+
+def test_a_missing_base_is_never_guessed() -> None:
+    with pytest.raises(InvalidArgument, match="no 'rope_theta'; transformers would silently take its own default"):
+        read(config("llama-2-7b"))
+    assert read(config("llama-2-7b"), base=10_000).kinds == {"all": half(128, 1e4)}
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 256,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 4096,
+    "rope_theta": 1e4,
+}
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    ({"rope_scalling": YARN}, "unknown key of model_type 'llama' 'rope_scalling'; did you mean 'rope_scaling'"),
+    ({"rope_teta": 5e5}, "'rope_teta'; did you mean 'rope_theta'"),
+    ({"max_postion_embeddings": 8}, "'max_postion_embeddings'; did you mean 'max_position_embeddings'"),
+    ({"rotary_pct": 0.25}, "unknown key of model_type 'llama' 'rotary_pct'"),
+    ({"rope_scaling": {**YARN, "beta_fas": 3}}, "'beta_fas'; did you mean 'beta_fast'"),
+    ({"rope_scaling": {**YARN, "low_freq_factor": 1}}, "unknown key of rope_type 'yarn' 'low_freq_factor'"),
+    ({"rope_scaling": {**YARN, "type": "yarm"}}, "unknown rope_type 'yarm'; did you mean 'yarn'"),
+    ({"rope_scaling": {**YARN, "rope_type": "linear"}}, "rope_type='linear' contradicts type='yarn'"),
+    ({"rope_scaling": {"type": "yarn", "factor": 4.0}}, "'yarn' needs 'original_max_position_embeddings'"),
+    ({"rope_scaling": {"type": "linear"}}, "rope_type 'linear' needs 'factor', which is missing"),
+    ({"rope_scaling": {"type": "linear", "factor": 0.5}}, "factor=0.5 must be a finite number of at least 1"),
+    ({"rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}, "M-RoPE"),
+    ({"rope_scaling": [1]}, r"rope_scaling=\[1\] must be a dictionary"),
+    ({"rope_scaling": YARN, "rope_parameters": {"factor": 2}}, "both given and differ"),
+    ({"rope_scaling": {**YARN, "rope_theta": 5e5}}, "rope_theta=500000.0 in the rope dictionary contradicts"),
+    (
+        {"rope_scaling": {"type": "longrope", "short_factor": [1], "long_factor": [2]}},
+        "needs 'original_max_position_embeddings'",
+    ),
+    (
+        {
+            "rope_scaling": {
+                "type": "longrope",
+                "short_factor": [1],
+                "long_factor": [2],
+                "original_max_position_embeddings": 64,
+            }
+        },
+        "factors has 1 numbers and rotary_dim=64 needs 32",
+    ),
+    (
+        {"rope_scaling": {"type": "dynamic", "factor": 2, "original_max_position_embeddings": 64}},
+        "contradicts max_position_embeddings=4096",
+    ),
+    ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "turns every channel"),
+    ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
+    ({"hidden_size": None}, "has no 'hidden_size'; add it"),
+    ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),
+    ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "mixes layer types"),
+    ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"]}, "needs its own entry"),
+]
+
+
+@pytest.mark.parametrize(("broken", "message"), BROKEN)
+def test_refusals(broken: dict[str, Any], message: str) -> None:
+    read(LLAMA)
+    with pytest.raises(InvalidArgument, match=message):
+        read({**LLAMA, **broken})
+
+
+def test_multimodal_rope_of_qwen_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="three streams of positions"):
+        read(config("qwen2-vl-7b"))
+
+
+def test_files(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    assert read(tmp_path) == read(str(tmp_path / "config.json")) == read(LLAMA)
+    with pytest.raises(InvalidArgument, match="cannot be read"):
+        read(tmp_path / "none.json")
+    (tmp_path / "config.json").write_text("{")
+    with pytest.raises(InvalidArgument, match="is not JSON"):
+        read(tmp_path)
+
+
+def test_all_spellings_read_the_same() -> None:
+    """v4's two type keys, v5's flat form, v5 nested per layer type (where transformers drops `truncate`)."""
+    yarn = {"factor": 4.0, "original_max_position_embeddings": 1024, "truncate": False}
+    plain = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
+    v5 = {"rope_type": "yarn", "rope_theta": 1e4, **yarn}
+    spellings = [
+        {**LLAMA, "rope_scaling": {"type": "yarn", **yarn}},
+        {**LLAMA, "rope_scaling": {"rope_type": "yarn", **yarn}},
+        {**LLAMA, "rope_parameters": {"rope_type": "yarn", **yarn}},
+        {**plain, "rope_parameters": v5},
+        {**plain, "rope_parameters": {"a": v5, "b": v5}, "layer_types": ["a", "b"]},
+    ]
+    want = half(64, 1e4, YaRN(4, 1024, truncate=False))
+    assert all(set(read(spelling).kinds.values()) == {want} for spelling in spellings)
+
+
+SCHEDULES = [
+    Default(),
+    Linear(4.0),
+    NTK(4.0),
+    NTK(4.0, form="fixed"),
+    DynamicNTK(2.0, 64),
+    YaRN(4.0, 64, truncate=False),
+    YaRN(4.0, 64, ramp="rotations"),
+    Llama3(8.0, 64),
+    Proportional(0.5),
+    LongRoPE((1.0,) * 8, (2.0,) * 8, 64, 4.0),
+]
+
+
+@pytest.mark.parametrize("spelling", ["v5", "v4"])
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{type(s).__name__}")
+def test_written_configs_load_with_the_same_frequencies(schedule: Schedule, spelling: str) -> None:
+    small = {**LLAMA, "hidden_size": 64, "max_position_embeddings": 64}
+    written = write(read(small), schedule, spelling=spelling)
+    loaded = transformers.LlamaConfig.from_dict(json.loads(json.dumps(written)))
+    theirs = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(loaded)
+    total = 200
+    theirs(torch.zeros(1), torch.arange(total)[None])
+    ours = read(loaded).rotary.encoding(total)
+    plan = schedule.plan(total) if isinstance(schedule, LengthSchedule) else schedule
+    wanted = plan.spectrum(16, 1e4)
+    # A base or a factor per pair in float32, and dynamic's float32 length: a few units of 2^−24 times ln(base).
+    for frequencies in (theirs.inv_freq.tolist(), ours.clock.spectrum.float32):
+        torch.testing.assert_close(torch.tensor(frequencies), torch.tensor(wanted.float32), rtol=2e-6, atol=0)
+    assert theirs.attention_scaling == pytest.approx(wanted.attention_factor)
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_each_family_survives_the_round_trip(family: str) -> None:
+    model = tiny(family)
+    positions = read(model.config)
+    loaded = type(model.config).from_dict(json.loads(json.dumps(write(positions))))
+    again = read(loaded)
+    assert (again.kinds, again.layers) == (positions.kinds, positions.layers)
+    assert (again.original_length, again.max_length) == (positions.original_length, positions.max_length)
+    other = type(model)(loaded).eval()
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(logits(other, tokens(12)), logits(model, tokens(12)))
+
+
+def test_changes_are_a_config_patch() -> None:
+    patch = changes(read(LLAMA), YaRN(4.0, 4096), spelling="v4")
+    assert patch["max_position_embeddings"] == 16_384
+    assert patch["rope_scaling"]["rope_type"] == "yarn"
+    assert set(patch) == {"max_position_embeddings", "rope_scaling"}
+    assert read({**LLAMA, **patch}).rotary.schedule == YaRN(4.0, 4096)
+    assert changes(read(LLAMA), DynamicNTK(2.0, 4096), spelling="v4").keys() == {"rope_scaling"}
+
+
+def test_writing_what_has_no_place() -> None:
+    with pytest.raises(InvalidArgument, match="'gptj' has no key for"):
+        write(read(config("gpt-j-6b")), Linear(2.0))
+    with pytest.raises(InvalidArgument, match="several; use 'v5'"):
+        write(read(config("gemma-3-4b")), spelling="v4")
+    with pytest.raises(UnknownName, match="unknown spelling 'v6'"):
+        write(read(LLAMA), spelling="v6")
+    with pytest.raises(InvalidArgument, match="'gpt2' has no rotary layers"):
+        _ = read(config("gpt2")).rotary

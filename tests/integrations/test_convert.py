@@ -1,0 +1,125 @@
+"""Weights moved to the other pairing compute the same function; moved the wrong way, they are found out."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from integrations.tiny import logits, tiny, tokens
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import check_conversion, convert_pairing, probe_pairing
+from posenc.workbench.checkpoints.llama2c import load, load_tokenizer
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
+
+
+def own(pairing: str, rotary_dim: int = 16) -> Transformer:
+    config = TransformerConfig(64, width=64, heads=4, kv_heads=2)
+    rotary = posenc.Rotary(16, pairing=pairing, rotary_dim=rotary_dim)
+    model = Transformer(config, rotary).initialise(0).eval()
+    with torch.no_grad():
+        for block in model.layers:
+            block.attention.qkv.bias.normal_(generator=torch.Generator().manual_seed(1))
+    return model
+
+
+@pytest.mark.parametrize("rotary_dim", [16, 8])
+def test_random_weights_with_grouped_queries_biases_and_partial_rotation(rotary_dim: int) -> None:
+    before, after = own("interleaved", rotary_dim), own("half", rotary_dim)
+    state = before.state_dict()
+    after.load_state_dict(convert_pairing(state, to="half", rotary_dim=rotary_dim, **SIZES))
+    assert check_conversion(before, after, tokens()) < 1e-5
+    back = convert_pairing(after.state_dict(), to="interleaved", rotary_dim=rotary_dim, **SIZES)
+    assert all(torch.equal(back[name], value) for name, value in state.items())
+
+
+def test_the_wrong_direction_and_wrong_head_counts_are_found_out() -> None:
+    before, after = own("interleaved"), own("half")
+    after.load_state_dict(convert_pairing(before.state_dict(), to="interleaved", **SIZES))
+    with pytest.raises(InvalidArgument, match="the weights had the target pairing already, or heads"):
+        check_conversion(before, after, tokens())
+    after.load_state_dict(convert_pairing(before.state_dict(), to="half", rotary_dim=8, **SIZES))
+    with pytest.raises(InvalidArgument, match="logits are"):
+        check_conversion(before, after, tokens())
+
+
+def turned_as_gptj(cos: Tensor, sin: Tensor, x: Tensor) -> Tensor:
+    return posenc.encodings.rotary.rotate(x, cos, sin, "interleaved")
+
+
+@pytest.mark.parametrize(
+    ("family", "module"),
+    [("llama-2", "llama"), ("qwen2", "qwen2"), ("qwen3", "qwen3"), ("olmo2", "olmo2"), ("gpt-neox", "gpt_neox")],
+)
+def test_families_of_transformers(family: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A half model converted to interleaved, and run by code that turns interleaved pairs, gives its own logits."""
+    import importlib
+
+    modeling = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
+    model, ids = tiny(family), tokens()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.dim() == 1:
+                parameter.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
+    before = logits(model, ids)
+    heads, kv_heads = 4, 4 if family == "gpt-neox" else 2
+    head_dim = 32 if family == "qwen3" else 16
+    rotary_dim = 4 if family == "gpt-neox" else head_dim
+    sizes = {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "rotary_dim": rotary_dim}
+    converted = convert_pairing(model.state_dict(), to="interleaved", **sizes)
+
+    def interleaved(
+        q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int = 1
+    ) -> tuple[Tensor, Tensor]:
+        cos, sin = (t[..., : rotary_dim // 2].unsqueeze(unsqueeze_dim) for t in (cos, sin))
+        return turned_as_gptj(cos, sin, q), turned_as_gptj(cos, sin, k)
+
+    monkeypatch.setattr(modeling, "apply_rotary_pos_emb", interleaved)
+    assert (logits(model, ids) - before).abs().max() > 0.02 * before.abs().max()
+    model.load_state_dict(converted)
+    torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-4 * before.abs().max().item())
+
+
+def test_stories260k_writes_the_same_text_in_both_pairings(shared_data: Path) -> None:
+    file = shared_data / "stories260K.bin"
+    trained, misread = load(file), load(file, pairing="half")
+    sizes = {"heads": 8, "kv_heads": 4, "head_dim": 8}
+    converted = load(file, pairing="half")
+    converted.load_state_dict(convert_pairing(trained.state_dict(), to="half", **sizes))
+    start = torch.tensor([[1]])
+    texts = [model.generate(start, 60)[0].tolist() for model in (trained, converted)]
+    assert texts[0] == texts[1]
+    story = load_tokenizer(shared_data / "tok512.bin", 512).decode(texts[1])
+    assert story.startswith("Once upon a time, there was a little girl named Lily.")
+    ids = torch.tensor([texts[0]])
+    check_conversion(trained, converted, ids)
+    probe = probe_pairing(misread, trained, ids)
+    assert probe.pairing == "interleaved"
+    assert probe.losses["half"] > probe.losses["interleaved"] + 1
+    misread.load_state_dict(convert_pairing(trained.state_dict(), to="interleaved", **sizes))
+    with pytest.raises(InvalidArgument, match="target pairing already"):
+        check_conversion(trained, misread, ids)
+
+
+def test_the_probe_does_not_judge_untrained_weights() -> None:
+    ids = torch.randint(0, 64, (4, 64), generator=torch.Generator().manual_seed(0))
+    half, interleaved = own("half"), own("interleaved")
+    interleaved.load_state_dict(half.state_dict())
+    assert probe_pairing(half, interleaved, ids).pairing is None
+
+
+def test_refusals() -> None:
+    q = torch.zeros(64, 8)
+    for state, options, message in (
+        ({"embed.weight": q}, {}, "no q_proj/k_proj, qkv or query_key_value weights"),
+        ({"k_proj.weight": q}, {}, r"k_proj.weight has 64 rows; heads=4, kv_heads=2 and head_dim=16 make 32"),
+        ({"q_proj.weight": q}, {"rotary_dim": 7}, "rotary_dim=7 must be even"),
+        ({"q_proj.weight": q}, {"to": "halves"}, "unknown pairing 'halves'; did you mean 'half'"),
+        ({"a.q_b_proj.weight": q}, {}, "latent projection"),
+        ({"query_key_value.weight": q}, {}, "only one key head per query head"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            convert_pairing(state, **{"to": "half", **SIZES, **options})

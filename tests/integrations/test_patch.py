@@ -1,0 +1,120 @@
+"""A tiny model of every family gives the same logits with our positions, other ones with others, its own after."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+import posenc
+from integrations.tiny import MODELS, logits, tiny, tokens
+from posenc.encodings import Encoding
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import patched, read
+
+LEARNED = {"gpt2", "bert"}
+ALIBI = {"bloom", "mpt"}
+
+
+def own(model: nn.Module, phases: str) -> Encoding | dict[str, Encoding]:
+    """The model's own positions, from its config and, for a table, its rows."""
+    encodings = read(model.config).encodings(total_length=48, phases=phases)
+    if set(encodings) != {"all"}:
+        return encodings
+    if isinstance(encodings["all"], posenc.Learned):
+        rows = next(
+            p for n, p in model.named_parameters() if n.endswith(("wpe.weight", "position_embeddings.weight"))
+        )
+        encodings["all"].weight = rows
+    return encodings["all"]
+
+
+@pytest.mark.parametrize("family", MODELS)
+def test_the_same_logits(family: str) -> None:
+    model, ids = tiny(family), tokens()
+    before = logits(model, ids)
+    with patched(model, own(model, "float32")):
+        ours = logits(model, ids)
+    with patched(model, own(model, "exact")):
+        exact = logits(model, ids)
+    assert torch.equal(logits(model, ids), before)
+    if family in ALIBI:  # another form of the same bias: sums of another order, some units of 2^−23
+        torch.testing.assert_close(ours, before, rtol=0, atol=2e-5 * before.abs().max().item())
+    else:
+        assert torch.equal(ours, before)
+    # float32 angles at position 47 are off by 47·2^−24 rad and a few units, 1e-5; two sharp layers amplify it.
+    torch.testing.assert_close(exact, before, rtol=0, atol=1e-3 * before.abs().max().item())
+
+
+@pytest.mark.parametrize("family", ["llama-2-yarn", "gpt-neox", "bloom", "gemma3"])
+def test_the_same_logits_in_bfloat16(family: str) -> None:
+    model, ids = tiny(family, torch.bfloat16), tokens()
+    before = logits(model, ids).float()
+    exact = tiny(family)
+    exact.load_state_dict(model.state_dict())
+    truth = logits(exact, ids)
+    with patched(model, own(model, "exact")):
+        ours = logits(model, ids).float()
+    theirs_off, ours_off = ((x - truth).square().mean().sqrt() for x in (before, ours))
+    assert ours_off <= 1.25 * theirs_off  # no further from the float32 model than the family's own bfloat16
+
+
+@pytest.mark.parametrize("family", sorted(set(MODELS) - LEARNED - ALIBI - {"gemma3", "modernbert", "olmo3"}))
+def test_other_positions_give_other_logits(family: str) -> None:
+    model, ids = tiny(family), tokens()
+    before = logits(model, ids)
+    layer = read(model.config).rotary
+    other = posenc.Rotary(layer.head_dim, pairing=layer.pairing, rotary_dim=layer.rotary_dim, base=77.0)
+    for encoding in (other, posenc.NoPE()):
+        with patched(model, encoding):
+            assert (logits(model, ids) - before).abs().max() > 0.02 * before.abs().max()
+    wrong = "half" if layer.pairing == "interleaved" else "interleaved"
+    swapped = posenc.Rotary(layer.head_dim, pairing=wrong, rotary_dim=layer.rotary_dim)
+    with (
+        pytest.raises(InvalidArgument, match="the other pairing go through convert_pairing first"),
+        patched(model, swapped),
+    ):
+        pass
+    assert torch.equal(logits(model, ids), before)
+
+
+def test_undone_after_an_exception_and_nothing_else_touched() -> None:
+    model, bystander, ids = tiny("llama-2"), tiny("llama-2"), tokens()
+    state, before = copy.deepcopy(model.state_dict()), logits(model, ids)
+
+    def fail() -> None:
+        with patched(model, posenc.NoPE()):
+            assert torch.equal(logits(bystander, ids), before)
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert torch.equal(logits(model, ids), before)
+    assert all(torch.equal(model.state_dict()[name], value) for name, value in state.items())
+    assert not any("forward" in module.__dict__ for module in model.modules())
+
+
+def test_cached_steps_equal_the_whole() -> None:
+    """Positions of new tokens come from the model; ALiBi counts cached keys."""
+    for family in ("llama-2", "bloom", "mpt"):
+        model, ids = tiny(family), tokens(12)
+        with patched(model, own(model, "exact")), torch.no_grad():
+            whole = model(ids).logits
+            first = model(ids[:, :7], use_cache=True)
+            second = model(ids[:, 7:], past_key_values=first.past_key_values).logits
+        torch.testing.assert_close(second, whole[:, 7:], rtol=0, atol=1e-4 * whole.abs().max().item())
+
+
+def test_refusals() -> None:
+    llama, gemma, bloom = tiny("llama-2"), tiny("gemma3"), tiny("bloom")
+    rotary = posenc.Rotary(16, pairing="half")
+    for model, encoding, message in (
+        (llama, posenc.ALiBi(4), "encoding is alibi; this model turns q and k"),
+        (llama, posenc.Rotary(16, pairing="half", rotary_dim=8), "encoding has rotary_dim=8; the model turns 16"),
+        (llama, {"full_attention": rotary}, r"encoding has \['full_attention'\]; this model has \['all'\]"),
+        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with an encoding for each"),
+        (bloom, rotary, "encoding is rotary; this model biases its scores: pass an ALiBi"),
+        (tiny("gpt2"), rotary, "encoding is rotary; this model adds a table"),
+    ):
+        with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
+            pass

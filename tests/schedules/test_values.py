@@ -1,0 +1,104 @@
+"""Schedules are values: validated fields, a JSON round trip, and refusals that name the fix."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import posenc
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules import (
+    NTK,
+    SCHEDULES,
+    Default,
+    DynamicNTK,
+    LengthSchedule,
+    Linear,
+    Llama3,
+    LongRoPE,
+    PerPair,
+    Proportional,
+    Schedule,
+    YaRN,
+    from_dict,
+    to_dict,
+)
+
+ONE_OF_EACH: list[Schedule | LengthSchedule] = [
+    Default(),
+    Linear(2),
+    NTK(4.0, form="fixed"),
+    DynamicNTK(2.0, 2048),
+    YaRN(4, 4096, truncate=False, mscale=0.7, mscale_all_dim=0.7),
+    LongRoPE((1.0, 1.5), (2.0, 3.0), 4096, 32, attention_factor=1.2),
+    PerPair((1.0, 2.0), 1.1),
+    Llama3(),
+    Proportional(0.25),
+]
+
+
+@pytest.mark.parametrize("schedule", ONE_OF_EACH, ids=lambda s: type(s).__name__)
+def test_json_round_trip(schedule: Schedule | LengthSchedule) -> None:
+    back = from_dict(json.loads(json.dumps(to_dict(schedule))))
+    assert back == schedule
+    assert hash(back) == hash(schedule)
+
+
+def test_one_of_each_covers_the_registry() -> None:
+    assert {type(s) for s in ONE_OF_EACH} == set(SCHEDULES.values())
+
+
+@given(st.floats(1, 1e6), st.integers(2, 10**7))
+def test_numbers_survive_json_bit_for_bit(factor: float, length: int) -> None:
+    for schedule in (YaRN(factor, length), DynamicNTK(factor, length)):
+        assert from_dict(json.loads(json.dumps(to_dict(schedule)))) == schedule
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (lambda: Linear(0.5), r"factor=0.5 must be a finite number of at least 1"),
+    (lambda: Linear(float("nan")), r"factor=nan must be"),
+    (lambda: Linear(True), r"factor=True must be"),
+    (lambda: NTK(2, form="bas"), r"unknown form 'bas'; did you mean 'base'"),
+    (lambda: NTK(2).spectrum(2, 1e4), r"rotary_dim=2 has one pair"),
+    (lambda: DynamicNTK(2, 1), r"original_length=1 must be an integer of at least 2"),
+    (lambda: DynamicNTK(2, 4096).plan(0), r"total_length=0 must be an integer of at least 1"),
+    (lambda: YaRN(2, 4096, beta_fast=1, beta_slow=1), r"beta_fast=1 must be above beta_slow=1"),
+    (lambda: YaRN(2, 4096, beta_slow=0), r"beta_slow=0 must be a finite number above 0"),
+    (lambda: YaRN(2, 4096, ramp="dimensions"), r"did you mean 'dimension'"),
+    (lambda: YaRN(2, 4096, ramp="rotations", truncate=False), r"truncate=False belongs to ramp='dimension'"),
+    (lambda: YaRN(2, 4096, mscale=1.0), r"mscale=1.0 and mscale_all_dim=None: give both or neither"),
+    (
+        lambda: YaRN(2, 4096, attention_factor=1.0, mscale=1.0, mscale_all_dim=1.0),
+        r"attention_factor=1.0 contradicts mscale=1.0",
+    ),
+    (lambda: YaRN(2, 10**7).spectrum(64, 100.0), r"every pair is on one side of it; use ramp='rotations'"),
+    (lambda: Llama3(low_freq_factor=4, high_freq_factor=1), r"low_freq_factor=4 must be below high_freq_factor=1"),
+    (lambda: LongRoPE((1.0,), (1.0, 2.0), 4096, 2), r"short_factors has 1 numbers and long_factors 2"),
+    (lambda: LongRoPE((), (), 4096, 2), r"short_factors=\(\) must be a list of positive numbers"),
+    (lambda: PerPair((1.0, -2.0)), r"factors\[1\]=-2.0 must be a finite number above 0"),
+    (lambda: PerPair((1.0, 2.0)).spectrum(8, 1e4), r"factors has 2 numbers and rotary_dim=8 needs 4"),
+    (lambda: Proportional(1.5), r"fraction=1.5 must lie in 0 … 1"),
+    (lambda: from_dict({"schedule": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
+    (lambda: from_dict({"schedule": "yarm"}), r"unknown schedule 'yarm'; did you mean 'yarn'"),
+    (lambda: from_dict({"factor": 2}), r"no 'schedule' among \['factor'\]"),
+    (lambda: from_dict({"schedule": "linear"}), r"schedule 'linear' needs factor; its fields are factor"),
+    (lambda: to_dict("yarn"), r"unknown schedule 'str'"),
+    (
+        lambda: posenc.Rotary(8, pairing="half", schedule=DynamicNTK(2, 16)),
+        r"has no frequencies of its own; .* schedule.plan\(total_length\)",
+    ),
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_refusals(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()
+
+
+def test_a_misspelt_field_is_an_unknown_name() -> None:
+    with pytest.raises(UnknownName):
+        from_dict({"schedule": "linear", "factors": 2})

@@ -1,0 +1,294 @@
+"""extend scores what is missing and nothing else, judges by paired differences, and its config patch holds."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import typer
+from torch.nn import functional as F
+from typer.testing import CliRunner
+
+import posenc
+from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.integrations.huggingface.layers import RotaryLayer
+from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
+from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.report.extension import answer, over_positions, write
+from posenc.workbench.runs.extend import Curve, Extension, Request, extend
+from posenc.workbench.runs.methods import NAMES, Method, methods
+from posenc.workbench.runs.models import Ours, config_patch, open_model
+from posenc.workbench.runs.scores import Scores
+from posenc.workbench.runs.verdict import judge
+from posenc.workbench.tasks.text import Text
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
+TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))
+LAYER = RotaryLayer(16, 16, "half", 1e4)
+
+
+class Counting(Ours):
+    """Counts the documents that it scores, and can fail at one."""
+
+    calls = 0
+    fail_at = -1
+
+    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding) -> torch.Tensor:
+        if self.calls == self.fail_at:
+            raise KeyboardInterrupt
+        self.calls += 1
+        return super().losses(tokens, encoding)
+
+
+def small() -> Counting:
+    config = TransformerConfig(256, width=32, heads=2)
+    model = Transformer(config, posenc.Rotary(16, pairing="half")).initialise(0).eval()
+    return Counting(model, "small", 16, "a small model")
+
+
+def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tuple[str, ...] = NAMES) -> Request:
+    return Request(length, documents, methods(names, LAYER, 16, length / 16), finetune)
+
+
+def test_curves_are_the_models_losses_at_each_position(tmp_path: Path) -> None:
+    model = small()
+    found = extend(model, BYTES, TEXT, request(), Scores(tmp_path))
+    assert (found.length, found.width, found.inside) == (64, 4, 4)
+    tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
+    for curve, schedule in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
+        rotary = posenc.Rotary(16, pairing="half", schedule=schedule, phases="float32")
+        model.model.encoding = rotary
+        with torch.no_grad():
+            losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
+            alone = F.cross_entropy(model.model(tokens[None, -17:-1])[0], tokens[-16:], reduction="none")
+        assert found.curves[curve].losses[1].tolist() == pytest.approx(
+            losses.view(16, 4).mean(1).tolist(), abs=1e-5
+        )
+        if schedule == Default():
+            assert float(found.window[1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
+
+
+def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path) -> None:
+    stopped = small()
+    stopped.fail_at = 5
+    with pytest.raises(KeyboardInterrupt):
+        extend(stopped, BYTES, TEXT, request(), Scores(tmp_path))
+    resumed = small()
+    found = extend(resumed, BYTES, TEXT, request(), Scores(tmp_path))
+    jobs = 3 * (len(NAMES) + 1)
+    assert resumed.calls == jobs - 5
+    again = small()
+    same = extend(again, BYTES, TEXT, request(), Scores(tmp_path))
+    assert again.calls == 0
+    assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
+    more = small()
+    extend(more, BYTES, TEXT, request(documents=4), Scores(tmp_path))
+    assert more.calls == len(NAMES) + 1
+
+
+def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path) -> None:
+    model, data = small(), b"abcd" * 200
+    before = {name: p.clone() for name, p in model.model.state_dict().items()}
+    asked = request(documents=2, finetune=25, names=("none", "yarn", "drope"))
+    found = extend(model, data, TEXT, asked, Scores(tmp_path))
+    assert [(c.method.name, c.tuned) for c in found.curves] == [
+        ("none", False),
+        ("yarn", False),
+        ("none", True),
+        ("yarn", True),
+        ("drope", True),
+    ]
+    for curve in found.curves[2:]:  # a repeated pattern: tuned models know it, whatever their positions
+        assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
+    assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
+    again = small()
+    extend(again, data, TEXT, asked, Scores(tmp_path))
+    assert again.calls == 0
+
+
+def made(**means: list[float]) -> Extension:
+    """An extension of four documents whose losses per bucket (two inside, four beyond) are as given."""
+    noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
+    layer = methods(("none", *(m for m in means if m not in ("none", "window"))), LAYER, 16, 3.0)
+    curves = tuple(
+        Curve(m, False, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
+    )
+    window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
+    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)
+
+
+def test_the_choice_is_best_at_the_far_end_and_among_equals_cheapest_inside() -> None:
+    found = made(
+        none=[2, 2, 3, 5, 7, 7],
+        linear=[3, 3, 3, 3, 3, 3],
+        ntk=[2.01, 2.01, 2, 2, 2.5, 4],
+        yarn=[2.3, 2.3, 2, 2, 2, 2],
+        llama3=[2.1, 2.1, 2, 2, 2.002, 2.002],
+        window=[2.5],
+    )
+    verdict = judge(found)
+    assert [line.curve.method.name for line in verdict.lines] == ["yarn", "llama3", "linear", "ntk", "none"]
+    assert verdict.chosen.curve.method.name == "llama3"
+    assert verdict.lines[2].to_best is not None
+    assert verdict.lines[2].to_best.mean == pytest.approx(1)
+    assert verdict.lines[2].to_best.low == pytest.approx(1)  # paired: the documents' spread cancels
+    assert verdict.chosen.cost.mean == pytest.approx(0.1)
+    said = answer(found, verdict)
+    assert said.startswith("Use Llama 3 to reach 48: the last 16 positions lose 2.00, 7.00 without scaling;")
+    assert "the first 16 pay +0.100 for it (4 documents, nats per token)" in said
+    assert said.endswith("The longer context earns 0.50 over the last 16 tokens alone.")
+
+
+def test_other_answers() -> None:
+    flat = made(none=[2, 2, 2, 2, 2, 2], linear=[3, 3, 3, 3, 3, 3], window=[2])
+    assert judge(flat).chosen.curve.method.name == "none"
+    assert answer(flat, judge(flat)).startswith("No scaling is needed to reach 48")
+    short = made(none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], window=[2])
+    assert answer(short, judge(short)).endswith("cutting the context beats stretching it here.")
+    even = made(none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], window=[3])
+    assert answer(even, judge(even)).endswith("as well as from the last 16 tokens alone, not better.")
+
+
+def test_the_view_marks_the_trained_length_and_the_choice() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    panel = over_positions(found).panels[0]
+    assert panel.marks == ((16.0, "trained to here"),)
+    assert [line.encoding for line in panel.lines] == ["nope", "rotary"]
+    assert panel.x.values[:2] == (4.0, 12.0)
+
+
+def test_methods_by_name() -> None:
+    made_ = {m.name: m for m in methods(None, LAYER, 4096, 4.0, beta_fast=16)}
+    assert tuple(made_) == NAMES
+    assert made_["yarn"].schedule == YaRN(4, 4096, beta_fast=16)
+    assert made_["dynamic"].schedule == DynamicNTK(4, 4096)
+    scaled = RotaryLayer(16, 16, "half", 1e4, Linear(2))
+    assert methods(None, scaled, 4096, 4.0)[-1].schedule == Linear(2)
+    assert [m.name for m in methods(("yarn",), LAYER, 4096, 4.0)] == ["none", "yarn"]
+    assert isinstance(Method("drope", "DroPE", None).encoding(LAYER, 64), posenc.NoPE)
+    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
+        methods(("yarm",), LAYER, 4096, 4.0)
+
+
+def test_refusals(tmp_path: Path) -> None:
+    scores, model = Scores(tmp_path), small()
+    with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
+        extend(model, BYTES[:50], TEXT, request(), scores)
+    with pytest.raises(InvalidArgument, match="length 16 must be longer than the trained 16 of a small model"):
+        extend(model, BYTES, TEXT, request(length=16), scores)
+    with pytest.raises(StudyError, match="is not there; pass a model's folder"):
+        open_model(tmp_path / "none.gguf", None, "cpu", "float32")
+    alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
+    with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be rescaled"):
+        Ours(alibi, "x", 16, "a model")
+
+
+def save_llama(folder: Path) -> None:
+    """A random Llama of 64 trained positions with a tokenizer of one word per letter."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=30,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=64,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    )
+    model = transformers.LlamaForCausalLM(config)
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    letters = {chr(97 + i): i for i in range(26)} | {"?": 26}
+    tokenizer = Tokenizer(models.WordLevel(letters, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?").save_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    save_llama(folder)
+    (folder / "text.txt").write_bytes(bytes(97 + b % 26 for b in BYTES))
+    return folder
+
+
+def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -> None:
+    """The patch in config.json, read by transformers alone, gives the losses that extend measured."""
+    import transformers
+
+    model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
+    assert (model.original_length, model.unit) == (64, "token")
+    chosen = methods(None, model.rotary, 64, 4.0)
+    found = extend(model, data, text, Request(256, 2, chosen), Scores(tmp_path))
+    tokens = model.encode(data)[:257]
+    for curve in found.curves:
+        patch = config_patch(model, curve.method, 256)
+        assert patch is not None
+        config = {**json.loads((llama / "config.json").read_text()), **patch}
+        alone = transformers.LlamaForCausalLM.from_pretrained(llama, config=transformers.LlamaConfig(**config))
+        with torch.no_grad():
+            losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
+        assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)
+
+
+def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    asked = [str(llama), "--to", "4x", "--text", str(llama / "text.txt"), "--output", str(tmp_path / "out")]
+    result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn"])
+    assert result.exit_code == 0, result.output
+    assert "to reach 256" in result.stdout.replace("\u2009", " ")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "data:image/svg+xml" in page
+    assert "YaRN" in page
+    assert "http" not in page.replace("http://www.w3.org", "").split("<img")[0]
+    patch = json.loads((tmp_path / "out" / "config-patch.json").read_text())
+    assert patch["max_position_embeddings"] == 256
+    for wrong, message in ((["--to", "far"], "to='far' must be a number"), (["--dtype", "int8"], "dtype='int8'")):
+        result = CliRunner().invoke(app, [*asked, *wrong])
+        assert isinstance(result.exception, PosencError)
+        assert message in str(result.exception)
+
+
+def test_bad_models_are_one_line(llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    from posenc.integrations.huggingface import load
+
+    broken = tmp_path / "broken"
+    shutil.copytree(llama, broken)
+    weights = broken / "model.safetensors"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(StudyError, match=r"cannot be loaded: .*; download the model again"):
+        open_model(broken, None, "cpu", "float32")
+    from safetensors.torch import load_file, save_file
+
+    state: dict[str, Any] = load_file(llama / "model.safetensors")
+    state.pop("model.layers.1.self_attn.q_proj.weight")
+    save_file(state, weights, metadata={"format": "pt"})
+    with pytest.raises(StudyError, match=r"lacks 1 weights, model.layers.1.self_attn.q_proj.weight first"):
+        open_model(broken, None, "cpu", "float32")
+    (broken / "config.json").write_text(
+        json.dumps({"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1})
+    )
+    with pytest.raises(InvalidArgument, match="'gpt2' has no rotary layers"):
+        open_model(broken, None, "cpu", "float32")
+    model, _, _ = open_model(llama, None, "cpu", "float32")
+    monkeypatch.setattr(load, "free_memory", lambda device: 2**22)
+    with pytest.raises(StudyError, match=r"length 1000000 needs about .* GiB are free; about 2048 tokens fit"):
+        model.check_memory(1_000_000)
+
+
+def test_pages_without_a_patch(tmp_path: Path) -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    page = write(found, tmp_path, "posenc extend x", 3.0, None).read_text()
+    assert "config.json" not in page
+    assert "3 s of scoring" in page

@@ -1,0 +1,138 @@
+"""`posenc inspect` says the right thing about real-world configs, and catches a misspelt key."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules import Default, Proportional, YaRN
+from posenc.workbench.commands.inspect import inspect as command
+from posenc.workbench.inspect import inspect
+from posenc.workbench.views.catalogue import make
+from posenc.workbench.views.schedule import drawn, slowing, turns
+from posenc.workbench.views.view import Lines
+
+CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+
+SAYS: dict[str, tuple[str, ...]] = {
+    "llama-3.1-8b": (
+        "llama: rotary positions, base 500 000, Llama 3 scaling by 8.",
+        "32 layers with rotary positions: all 128 channels of a head turn, in half pairs (i, i+64)",
+        "Trained length 8 192, inputs allowed to 131 072.",
+        "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
+        "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
+        "factor mismatch: factor 8 times trained length 8 192 is 65 536, and the config allows 131 072",
+        "bfloat16 tables",
+    ),
+    "yarn-llama-2-7b-128k": (
+        "YaRN scaling by 32",
+        "21 keep their frequency, 25 lie between, 18 are slowed 32 times",
+        "Attention factor 1.347: scores are multiplied by 1.813, which sharpens attention",
+        "short texts are scaled too",
+    ),
+    "mistral-7b": (
+        "no scaling",
+        "60 of 64 pairs",
+        "past 32 768 tokens the 4 slowest pairs reach angles never seen",
+    ),
+    "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
+    "phi-3-mini-128k": ("LongRoPE: a factor per pair", "Attention factor 1.19", "cached keys are stale"),
+    "gemma-3-4b": (
+        "5 layers of full_attention",
+        "29 layers of sliding_attention",
+        "full_attention: Wavelengths run from 50.27 to",
+        "assumed: rope_theta = 1000000, as in every released gemma3_text",
+        "before or after scaling by 8",
+    ),
+    "pythia-1.4b": ("the first 32 of 128 channels", "11 of 16 pairs"),
+    "gpt-j-6b": (
+        "the first 64 of 256 channels",
+        "interleaved pairs (2i, 2i+1)",
+        "base = 10000, written in gptj's code",
+    ),
+    "gpt-oss-20b": ("YaRN scaling by 32, ramp ends not rounded",),
+    "deepseek-v3": ("interleaved pairs", "softmax scale is multiplied by 1.874 (mscale_all_dim)"),
+    "smollm2-135m": ("base 100 000, no scaling", "Trained length 8 192", "20 of 32 pairs"),
+    "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
+    "bloom-7b1": ("30 layers with ALiBi: 32 heads", "fades out far tokens"),
+    "mpt-7b-storywriter": ("smallest slope 2^−16",),
+    "gpt2": ("table of 1 024 rows", "the last position is 1 023", "longer than 1 024 tokens has no rows"),
+    "falcon-7b": ("assumed: rope_theta = 10000",),
+}
+
+
+def read_aloud(name: str) -> str:
+    return inspect(CONFIGS / f"{name}.json").text().replace("\u2009", " ")
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_real_configs(name: str) -> None:
+    said = read_aloud(name)
+    for sentence in SAYS[name]:
+        assert sentence in said
+
+
+def test_no_invented_risks() -> None:
+    assert "factor mismatch" not in read_aloud("gpt-oss-20b") + read_aloud("deepseek-v3")
+    assert "assumed" not in read_aloud("llama-3.1-8b") + read_aloud("mistral-7b")
+    assert "16 tables" not in read_aloud("falcon-7b")
+
+
+def test_a_misspelt_key_and_a_missing_base() -> None:
+    config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
+    config["rope_scalling"] = config.pop("rope_scaling")
+    with pytest.raises(UnknownName, match="did you mean 'rope_scaling'"):
+        inspect(config)
+    with pytest.raises(InvalidArgument, match="no 'rope_theta'"):
+        inspect(CONFIGS / "llama-2-7b.json")
+    assert "base 10\u2009000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
+
+
+def test_the_command_prints_and_draws(tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    result = CliRunner().invoke(app, [str(CONFIGS / "smollm2-135m.json"), "-o", str(tmp_path / "figure.svg")])
+    assert result.exit_code == 0
+    assert "no scaling" in result.stdout
+    assert (tmp_path / "figure.svg").read_text().count("trained length") >= 1
+    result = CliRunner().invoke(app, [str(CONFIGS / "gpt2.json"), "-o", str(tmp_path / "none.svg")])
+    assert "no figure: only rotary models have frequencies" in result.stdout
+
+
+def test_view_of_a_schedule() -> None:
+    view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
+    wavelength = view.panels[1]
+    assert isinstance(wavelength, Lines)
+    assert [line.name for line in wavelength.lines] == ["unscaled", "yarn", "trained length"]
+    assert wavelength.marks[0][0] == 45.5
+    assert view.readouts["pairs that turn within the trained length, unscaled"] == 46
+    unscaled, scaled = (line.values for line in wavelength.lines[:2])
+    assert torch.equal(unscaled[:21], scaled[:21])
+    torch.testing.assert_close(scaled[46:], 16 * unscaled[46:], rtol=1e-12, atol=0)
+    assert len(drawn(Default(), 128, 1e4, 4096).panels[0].lines) == 1
+    still = drawn(Proportional(0.25), 64, 1e4, 4096)
+    assert still.readouts["most slowed pair"] == "stands still"
+    assert torch.isnan(still.panels[0].lines[-1].values[8:]).all()
+    assert slowing(Proportional(0.25), 64, 1e4)[8:] == [float("inf")] * 24
+
+
+def test_views_by_name() -> None:
+    for name in (
+        "default",
+        "linear",
+        "ntk",
+        "ntk-fixed",
+        "dynamic",
+        "yarn",
+        "yarn-paper",
+        "llama3",
+        "proportional",
+    ):
+        assert make("schedule", {"schedule": name, "rotary_dim": "32"}).panels
+    with pytest.raises(UnknownName, match="did you mean 'yarn'"):
+        make("schedule", {"schedule": "yarm"})
+    assert turns(Default().spectrum(64, 1e5), 8192) == 20
