@@ -129,8 +129,8 @@ def mirror_error(encoding: str, causal: bool) -> float:
 
 @claim(
     told="ALiBi gives a model without a causal mask its order.",
-    precise="It gives distances without direction: a sequence and its mirror image look the same. A causal mask, or "
-    "RoPE, whose angle has a sign, tells them apart.",
+    precise="It gives distances without direction: a sequence and its mirror image look the same. A "
+    "causal mask, or RoPE, whose angle has a sign, tells them apart.",
     verdict=Verdict.WHEN,
     source="direct calculation",
     settles=("a-property-8",),

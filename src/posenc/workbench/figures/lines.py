@@ -9,7 +9,7 @@ from posenc.workbench.palette import INK, PAPER, style
 from posenc.workbench.views.view import Lines
 
 DASHES = ((), (6, 2), (2, 1.5), (7, 2, 1.5, 2))
-DECADES = 5
+DECADES = 6
 """A logarithmic axis shows this many powers of ten below its top, no more."""
 TICKED = 12
 """Up to this many points of a logarithmic axis each get a tick."""
