@@ -25,6 +25,9 @@ from posenc.encodings.encoding import (
     over_heads,
 )
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.choose import Impl, check_impl, choose
+from posenc.kernels.rotary import are_few, engine_from_tables, engine_from_turns, rotate_pair, serving
+from posenc.kernels.rotary_cpu import Wide, few, wide_tables
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 
@@ -96,6 +99,7 @@ class PlacedRotary(Placed):
         self.dtype = dtype
         self._q: tuple[Tensor, Tensor] | None = None
         self._k: tuple[Tensor, Tensor] | None = None
+        self._wide: Wide | None = None
 
     @property
     def q_tables(self) -> tuple[Tensor, Tensor]:
@@ -114,13 +118,48 @@ class PlacedRotary(Placed):
         return self._k
 
     def rotate(
-        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
+        self,
+        q: Float[Tensor, "B H T D"],
+        k: Float[Tensor, "B K S D"],
+        *,
+        out: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
+        """Queries and keys turned, in fresh memory or into ``out``.
+
+        ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
+        takes the result without a detour. Autograd follows both.
+        """
         for name, x, positions in (("q", q, self.q_positions), ("k", k, self.k_positions)):
             check_last(name, x, self.rotary.head_dim, "head_dim")
             check_length(name, x, positions)
+        if out is None:
+            q, k = _at_rows(q, self.q_positions), _at_rows(k, self.k_positions)
         pairing = self.rotary.pairing
-        return rotate(q, *self.q_tables, pairing), rotate(k, *self.k_tables, pairing)
+        served = serving(self.rotary.impl, q.device.type)
+        if served == "torch":
+            turned = rotate(q, *self.q_tables, pairing), rotate(k, *self.k_tables, pairing)
+            return turned if out is None else (out[0].copy_(turned[0]), out[1].copy_(turned[1]))
+        if served == "eager" and out is None and self._whole and are_few(q, k):
+            self._wide = self._wide or wide_tables(*self.q_tables, pairing)
+            return few(q, k, self._wide, pairing)
+        if served == "triton" and self.rotary.clock.phases == "exact" and self.dtype != torch.float64:
+            turns = self.rotary.clock.turns
+            engine = engine_from_turns(self.rotary.attention_factor)
+            q_phases, k_phases = (self.q_positions, turns), (self.k_positions, turns)
+        else:
+            engine, q_phases, k_phases = engine_from_tables(served), self.q_tables, self.k_tables
+        return rotate_pair(engine, q, k, q_phases, k_phases, pairing, out)
+
+    @property
+    def _whole(self) -> bool:
+        """Whether q and k share positions and turn with all their channels."""
+        return self.k_positions is self.q_positions and self.rotary.rotary_dim == self.rotary.head_dim
+
+
+def _at_rows(x: Tensor, positions: Positions) -> Tensor:
+    """One row of vectors at several rows of positions becomes as many rows, as broadcasting would make it."""
+    many = positions.dim() == 2 and positions.shape[0] > 1 and x.shape[0] == 1
+    return x.expand(positions.shape[0], *x.shape[1:]) if many else x
 
 
 @final
@@ -135,6 +174,9 @@ class Rotary(Encoding):
         rotary_dim: channels that turn, even, at most head_dim; the rest pass bit for bit. Default all.
         schedule: how the frequencies are set; ``Default()`` is the plain ladder.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
+        impl: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"compiled"`` and
+            ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device, and ``impl_reason`` says
+            why. Inside ``torch.compile`` all but ``"torch"`` are one formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"
@@ -150,8 +192,10 @@ class Rotary(Encoding):
         rotary_dim: int | None = None,
         schedule: Schedule | None = None,
         phases: Phases = "exact",
+        impl: Impl = "auto",
     ) -> None:
         super().__init__()
+        check_impl(impl)
         if pairing not in get_args(Pairing):
             raise UnknownName("pairing", pairing, get_args(Pairing))
         rotary_dim = head_dim if rotary_dim is None else rotary_dim
@@ -161,6 +205,7 @@ class Rotary(Encoding):
         self.rotary_dim = rotary_dim
         self.pairing: Pairing = pairing
         self.base = base
+        self.impl: Impl = impl
         self.schedule = Default() if schedule is None else schedule
         if not isinstance(self.schedule, Schedule):
             raise InvalidArgument(
@@ -170,6 +215,12 @@ class Rotary(Encoding):
         spectrum = self.schedule.spectrum(rotary_dim, base)
         self.attention_factor = spectrum.attention_factor
         self.clock = Clock(spectrum, phases)
+
+    @property
+    def impl_reason(self) -> str:
+        """Which implementation serves the device this module is on, and why."""
+        choice = choose(self.impl, self.clock.turns.device.type)
+        return f"{choice.impl}: {choice.reason}"
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""
@@ -184,5 +235,5 @@ class Rotary(Encoding):
     def extra_repr(self) -> str:
         return (
             f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}, schedule={self.schedule}"
+            f"rotary_dim={self.rotary_dim}, schedule={self.schedule}, impl={self.impl!r}"
         )

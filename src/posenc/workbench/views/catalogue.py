@@ -4,7 +4,19 @@ import inspect
 from collections.abc import Callable, Mapping
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.views import alibi, attention, schedule, scores, sinusoidal
+from posenc.workbench.views import (
+    alibi,
+    attention,
+    exactness,
+    extension,
+    fingerprint,
+    order_blind,
+    rotation,
+    schedule,
+    scores,
+    sinusoidal,
+    table,
+)
 from posenc.workbench.views.view import View
 
 VIEWS: dict[str, Callable[..., View]] = {
@@ -21,7 +33,18 @@ VIEWS: dict[str, Callable[..., View]] = {
     "bias": alibi.bias,
     "weights": alibi.weights,
     "attention": attention.maps,
+    "shuffle": order_blind.shuffle,
+    "cat-sat": order_blind.cat_sat,
+    "fingerprint": fingerprint.added,
+    "table": table.frames,
+    "lookup": table.lookup,
+    "rows": table.similarity,
+    "shift-both": rotation.shift_both,
+    "every-pair": rotation.every_pair,
+    "pairings": rotation.pairings,
+    "phases": exactness.phases,
     "schedule": schedule.ladder,
+    "extension": extension.methods,
 }
 
 

@@ -24,7 +24,7 @@ class Axis:
     unit: str = ""
     log: bool = False
     labels: tuple[str, ...] = ()
-    """What to write at the ticks, one per value; by default the values themselves."""
+    """What to write at the ticks, such as the words of a sentence; by default the values themselves."""
 
     @property
     def label(self) -> str:
@@ -85,6 +85,8 @@ class Arrow:
     y: float
     ghost: bool = False
     """Drawn faintly: where it was before."""
+    role: Literal["", "query", "key", "reference"] = ""
+    """What it stands for; painters give each role its own colour and dash."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,131 @@
+"""Check yourself: cards asked one at a time, judged by the library, every wrong choice with its reason.
+
+Numeric answers are computed when they are asked for. Nothing about the reader is stored.
+"""
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+
+TOPICS = {
+    "order": "order",
+    "clock": "the clock",
+    "table": "the table",
+    "rotation": "the rotation",
+    "bias": "the bias",
+    "length": "longer contexts",
+}
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice, and what is said to whoever takes it."""
+
+    words: str
+    why: str
+    right: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """A question with choices, a number to type, or words to compare with one's own.
+
+    ``number`` names a function of ``quiz_numbers``; an answer is right within ``tolerance`` of it. A card
+    without options and number is open: the reader writes, then sees ``answer``.
+    """
+
+    name: str
+    topic: str
+    stars: int
+    prompt: str
+    answer: str
+    options: tuple[Option, ...] = ()
+    number: str = ""
+    tolerance: float = 0.0
+
+    @property
+    def shown(self) -> tuple[Option, ...]:
+        """The options in the page's order, turned by the card's own name: the right one may stand anywhere."""
+        turn = sum(self.name.encode()) % max(1, len(self.options))
+        return self.options[turn:] + self.options[:turn]
+
+    @property
+    def kind(self) -> str:
+        return "choice" if self.options else "number" if self.number else "open"
+
+
+def cards() -> list[dict[str, Any]]:
+    """Every card as the page shows it before an answer is given."""
+    return [
+        {
+            "name": card.name,
+            "topic": card.topic,
+            "stars": card.stars,
+            "kind": card.kind,
+            "prompt": card.prompt,
+            "options": [option.words for option in card.shown],
+        }
+        for card in deck()
+    ]
+
+
+def deck() -> tuple[Card, ...]:
+    from posenc.workbench.lab.quiz_cards import CARDS
+    from posenc.workbench.lab.quiz_interview import INTERVIEW
+
+    return CARDS + INTERVIEW
+
+
+def check(name: str, answer: str) -> dict[str, Any]:
+    """Whether ``answer`` is right, and why: ``{"right": bool | None, "why": str, "answer": str}``.
+
+    Args:
+        name: of the card.
+        answer: the number of the chosen option, from 0; a number as typed; anything for an open card.
+    """
+    card = _card(name)
+    if card.kind == "choice":
+        if not answer.isdecimal() or int(answer) >= len(card.options):
+            raise InvalidArgument(f"answer={answer[:20]!r} is no option; give 0 to {len(card.options) - 1}")
+        chosen = card.shown[int(answer)]
+        return {"right": chosen.right, "why": chosen.why, "answer": card.answer}
+    if card.kind == "number":
+        truth = numbers(card.number)
+        given = _number(answer)
+        right = abs(given - truth) <= card.tolerance
+        return {"right": right, "why": _distance(right), "answer": card.answer.format(truth)}
+    return {"right": None, "why": "", "answer": card.answer}
+
+
+def _card(name: str) -> Card:
+    for card in deck():
+        if card.name == name:
+            return card
+    raise UnknownName("card", name[:40], [card.name for card in deck()])
+
+
+def _number(text: str) -> float:
+    """A number as people type it: spaces and commas between thousands, either minus."""
+    plain = re.sub(r"[\s\u202f,]", "", text.replace("−", "-"))
+    if not re.fullmatch(r"-?\d{1,12}(\.\d{0,12})?", plain):
+        raise InvalidArgument(f"answer={text[:20]!r} is not a number; write it like 60611 or -1.1")
+    return float(plain)
+
+
+def _distance(right: bool) -> str:
+    return "As the library computes it." if right else "The library computes another number."
+
+
+@lru_cache(maxsize=32)
+def numbers(name: str) -> float:
+    """The number behind a card, from the library."""
+    from posenc.workbench.lab import quiz_numbers
+
+    value: float = getattr(quiz_numbers, name)()
+    if not math.isfinite(value):
+        raise InvalidArgument(f"card number {name} is {value}; it must be finite")
+    return value

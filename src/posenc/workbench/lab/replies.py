@@ -1,0 +1,162 @@
+"""What the lab answers to a path and a query: one pure function, used by the server and by ``posenc lab --get``.
+
+No path reaches the file system: pages, static files and questions are looked up by name in tables made at the
+start. Everything refused is a short JSON ``{"error": …}`` with status 400 or 404.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from posenc.errors import InvalidArgument, PosencError
+from posenc.workbench.lab import colours, page, parameters, questions, rooms
+
+if TYPE_CHECKING:
+    from posenc.workbench.views.view import View
+
+JSON, HTML = "application/json", "text/html; charset=utf-8"
+MEDIA = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+EXPORTS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv; charset=utf-8"}
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A body, its type, its status, and the name under which a browser saves it."""
+
+    body: bytes
+    media: str = JSON
+    status: int = 200
+    filename: str = ""
+
+
+@lru_cache(maxsize=1)
+def static() -> dict[str, Reply]:
+    """Every static file by the path it is asked for at, read once."""
+    found = {}
+    root = files("posenc.workbench.lab") / "static"
+    for folder, prefix in ((root, "/static/"), (root / "paint", "/static/paint/")):
+        for file in folder.iterdir():
+            ending = "." + file.name.rpartition(".")[2]
+            if file.is_file() and ending in MEDIA:
+                found[prefix + file.name] = Reply(file.read_bytes(), MEDIA[ending])
+    return found
+
+
+def computes(path: str) -> bool:
+    """Whether a path asks the library, and may take more than a moment."""
+    return path.startswith(("/api/", "/export/")) or path == "/colours.json"
+
+
+def reply(path: str, query: str = "") -> Reply:
+    """The answer to ``path?query``; refusals become JSON with a status of their own."""
+    try:
+        return _route(path, query)
+    except UnknownPath as error:
+        return _refused(str(error), 404)
+    except PosencError as error:
+        return _refused(str(error), 400)
+
+
+class UnknownPath(PosencError):  # noqa: N818 - says what it is without the suffix
+    """A path that names no page, file or question."""
+
+
+def _refused(words: str, status: int) -> Reply:
+    return Reply(json.dumps({"error": words}).encode(), status=status)
+
+
+def _route(path: str, query: str) -> Reply:
+    if path in static():
+        return static()[path]
+    if path == "/":
+        return Reply(page.contents().encode(), HTML)
+    if path == "/colours.css":
+        return Reply(colours.stylesheet().encode(), MEDIA[".css"])
+    if path == "/colours.json":
+        return Reply(colours.tables().encode())
+    if path == f"/{page.QUIZ}":
+        return Reply(page.quiz_page().encode(), HTML)
+    kind, _, rest = path.removeprefix("/").partition("/")
+    texts = parameters.pairs(query)
+    if kind == "api":
+        return _api(rest, texts)
+    if kind == "export":
+        return _export(rest, texts)
+    if rest or kind not in {room.name for room in rooms.ROOMS}:
+        raise UnknownPath(f"{path[:60]} is no page of the lab; open / for the list of rooms")
+    return Reply(page.room_page(rooms.find(kind), texts).encode(), HTML)
+
+
+def _api(rest: str, texts: dict[str, str]) -> Reply:
+    """``/api/<question>``, ``/api/<question>/table`` or ``/api/<question>/at?panel=&row=&column=``."""
+    from posenc.workbench.lab import tables, wire
+
+    if not rest:
+        return _json({name: [p.name for p in asked.parameters] for name, asked in questions.QUESTIONS.items()})
+    name, _, part = rest.partition("/")
+    if name == "quiz":
+        return _quiz(part, texts)
+    if part == "at":
+        place = [_index(texts, key) for key in ("panel", "row", "column")]
+        return _json({"text": tables.under_pointer(_answer(name, texts), *place)})
+    shapes: dict[str, Callable[[View], Any]] = {"": wire.view, "table": tables.tables}
+    if part not in shapes:
+        raise UnknownPath(f"/api/{name[:40]} has no part {part[:40]!r}; it has: at, table")
+    return _json(shapes[part](_answer(name, texts)))
+
+
+def _quiz(part: str, texts: dict[str, str]) -> Reply:
+    """``/api/quiz``: the cards. ``/api/quiz/check?card=&answer=``: one answer judged."""
+    from posenc.workbench.lab import quiz
+
+    if part == "check" and texts.keys() == {"card", "answer"}:
+        return _json(quiz.check(texts["card"], texts["answer"]))
+    if part or texts:
+        raise UnknownPath("the quiz is asked at /api/quiz and answers at /api/quiz/check?card=…&answer=…")
+    return _json(quiz.cards())
+
+
+def _index(texts: dict[str, str], name: str) -> int:
+    text = texts.pop(name, "0")
+    if not text.isdecimal() or len(text) > 6:
+        raise InvalidArgument(f"{name}={text[:40]!r} is no index; count from 0")
+    return int(text)
+
+
+def _json(content: Any) -> Reply:
+    return Reply(json.dumps(content, allow_nan=False, ensure_ascii=False).encode())
+
+
+def _export(rest: str, texts: dict[str, str]) -> Reply:
+    """``/export/<question>.png``, ``.svg`` or ``.csv``."""
+    name, _, kind = rest.rpartition(".")
+    if kind not in EXPORTS:
+        raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg or .csv")
+    answer = _answer(name, texts)
+    if kind == "csv":
+        from posenc.workbench.lab.tables import as_csv
+
+        body = as_csv(answer).encode()
+    else:
+        from posenc.workbench.figures import draw, ink
+
+        body = ink.rendered(draw.draw(answer), kind)
+    return Reply(body, EXPORTS[kind], filename=f"posenc-{name}.{kind}")
+
+
+def _answer(name: str, texts: Mapping[str, str]) -> "View":
+    asked = questions.find(name)
+    return asked.answer(texts) if asked.fresh else _remembered(name, tuple(sorted(texts.items())))
+
+
+@lru_cache(maxsize=16)
+def _remembered(name: str, texts: tuple[tuple[str, str], ...]) -> "View":
+    """The last few views: a picture, its table and the value under the pointer ask for the same one."""
+    return questions.find(name).answer(dict(texts))

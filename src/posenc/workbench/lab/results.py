@@ -1,0 +1,89 @@
+"""The results of a study, read from its ledger each time they are asked for."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc.errors import StudyError
+from posenc.workbench.views.view import View
+
+if TYPE_CHECKING:
+    from posenc.workbench.runs.plan import Run
+    from posenc.workbench.runs.results import TaskResult
+
+DEFAULT = Path("study")
+"""The folder that ``posenc compare`` writes unless told otherwise."""
+
+_shelf = {"study": DEFAULT}
+
+
+def use(folder: Path) -> None:
+    """Read this study from now on. Called once, with what the command line says; no request can name a folder."""
+    _shelf["study"] = folder
+
+
+def curves(task: str = "ordering") -> View:
+    """The measure of every encoding at every length, with its interval."""
+    from posenc.workbench.report.charts import over_lengths
+
+    return _explained(over_lengths(_result(task)), task)
+
+
+def positions() -> View:
+    """The language loss at every position of the longest windows."""
+    from posenc.workbench.report.charts import over_positions
+
+    return _given(over_positions(_result("language")), "language")
+
+
+def depths(task: str = "needle") -> View:
+    """Accuracy by depth and length, a panel an encoding."""
+    from posenc.workbench.report.charts import by_depth
+
+    return _given(by_depth(_result(task)), task)
+
+
+def _given(view: View | None, task: str) -> View:
+    if view is None:
+        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
+    return _explained(view, task)
+
+
+PYTHON = """\
+from pathlib import Path
+from posenc.workbench.runs.ledger import Ledger
+
+with Ledger(Path("{study}")) as ledger:
+    for run in ledger.runs():
+        if run.plan.task == "{task}":
+            print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
+
+
+def _explained(view: View, task: str) -> View:
+    return replace(view, python=PYTHON.format(study=_shelf["study"], task=task))
+
+
+def _alike(runs: "list[Run]") -> "list[Run]":
+    """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies."""
+    settings = [replace(run.plan, encoding="", seed=0) for run in runs]
+    return [run for run, own in zip(runs, settings, strict=True) if own == settings[-1]]
+
+
+def _result(name: str) -> "TaskResult":
+    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.runs.results import summarise
+    from posenc.workbench.tasks import task
+    from posenc.workbench.tasks.text import load
+
+    with Ledger(_shelf["study"]) as ledger:
+        runs = _alike([run for run in ledger.runs() if run.plan.task == name])
+    if not runs:
+        raise StudyError(
+            f"no {name} run in {str(_shelf['study'])!r} yet; type: posenc compare --tasks {name} "
+            f"--output {_shelf['study']}"
+        )
+    text = load()
+    if name == "language" and runs[0].plan.text_sha256 != text.sha256:
+        raise StudyError("this study read a text of its own; the page that posenc compare wrote shows it")
+    longest = max(length for run in runs for length in run.plan.lengths)
+    return summarise(task(name, text, longest), runs)

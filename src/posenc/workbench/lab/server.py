@@ -1,0 +1,103 @@
+"""The lab's server: replies over HTTP on this machine, one computation at a time, the newest request first served.
+
+The library's heavy half is imported by a thread of its own after the first page can already be answered.
+"""
+
+import asyncio
+import json
+import threading
+import webbrowser
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
+
+from posenc.errors import InvalidArgument, MissingExtra
+from posenc.workbench.lab.guard import FAILED, LOOPBACK, App, Guard
+from posenc.workbench.lab.replies import Reply, computes, reply
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.routing import Route
+except ModuleNotFoundError as error:  # starlette and uvicorn have their one home here
+    raise MissingExtra(error.name or "starlette", "lab") from error
+
+
+def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
+    """The lab as an ASGI application; ``warm`` reads the library in the background at the start."""
+    turn = asyncio.Lock()
+
+    async def answer(request: Request) -> Response:
+        path, query = request.url.path, request.url.query
+        if not computes(path):
+            return _response(reply(path, query))
+        async with turn:
+            # Whoever left while waiting (a slider moved on) is not computed for.
+            if await request.is_disconnected():
+                return Response(status_code=499)
+            return _response(await run_in_threadpool(reply, path, query))
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        if warm:
+            threading.Thread(target=warm_up, daemon=True).start()
+        yield
+
+    async def failed(request: Request, error: Exception) -> Response:
+        return _response(Reply(json.dumps({"error": FAILED}).encode(), status=500))
+
+    app = Starlette(
+        routes=[Route("/{path:path}", answer, methods=["GET"])],
+        lifespan=lifespan,
+        exception_handlers={Exception: failed},
+    )
+    return Guard(app, hosts)
+
+
+def warm_up() -> None:
+    """Import what the first answers need, so that nobody waits for it at the first slider."""
+    reply("/colours.json")
+    reply("/api/shift-both")
+
+
+def _response(made: Reply) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{made.filename}"'} if made.filename else None
+    return Response(made.body, status_code=made.status, media_type=made.media, headers=headers)
+
+
+def settings(host: str = "127.0.0.1", port: int = 0, hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
+    """How uvicorn runs the lab: no access log, no websockets, and no proxy is believed."""
+    return uvicorn.Config(
+        create_app(hosts),
+        host=host,
+        port=port,
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        log_level="warning",
+        access_log=False,
+    )
+
+
+def serve(host: str, port: int, *, open_page: bool) -> None:
+    """Serve until interrupted; ``port=0`` takes any free one.
+
+    Raises:
+        InvalidArgument: the port is taken, or the host is a wildcard, which has no name to be checked against.
+    """
+    if host in ("0.0.0.0", "::", ""):
+        raise InvalidArgument(f"host={host!r} means every address; give the one that the lab shall answer as")
+    name = f"[{host}]" if ":" in host else host
+    config = settings(host, port, (name,))
+    try:
+        socket = config.bind_socket()
+    except SystemExit as error:  # uvicorn prints and exits where a port is taken
+        raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
+    socket.listen(256)  # who comes before the loop runs waits instead of being refused
+    address = f"http://{name}:{socket.getsockname()[1]}/"
+    print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)
+    if open_page:
+        threading.Timer(0.2, webbrowser.open, (address,)).start()
+    uvicorn.Server(config).run(sockets=[socket])

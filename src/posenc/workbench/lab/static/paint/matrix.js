@@ -1,0 +1,75 @@
+// A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
+import { html } from "./elements.js";
+import { decoded, tones } from "./tones.js";
+
+const EMPTY = 255;
+
+export class Matrix {
+  constructor(look, choose) {
+    this.look = look;
+    this.choose = choose;
+    this.element = html("div", "panel matrix");
+    this.name = html("p", "name");
+    this.grid = html("div", "grid");
+    this.grid.setAttribute("role", "img");
+    this.columnsName = html("p", "axis columns-name");
+    this.element.append(this.name, this.grid, this.columnsName);
+    this.rows = new Map();
+    this.grid.addEventListener("pointermove", (event) => {
+      const cell = event.target.closest("[data-row]");
+      if (cell) this.look(Number(cell.dataset.row), Number(cell.dataset.column));
+    });
+  }
+
+  async paint(panel, count, index) {
+    this.panel = panel;
+    const [rows, columns] = panel.shape;
+    const steps = await tones(panel.scale);
+    if (this.panel !== panel) return;
+    this.name.textContent = panel.name;
+    // Of many small panels only the first says what runs where.
+    const small = count > 3;
+    this.columnsName.textContent = small ? (index ? "" : `${panel.rows.label} ↓, ${panel.columns.label} →`) : panel.columns.label;
+    this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
+    this.grid.style.setProperty("--columns", columns);
+    const codes = decoded(panel.codes);
+    const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
+    const fresh = new Map();
+    const seen = {};
+    for (let r = 0; r < rows; r += 1) {
+      seen[panel.keys[r]] = (seen[panel.keys[r]] ?? 0) + 1;
+      const key = `${panel.keys[r]} ${seen[panel.keys[r]]}`;
+      const row = this.rows.get(key) ?? html("div", "row");
+      const cells = panel.texts[r].map((text, c) => numbered(text, codes[r * columns + c], steps, r, c));
+      row.replaceChildren(html("span", "key", panel.keys[r]), ...cells);
+      fresh.set(key, row);
+    }
+    const top = html("div", "row head");
+    top.append(html("span", "key", small ? "" : panel.rows.label), ...(panel.columns.ticks.length === columns ? panel.columns.ticks.map(([, text]) => html("span", "tick", text)) : []));
+    this.grid.replaceChildren(top, ...fresh.values());
+    slide(before, fresh);
+    this.rows = fresh;
+  }
+}
+
+function numbered(text, code, steps, row, column) {
+  const cell = html("span", "cell");
+  cell.dataset.row = row;
+  cell.dataset.column = column;
+  cell.classList.toggle("empty", code === EMPTY);
+  if (code === EMPTY) return cell;
+  const [r, g, b, dark] = steps[code];
+  cell.style.backgroundColor = `rgb(${r} ${g} ${b})`;
+  cell.classList.add(dark ? "dark-text" : "light-text");
+  cell.append(html("span", "number", text));
+  return cell;
+}
+
+// Rows are painted where they belong, and for a moment shifted back to where they were.
+function slide(before, rows) {
+  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  for (const [key, row] of rows) {
+    const shift = before.has(key) ? before.get(key) - row.getBoundingClientRect().top : 0;
+    if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 260, easing: "ease-in-out" });
+  }
+}

@@ -1,0 +1,10 @@
+// Which painter paints a panel; one whose columns can be picked is a canvas, however small.
+import { Canvas } from "./canvas.js";
+import { Lines } from "./lines.js";
+import { Matrix } from "./matrix.js";
+import { Plane } from "./plane.js";
+
+export function painter(panel, picked) {
+  if (panel.kind === "heatmap") return panel.texts && !picked ? Matrix : Canvas;
+  return { lines: Lines, plane: Plane }[panel.kind];
+}

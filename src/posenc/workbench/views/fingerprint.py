@@ -1,0 +1,29 @@
+"""What does adding a position do to a word's vector? The lessons' "cat", its position's code, and their sum."""
+
+import torch
+
+import posenc
+from posenc.workbench.views.view import Axis, Heatmap, View, counted, within
+
+CAT = (0.32, -0.71, 0.55, 0.18)
+
+PYTHON = """\
+import torch, posenc
+
+cat = torch.tensor([[[{cat}]]])                  # (B, T, C)
+placed = posenc.Sinusoidal(4).at(torch.tensor([{position}]))
+print(placed.embed(cat))"""
+
+
+def added(position: int = 0) -> View:
+    """The word, PE(position) and the vector that the first layer reads."""
+    within("position", position, 0, 2**31 - 1)
+    encoding, at = posenc.Sinusoidal(4), torch.tensor([position])
+    cat = torch.tensor([CAT])
+    rows = torch.cat((cat, encoding.table(at), encoding.at(at).embed(cat[None])[0]))
+    names = Axis("vector", (0, 1, 2), labels=("cat", f"PE({position})", "sum"))
+    return View(
+        title=f"“cat” at position {position} is another vector than “cat” elsewhere",
+        panels=(Heatmap("word + position", rows, names, counted("dimension", 4), "signed"),),
+        python=PYTHON.format(cat=", ".join(map(str, CAT)), position=position),
+    )

@@ -1,0 +1,160 @@
+"""How RoPE turns queries and keys: both shifted together, every pair at once, and the two pairings."""
+
+import math
+from decimal import Decimal
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.clock import TWO_PI, Clock
+from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
+from posenc.workbench.views.view import Arrow, Axis, Heatmap, Plane, View
+
+Q, K = (1.5, 0.5), (0.8, 1.0)
+"""Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
+
+Turn = Literal["eighth", "radian"]
+STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
+"""Radians per position: π/4 as in the lessons, or 1 rad as the fastest pair of every RoPE model."""
+
+SHIFT_PYTHON = """\
+import torch
+from posenc import Clock, schedules
+from posenc.encodings.rotary import rotate
+from posenc.workbench.views.rotation import STEPS
+
+clock = Clock(schedules.Spectrum((STEPS["{turn}"],), (float(STEPS["{turn}"]),)))
+cos, sin = clock(torch.tensor([{m}, {n}]), torch.float64)
+q, k = rotate(torch.tensor([{q}, {k}], dtype=torch.float64), cos, sin, "interleaved")
+print(q @ k)"""
+
+PAIRS_PYTHON = """\
+import torch, posenc
+
+rope = posenc.Rotary({head_dim}, pairing="interleaved", base={base})
+q, k = torch.randn(2, 1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed({seed}))
+placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]))
+q, k = placed.rotate(q, k)
+print((q * k).unflatten(-1, (-1, 2)).sum(-1))    # each pair's share of the score"""
+
+PAIRINGS_PYTHON = """\
+import torch, posenc
+from posenc.encodings.rotary import half_from_interleaved
+
+x = torch.randn(1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed(0))
+p, order = torch.tensor([{position}]), half_from_interleaved({head_dim})
+half, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x, x)
+inter, _ = posenc.Rotary({head_dim}, pairing="interleaved").at(p).rotate(x, x)
+permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., order], x)
+print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
+
+
+def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
+    """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
+
+    The offset is key − query. Moving both leaves the score alone; a transposed rotation would show +1.100.
+    """
+    n = m + offset
+    q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
+    q_m, k_n = _turn(q, m, turn), _turn(k, n, turn)
+    k_reference = _turn(k, offset, turn)
+    arrows = (
+        _arrow("q", q, "query", ghost=True),
+        _arrow("k", k, "key", ghost=True),
+        _arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
+        _arrow(f"q at m = {m}", q_m, "query"),
+        _arrow(f"k at n = {n}", k_n, "key"),
+    )
+    return View(
+        title=f"Only the offset n − m = {offset} matters",
+        panels=(Plane("one pair of channels", arrows, 2.0),),
+        readouts={
+            "unrotated q·k": float(q @ k),
+            "rotated q·k": float(q_m @ k_n),
+            "reference, m = 0": float(q @ k_reference),
+            "positions m, n": f"{m}, {n}",
+            "offset n − m": str(offset),
+        },
+        python=SHIFT_PYTHON.format(turn=turn, m=m, n=n, q=list(Q), k=list(K)),
+    )
+
+
+Role = Literal["", "query", "key", "reference"]
+
+
+def _arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False) -> Arrow:
+    return Arrow(name, float(tip[0]), float(tip[1]), ghost, role)
+
+
+def _turn(vector: Tensor, position: int, turn: Turn) -> Tensor:
+    step = STEPS[turn]
+    clock = Clock(posenc.schedules.Spectrum((step,), (float(step),)))
+    cos, sin = clock(torch.tensor([position]), torch.float64)
+    return rotate(vector[None], cos, sin, "interleaved")[0]
+
+
+def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
+    """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
+    rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
+    q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
+    placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
+    turned = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
+    plain = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
+    longest = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
+    limit = math.ceil(10 * longest + 0.1) / 10
+    shares = (turned[0] * turned[1]).sum(-1)
+    panels = tuple(
+        Plane(
+            f"pair {i}",
+            (
+                _arrow("q", plain[0][i], "query", ghost=True),
+                _arrow("k", plain[1][i], "key", ghost=True),
+                _arrow("q turned", turned[0][i], "query"),
+                _arrow("k turned", turned[1][i], "key"),
+            ),
+            limit,
+        )
+        for i in range(head_dim // 2)
+    )
+    return View(
+        title="Fast pairs turn far, slow pairs hardly move",
+        panels=panels,
+        readouts={
+            "score, unrotated": float((q * k).sum()),
+            "score, rotated": float(shares.sum()),
+            "offset n − m": str(offset),
+        },
+        python=PAIRS_PYTHON.format(head_dim=head_dim, base=base, seed=seed, m=m, n=m + offset),
+    )
+
+
+def pairings(position: int = 3, head_dim: int = 8) -> View:
+    """One vector rotated under both pairings, and under "half" after the permutation that links them."""
+    x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
+    order = half_from_interleaved(head_dim)
+    half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")
+    permuted = _rotated(x[..., order], position, "half")
+    rows = (
+        ("x", x),
+        ("interleaved", inter),
+        ("half", half),
+        ("half of permuted x", permuted),
+        ("interleaved, permuted", inter[..., order]),
+    )
+    values = torch.stack([row.flatten() for _, row in rows])
+    names = Axis("rotated as", tuple(range(len(rows))), labels=tuple(name for name, _ in rows))
+    return View(
+        title="Two pairings, one permutation apart",
+        panels=(Heatmap(f"position {position}", values, names, Axis("channel", tuple(range(head_dim))), "signed"),),
+        readouts={
+            "largest difference, half and interleaved": float((half - inter).abs().max()),
+            "the same after permuting channels": float((permuted - inter[..., order]).abs().max()),
+        },
+        python=PAIRINGS_PYTHON.format(head_dim=head_dim, position=position),
+    )
+
+
+def _rotated(x: Tensor, position: int, pairing: Pairing) -> Tensor:
+    return posenc.Rotary(x.shape[-1], pairing=pairing).at(torch.tensor([position])).rotate(x, x)[0]

@@ -1,0 +1,100 @@
+"""What is in a learned table, where does it end, and what happens one past the end?"""
+
+import math
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.learned import PastEnd
+from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.workbench.views.view import Axis, Heatmap, View
+
+ROWS, WIDTH = 8, 8
+
+LOOKUP_PYTHON = """\
+import torch, posenc
+
+table = posenc.Learned({rows}, {width}, past_end="{past_end}")
+print(table.table(torch.tensor([{position}])))"""
+
+RANDOM_PYTHON = """\
+import torch, posenc
+
+table = posenc.Learned({rows}, {width})          # rows start as N(0, 0.02²): no order yet
+rows = table.table(posenc.positions.plain({rows})).detach()
+print(torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1))"""
+
+
+def random_rows(rows: int, width: int) -> Tensor:
+    """A table before training, from a fixed seed."""
+    table = posenc.Learned(rows, width)
+    torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
+    return table.weight.detach()
+
+
+def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> View:
+    """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
+    table = posenc.Learned(rows, WIDTH, past_end=past_end)
+    with torch.no_grad():
+        table.weight.copy_(random_rows(rows, WIDTH))
+    channel = Axis("channel", tuple(range(WIDTH)))
+    panels = [
+        Heatmap("the whole table", table.weight.detach(), Axis("position", tuple(range(rows))), channel, "signed")
+    ]
+    readouts: dict[str, float | str] = {"rows": str(rows), "last position": str(rows - 1)}
+    try:
+        row = table.table(torch.tensor([position])).detach()
+    except PositionOutOfRange as error:
+        title, readouts["answer"] = f"Position {position} has no row", f"{type(error).__name__}: {error}"
+    else:
+        inside = position < rows
+        title = f"Position {position} is row {position if inside else rows - 1}"
+        readouts["answer"] = "its own row" if inside else f"the last row again, row {rows - 1}"
+        panels.append(Heatmap("looked up", row, Axis("position", (position,)), channel, "signed"))
+    python = LOOKUP_PYTHON.format(rows=rows, width=WIDTH, past_end=past_end, position=position)
+    return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
+
+
+def frames(step: int = 3) -> View:
+    """The lessons' four frames: empty, allocated, looked up, out of range."""
+    if not 1 <= step <= 4:
+        raise InvalidArgument(f"step={step} must be 1 to 4: empty, allocated, looked up, out of range")
+    if step >= 3:
+        return lookup(ROWS - 3 if step == 3 else ROWS)
+    values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
+    position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
+    return View(
+        title="A table with a row per position" if step == 1 else "Rows start random and are trained",
+        panels=(Heatmap("the whole table", values, position, channel, "signed"),),
+        readouts={"rows": str(ROWS), "last position": str(ROWS - 1)},
+        python=LOOKUP_PYTHON.format(rows=ROWS, width=WIDTH, past_end="error", position=0),
+    )
+
+
+def similarity(rows: int = 64, width: int = 64) -> View:
+    """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
+    unit = [_normal(random_rows(rows, width)), _normal(_sinusoidal(rows, width))]
+    key = Axis("position", tuple(range(rows)))
+    names = ("learned, before training", "sinusoidal, for comparison")
+    panels = tuple(
+        Heatmap(name, x @ x.T, key, key, "magnitude", "cosine") for name, x in zip(names, unit, strict=True)
+    )
+    beside = float((unit[0] @ unit[0].T).diagonal(1).mean())
+    return View(
+        title="Before training, neighbours are no more alike than strangers",
+        panels=panels,
+        readouts={
+            "mean cosine of neighbours, before training": beside,
+            "mean cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
+        },
+        python=RANDOM_PYTHON.format(rows=rows, width=width),
+    )
+
+
+def _sinusoidal(rows: int, width: int) -> Tensor:
+    return posenc.Sinusoidal(width).table(posenc.positions.plain(rows))
+
+
+def _normal(rows: Tensor) -> Tensor:
+    return rows / rows.norm(dim=-1, keepdim=True)

@@ -1,0 +1,172 @@
+"""Every implementation of rotary equals the specification, forward and backward, over shapes, types and layouts.
+
+Budgets come from float64. The rotation of what is really stored in x, by exact tables, is computed in float64;
+an implementation computes a·c − b·s in float32 from tables that are half a unit (2^−25) off, with two products
+and a sum (2^−24 each), and rounds once to x's type. A fused multiplication only takes roundings away.
+"""
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from posenc import Rotary
+from posenc.encodings.rotary import rotate
+from posenc.kernels.rotary_compiled import formula
+from posenc.kernels.rotary_cpu import eager
+from posenc.kernels.rotation import Engine, turn
+
+UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.float16: 2**-11, torch.bfloat16: 2**-8}
+"""The largest relative error of one rounding."""
+
+PHASE_ERROR = {"tables": 2**-25, "turns": 2e-7}
+
+
+def budget(
+    x: Tensor, want: Tensor, pairing: str, pairs: int, phases: str = "tables", rounding: float = 1
+) -> Tensor:
+    """The error that float32 arithmetic and one rounding to x's type may leave, for every element."""
+    wide = x.detach().double()
+    a, b = wide[..., : 2 * pairs].chunk(2, -1) if pairing == "half" else (wide[..., ::2], wide[..., 1::2])
+    size = a[..., :pairs].abs() + b[..., :pairs].abs()
+    size = torch.cat((size, size), -1) if pairing == "half" else size.repeat_interleave(2, -1)
+    work = UNIT[torch.float64] if x.dtype == torch.float64 else UNIT[torch.float32]
+    phase_error = UNIT[torch.float64] if x.dtype == torch.float64 else PHASE_ERROR[phases]
+    error = torch.zeros_like(wide)
+    error[..., : 2 * pairs] = size * (phase_error + 3 * work)
+    smallest = torch.finfo(x.dtype).smallest_normal * torch.finfo(x.dtype).eps
+    return error * 1.01 + rounding * UNIT[x.dtype] * (want.abs() + error) + smallest
+
+
+def assert_within(got: Tensor, want: Tensor, error: Tensor) -> None:
+    over = (got.double() - want).abs() - error
+    assert over.max() <= 0, f"{over.max():.1e} over a budget of {error.flatten()[over.argmax()]:.1e}"
+
+
+@st.composite
+def cases(draw: st.DrawFn, dtypes: tuple[torch.dtype, ...] = tuple(UNIT)) -> dict:
+    """Sizes, types, layouts and positions; a tail that does not turn in half of them."""
+    rotary_dim = 2 * draw(st.integers(1, 9))
+    length, batch = draw(st.integers(1, 9)), draw(st.integers(1, 3))
+    offset = draw(st.sampled_from([0, 1000, 2**31 - 60]))
+    positions = torch.arange(offset, offset + length)
+    if draw(st.booleans()):
+        positions = torch.stack([positions + 3 * row for row in range(batch)])
+    return {
+        "dtype": draw(st.sampled_from(dtypes)),
+        "pairing": draw(st.sampled_from(["half", "interleaved"])),
+        "rotary_dim": rotary_dim,
+        "head_dim": rotary_dim + draw(st.sampled_from([0, 0, 1, 4])),
+        "shape": (batch, draw(st.integers(1, 4)), length),
+        "kv_heads": draw(st.integers(1, 2)),
+        "positions": positions,
+        "layout": draw(st.sampled_from(["contiguous", "transposed", "fused", "odd offset", "reversed strides"])),
+        "seed": draw(st.integers(0, 10**6)),
+    }
+
+
+def make(shape: tuple[int, ...], dtype: torch.dtype, layout: str, generator: torch.Generator) -> Tensor:
+    """Random (B, H, T, D) with the strides that the layout's name says."""
+    b, h, t, d = shape
+    if layout == "transposed":
+        return torch.randn(b, t, h, d, generator=generator).to(dtype).transpose(1, 2)
+    if layout == "fused":
+        return torch.randn(b, t, h + 2, d, generator=generator).to(dtype)[:, :, 1 : h + 1].transpose(1, 2)
+    if layout == "odd offset":
+        return torch.randn(b * h * t * d + 1, generator=generator).to(dtype)[1:].view(shape)
+    if layout == "reversed strides":
+        return torch.randn(d, t, h, b, generator=generator).to(dtype).permute(3, 2, 1, 0)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def law(engine: Engine, case: dict, phases: str = "tables", rounding: float = 1) -> None:
+    """Forward, backward and double use stay within the budget, and leave their inputs alone."""
+    (batch, heads, length), dtype, pairing = case["shape"], case["dtype"], case["pairing"]
+    generator = torch.Generator().manual_seed(case["seed"])
+    rotary = Rotary(case["head_dim"], pairing=pairing, rotary_dim=case["rotary_dim"])
+    exact = rotary.tables(case["positions"], torch.float64)
+    tables = exact if dtype == torch.float64 else rotary.tables(case["positions"])
+    given_phases = tables if phases == "tables" else (case["positions"], rotary.clock.turns)
+    pairs = case["rotary_dim"] // 2
+    qk = [
+        make((batch, h, length, case["head_dim"]), dtype, case["layout"], generator)
+        for h in (heads, heads * case["kv_heads"])
+    ]
+    leaves = [x.detach().requires_grad_() for x in qk]
+    turned = turn(engine, *leaves, *given_phases, pairing)
+    grads = [make(tuple(x.shape), dtype, "contiguous", generator) for x in qk]
+    kept = [g.clone() for g in grads]
+    back = torch.autograd.grad(turned, leaves, grads, retain_graph=True)
+    again = torch.autograd.grad(turned, leaves, grads)
+    for x, y, g, g_kept, dx, dx_again in zip(leaves, turned, grads, kept, back, again, strict=True):
+        assert y.shape == x.shape
+        assert y.dtype == dtype
+        assert torch.equal(g, g_kept)
+        assert torch.equal(dx, dx_again)
+        want = rotate(x.detach().double(), *exact, pairing)
+        assert_within(y.detach(), want, budget(x, want, pairing, pairs, phases, rounding))
+        want = rotate(g.double(), exact[0], -exact[1], pairing)
+        assert_within(dx, want, budget(g, want, pairing, pairs, phases, rounding))
+        assert torch.equal(y[..., 2 * pairs :], x[..., 2 * pairs :])
+        assert torch.equal(dx[..., 2 * pairs :], g[..., 2 * pairs :])
+
+
+def specification(xs, cos, sin, pairing, inverse, inplace):
+    return tuple(rotate(x, cos, -sin if inverse else sin, pairing) for x in xs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_the_specification_keeps_its_own_budget(case: dict) -> None:
+    law(specification, case)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_eager_equals_the_specification(case: dict) -> None:
+    law(eager, case)
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases())
+def test_the_fusable_formula_equals_the_specification(case: dict) -> None:
+    if case["layout"] != "odd offset":  # a compiler lays its inputs out at even places
+        law(formula, case)
+
+
+@settings(max_examples=40, deadline=None)
+@given(case=cases(), phases=st.sampled_from(["tables", "turns"]))
+def test_triton_equals_the_specification(case: dict, phases: str) -> None:
+    pytest.importorskip("triton")
+    case["dtype"] = torch.float32 if phases == "turns" and case["dtype"] == torch.float64 else case["dtype"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TRITON_INTERPRET", "1")
+        from posenc.kernels.rotary_triton import from_tables, from_turns
+
+        # The interpreter cuts bfloat16 off where a GPU rounds: up to a whole unit instead of half of one.
+        law(from_tables if phases == "tables" else from_turns(1.0), case, phases, rounding=2)
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_an_engine_that_is_wrong_is_noticed(pairing: str) -> None:
+    def keeps_direction(xs, cos, sin, pairing, inverse, inplace):
+        return eager(xs, cos, sin, pairing, False, inplace)
+
+    def rounds_twice(xs, cos, sin, pairing, inverse, inplace):
+        return eager(xs, cos.to(xs[0].dtype), sin.to(xs[0].dtype), pairing, inverse, inplace)
+
+    case = {
+        "dtype": torch.bfloat16,
+        "pairing": pairing,
+        "rotary_dim": 16,
+        "head_dim": 16,
+        "shape": (2, 3, 8),
+        "kv_heads": 1,
+        "positions": torch.arange(8),
+        "layout": "contiguous",
+        "seed": 0,
+    }
+    for wrong in (keeps_direction, rounds_twice):
+        with pytest.raises(AssertionError, match="over a budget"):
+            law(wrong, case)

@@ -1,0 +1,116 @@
+"""Everyone can use the page: names, roles, contrast, keys, and no sideways scrolling."""
+
+from typing import Any
+
+import pytest
+
+from posenc.workbench.lab.rooms import ROOMS
+
+pytestmark = pytest.mark.browser
+
+PAGES = ["/", "/check", *(f"/{room.name}" for room in ROOMS)]
+
+NAMELESS = """() => [...document.querySelectorAll(
+    "a, button, input, select, textarea, summary, [tabindex='0'], [role=img]")]
+  .filter((e) => e.checkVisibility() && !(
+    e.getAttribute("aria-label") || e.textContent.trim() || [...(e.labels ?? [])].some((l) => l.textContent.trim())
+    || document.getElementById(e.getAttribute("aria-labelledby"))))
+  .map((e) => e.outerHTML.slice(0, 120))"""
+
+DOUBLE = """() => { const seen = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  return seen.filter((id, i) => seen.indexOf(id) !== i); }"""
+
+SMALL = """() => [...document.querySelectorAll("button, select, input, nav a, summary")]
+  .filter((e) => e.checkVisibility()).filter((e) => {
+    const box = (e.labels?.[0]?.closest(".option, .switch") ?? e).getBoundingClientRect();
+    return box.width < 24 || box.height < 24; })
+  .map((e) => e.outerHTML.slice(0, 120))"""
+
+FAINT = """() => {
+  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
+    return { rgb: [r, g, b], a }; };
+  const linear = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+  const shine = ({ rgb }) => { const [r, g, b] = rgb.map((v) => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const paper = (e) => { for (let at = e; at; at = at.parentElement) {
+    const found = parse(getComputedStyle(at).backgroundColor); if (found.a > 0) return found; }
+    return parse(getComputedStyle(document.documentElement).backgroundColor); };
+  const faint = [];
+  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  while (walk.nextNode()) {
+    const e = walk.currentNode.parentElement;
+    if (!walk.currentNode.textContent.trim() || !e.checkVisibility({ visibilityProperty: true })) continue;
+    const style = getComputedStyle(e);
+    const ink = parse(e.closest("svg") ? style.fill : style.color);
+    const [low, high] = [shine(ink), shine(paper(e))].sort((a, b) => a - b);
+    const ratio = (high + 0.05) / (low + 0.05);
+    if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${walk.currentNode.textContent.trim().slice(0, 40)}`);
+  }
+  return faint;
+}"""
+
+UNREACHED = """() => {
+  const wanted = [...document.querySelectorAll("a, button, input, select, textarea, summary, [tabindex='0']")]
+    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0);
+  // Of a group of radio buttons one is reached; arrow keys do the rest.
+  const grouped = (e) => e.type === "radio" && document.querySelector(`[name="${e.name}"][data-reached]`);
+  return wanted.filter((e) => !e.matches("[data-reached]") && !grouped(e))
+    .map((e) => e.outerHTML.slice(0, 120));
+}"""
+
+
+@pytest.mark.parametrize(
+    "visitor", [{"color_scheme": "light"}, {"color_scheme": "dark"}], indirect=True, ids=["light", "dark"]
+)
+@pytest.mark.parametrize("path", PAGES)
+def test_names_sizes_and_contrast(visitor: Any, path: str) -> None:
+    page = visitor.open(path)
+    for summary in page.locator("details.python summary").all():
+        summary.click()
+    assert page.evaluate(NAMELESS) == []
+    assert page.evaluate(DOUBLE) == []
+    assert page.evaluate(SMALL) == []
+    assert page.evaluate(FAINT) == []
+    assert page.locator("h1").count() == 1
+    assert page.locator("html").get_attribute("lang") == "en"
+    levels = page.evaluate("() => [...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert max(levels) <= 2
+
+
+@pytest.mark.parametrize("path", ["/order", "/rotation", "/check"])
+def test_tab_reaches_everything(visitor: Any, path: str) -> None:
+    page = visitor.open(path)
+    count = page.evaluate("() => document.querySelectorAll('*').length")
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        if page.evaluate(
+            """() => { const e = document.activeElement;
+                 const again = e === document.body || e.hasAttribute("data-reached");
+                 e.setAttribute("data-reached", ""); return again; }"""
+        ):
+            break
+    assert page.evaluate(UNREACHED) == []
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_leaves_a_narrow_window(visitor: Any, path: str) -> None:
+    visitor.page.set_viewport_size({"width": 360, "height": 740})
+    page = visitor.open(path)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+
+
+def test_the_check_for_contrast_can_fail(visitor: Any) -> None:
+    page = visitor.open("/")
+    page.evaluate("() => { document.querySelector('h1').style.color = '#bbbbbb'; }")
+    assert any("Where is each word?" in found for found in page.evaluate(FAINT))
+
+
+def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{lab}/rotation")
+    assert page.locator("h1").inner_text() == "Why does RoPE see only the offset?"
+    assert page.locator("math").count() >= 1
+    assert page.locator("#shift-both-m").input_value() == "1"
+    context.close()

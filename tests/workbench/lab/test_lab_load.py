@@ -1,0 +1,79 @@
+"""Fifty sliders dragged at once: every request is answered, memory stays, and the lab still answers afterwards."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+START = "from posenc.workbench.lab.server import serve; serve('127.0.0.1', 0, open_page=False)"
+MEGABYTE = 2**20
+
+
+@pytest.fixture
+def process() -> Iterator[tuple[str, int]]:
+    """A lab in a process of its own: its host:port and process id."""
+    started = subprocess.Popen([sys.executable, "-c", START], stdout=subprocess.PIPE, text=True)
+    assert started.stdout is not None
+    line = started.stdout.readline()
+    yield urlsplit(line.split()[4]).netloc, started.pid
+    started.terminate()
+    started.wait(20)
+    started.stdout.close()
+
+
+def get(connection: http.client.HTTPConnection, path: str) -> tuple[int, bytes]:
+    connection.request("GET", path)
+    reply = connection.getresponse()
+    return reply.status, reply.read()
+
+
+def resident(pid: int) -> int:
+    """Bytes of memory that the process holds."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def drag(netloc: str, seconds: float, bad: list[str], done: list[int]) -> None:
+    """One slider: ask, wait for the answer, ask for the next value."""
+    connection = http.client.HTTPConnection(netloc, timeout=60)
+    until, count = time.monotonic() + seconds, 0
+    while time.monotonic() < until:
+        status, body = get(connection, f"/api/heatmap?first={count % 60}&second=2&width=64")
+        count += 1
+        if status != 200 or b'"panels"' not in body:
+            bad.append(f"{status}: {body[:100]!r}")
+            break
+    done.append(count)
+    connection.close()
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads memory from /proc")
+@pytest.mark.parametrize("seconds", [3.0, pytest.param(20.0, marks=pytest.mark.real)])
+def test_fifty_drags_at_once(process: tuple[str, int], seconds: float) -> None:
+    netloc, pid = process
+    connection = http.client.HTTPConnection(netloc, timeout=60)
+    for position in range(20):  # the library is read and its memory of views is full
+        assert get(connection, f"/api/heatmap?first={position}&second=2&width=64")[0] == 200
+    before = resident(pid)
+    bad: list[str] = []
+    done: list[int] = []
+    drags = [threading.Thread(target=drag, args=(netloc, seconds, bad, done)) for _ in range(50)]
+    for thread in drags:
+        thread.start()
+    for thread in drags:
+        thread.join()
+    assert bad == []
+    assert len(done) == 50
+    assert min(done) >= 1  # nobody starves
+    # 50 answers of about 10 kB under way with their sockets: far below what 50 views kept alive would hold.
+    assert resident(pid) - before < 100 * MEGABYTE
+    assert json.loads(get(connection, "/api/shift-both?m=3")[1])["readouts"][1]["text"] == "−1.100"
+    connection.close()

@@ -1,0 +1,154 @@
+"""The server: pages, answers and exports; hosts, origins and errors kept where they belong."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+from typer.testing import CliRunner
+
+from posenc.errors import InvalidArgument
+from posenc.workbench.lab import replies
+from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lab.server import create_app, serve
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    with TestClient(create_app(warm=False), base_url="http://127.0.0.1:8642") as client:
+        yield client
+
+
+@pytest.mark.parametrize("path", ["/", "/check", *(f"/{room.name}" for room in ROOMS)])
+def test_pages(client: TestClient, path: str) -> None:
+    reply = client.get(path)
+    assert reply.status_code == 200
+    assert reply.headers["content-type"].startswith("text/html")
+    policy = reply.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert " style=" not in reply.text
+    assert " onclick" not in reply.text
+    assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_every_static_file_of_a_page_is_served(client: TestClient) -> None:
+    for path, held in replies.static().items():
+        reply = client.get(path)
+        assert reply.status_code == 200
+        assert reply.content == held.body
+    assert client.get("/colours.css").text.startswith(":root")
+    assert "signed" in client.get("/colours.json").json()
+
+
+def test_an_answer_is_the_librarys(client: TestClient) -> None:
+    answer = client.get("/api/shift-both?m=3").json()
+    assert {r["name"]: r["text"] for r in answer["readouts"]} == {
+        "unrotated q·k": "1.700",
+        "rotated q·k": "−1.100",
+        "reference, m = 0": "−1.100",
+        "positions m, n": "3, 5",
+        "offset n − m": "2",
+    }
+    at = client.get("/api/heatmap/at?width=8&panel=0&row=1&column=1").json()
+    assert at == {"text": "dimension 1, position 1: 0.540302"}
+    assert client.get("/api/shift-both/table").json()[0]["head"] == ["vector", "x", "y"]
+    assert "shift-both" in client.get("/api/").json()
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("/api/slopes?heads=1000000000", 400, "heads=1000000000 is out of bounds; give a value from 1 to 128"),
+        ("/api/heatmap?width=100000000000000", 400, "unknown width"),
+        ("/api/slopes?haeds=4", 400, "did you mean 'heads'"),
+        ("/api/slopes?heads=4&heads=5", 400, "heads is given twice"),
+        ("/api/slopse", 400, "did you mean 'slopes'"),
+        ("/api/slopes/everything", 404, "it has: at, table"),
+        ("/api/slopes/at?row=-1", 400, "is no index; count from 0"),
+        ("/api/shuffle?sentence=a+b+c+d", 400, "is no arrangement of 4 words"),
+        ("/export/slopes.exe", 404, "use .png, .svg or .csv"),
+        ("/nowhere", 404, "is no page of the lab"),
+        ("/static/../server.py", 404, "error"),
+        ("/static/%2e%2e/server.py", 404, "error"),
+        ("/etc/passwd", 404, "error"),
+        ("//127.0.0.1/etc/passwd", 404, "error"),
+    ],
+)
+def test_refusals_are_short_json(client: TestClient, path: str, status: int, words: str) -> None:
+    reply = client.get(path)
+    assert reply.status_code == status
+    assert words in reply.text
+    assert list(reply.json()) == ["error"]
+    assert "Traceback" not in reply.text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"host": "evil.example"},
+        {"host": "evil.example:8642"},
+        {"host": "127.0.0.1.evil.example"},
+        {"host": ""},
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9999"},
+    ],
+)
+def test_foreign_hosts_and_origins_get_nothing(client: TestClient, headers: dict[str, str]) -> None:
+    reply = client.get("/api/shift-both", headers=headers)
+    assert reply.status_code == 403
+    assert "readouts" not in reply.text
+
+
+def test_another_sites_script_is_refused_and_our_own_is_not(client: TestClient) -> None:
+    assert client.get("/api/slopes", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    assert client.get("/api/slopes", headers={"origin": "http://127.0.0.1:8642"}).status_code == 200
+    assert client.get("/api/slopes", headers={"host": "localhost:8642"}).status_code == 200
+
+
+def test_only_get(client: TestClient) -> None:
+    assert client.post("/api/slopes").status_code == 405
+    assert client.delete("/").status_code == 405
+
+
+def test_an_exception_stays_inside(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: str, query: str) -> None:
+        raise RuntimeError("secret detail at /home/someone")
+
+    monkeypatch.setattr("posenc.workbench.lab.server.reply", broken)
+    reply = client.get("/api/slopes")
+    assert reply.status_code == 500
+    assert reply.json() == {"error": "the lab failed to answer; its terminal says why"}
+
+
+def test_exports_are_whole_files(client: TestClient) -> None:
+    png = client.get("/export/shift-both.png?m=3")
+    assert png.content.startswith(b"\x89PNG\r\n\x1a\n")
+    assert png.content.endswith(b"IEND\xaeB`\x82")
+    assert png.headers["content-disposition"] == 'attachment; filename="posenc-shift-both.png"'
+    svg = client.get("/export/heatmap.svg?width=8")
+    assert ElementTree.fromstring(svg.content).tag.endswith("svg")
+    assert client.get("/export/bias.csv").text.startswith("Each head takes away")
+
+
+def test_get_answers_without_a_port(study: Path) -> None:
+    import typer
+
+    from posenc.workbench.commands.lab import lab
+
+    app = typer.Typer()
+    app.command()(lab)
+    told = CliRunner().invoke(app, ["--study", str(study), "--get", "/api/shift-both?m=3"])
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["title"] == "Only the offset n − m = 2 matters"
+    refused = CliRunner().invoke(app, ["--study", str(study), "--get", "/api/slopes?heads=0"])
+    assert refused.exit_code == 2
+    assert "from 1 to 128" in refused.stdout
+
+
+def test_a_wildcard_host_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="means every address"):
+        serve("0.0.0.0", 0, open_page=False)

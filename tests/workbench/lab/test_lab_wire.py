@@ -1,0 +1,103 @@
+"""What travels to the page: codes, fractions and finished texts."""
+
+import base64
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.workbench.lab import colours, tables, wire
+from posenc.workbench.lab.questions import QUESTIONS
+from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
+
+
+def heatmap(values: list[list[float]], **settings: object) -> Heatmap:
+    held = torch.tensor(values)
+    rows, columns = held.shape
+    return Heatmap("h", held, counted("row", rows), counted("column", columns), **{"scale": "signed", **settings})  # type: ignore[arg-type]
+
+
+def test_signed_codes_are_symmetric_and_zero_is_paper() -> None:
+    codes = wire.codes(heatmap([[-2.0, 0.0, 2.0, 1.0, math.nan]]))
+    assert codes.tolist() == [[0, 127, 254, 190, colours.EMPTY]]
+
+
+def test_a_limit_of_the_view_holds() -> None:
+    assert wire.limits(heatmap([[0.5]], limit=1.0)) == (-1.0, 1.0)
+    assert wire.limits(heatmap([[0.5]], scale="magnitude", limit=1.0)) == (0.0, 1.0)
+
+
+def test_every_code_is_within_half_a_step_of_its_value() -> None:
+    values = torch.linspace(-1, 1, 1001)[None]
+    panel = Heatmap("h", values, counted("r", 1), counted("c", 1001), "signed")
+    back = wire.codes(panel).double() / 127 - 1
+    # 254 steps over a range of 2: half a step is 1/254, and float32 adds its rounding.
+    assert float((back - values.double()).abs().max()) <= 1 / 254 + 1e-6
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_every_question_answers_in_json_within_its_axes(study: Path, name: str) -> None:
+    answer = QUESTIONS[name].answer({})
+    sent = json.loads(json.dumps(wire.view(answer), allow_nan=False))
+    assert sent["title"]
+    assert sent["python"].startswith(("import", "from"))
+    assert len(sent["panels"]) == len(answer.panels) >= 1
+    for panel in sent["panels"]:
+        places: list[float | None] = []
+        if panel["kind"] == "heatmap":
+            rows, columns = panel["shape"]
+            assert len(base64.b64decode(panel["codes"])) == rows * columns
+            places = [at for axis in ("rows", "columns") for at, _ in panel[axis]["ticks"]]
+        elif panel["kind"] == "lines":
+            places = [*panel["x"]["at"], *(v for line in panel["lines"] for v in line["y"])]
+        else:
+            assert all(arrow["length"] <= 1 for arrow in panel["arrows"])
+        assert all(at is None or 0 <= at <= 1 for at in places)
+    assert all(table["rows"] for table in tables.tables(answer))
+
+
+def test_log_axes_place_powers_evenly() -> None:
+    line = Line("l", torch.tensor([1e-4, 1e-2, 1.0, 0.0]))
+    x = Axis("p", (1.0, 10.0, 100.0, 1000.0), log=True)
+    sent = wire.view(View("t", (Lines("n", (line,), x, "y", y_log=True),)))["panels"][0]
+    assert sent["x"]["at"] == [0, 0.33333, 0.66667, 1]
+    assert sent["lines"][0]["y"] == [0, 0.5, 1, None]
+
+
+def test_the_value_under_the_pointer_is_exact() -> None:
+    answer = QUESTIONS["heatmap"].answer({"width": "8"})
+    assert tables.under_pointer(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
+    lines = QUESTIONS["waves"].answer({})
+    assert "dimension 511 0.999998" in tables.under_pointer(lines, 0, 0, 20)
+    with pytest.raises(InvalidArgument, match="lie outside 8 × 64"):
+        tables.under_pointer(answer, 0, 8, 0)
+    with pytest.raises(InvalidArgument, match="panel=3 is not one of the 1 panels"):
+        tables.under_pointer(answer, 3, 0, 0)
+
+
+def test_readouts_keep_three_digits_of_what_is_small() -> None:
+    assert [wire.readout(v) for v in (0.00390625, -1.1, 0.5, 2.4e-7, "8")] == [
+        "0.00391",
+        "−1.100",
+        "0.500",
+        "2.4 × 10⁻⁷",
+        "8",
+    ]
+
+
+def test_numbers_on_every_colour_can_be_read() -> None:
+    for scale, papers in json.loads(colours.tables()).items():
+        for paper, steps in papers.items():
+            assert len(steps) == 255
+            for *colour, dark in steps:
+                text = colours.DARK_TEXT if dark else colours.LIGHT_TEXT
+                assert colours.contrast(colour, text) >= 4.5, (scale, paper, colour)
+
+
+def test_csv_holds_every_value() -> None:
+    text = tables.as_csv(QUESTIONS["shift-both"].answer({}))
+    assert "k at n = 3,-1.27279220" in text
+    assert "rotated q·k,-1.1" in text
