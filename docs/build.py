@@ -9,6 +9,7 @@ from posenc.workbench.claims.properties import measured
 from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
+from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.views.catalogue import VIEWS
 
 HERE = Path(__file__).parent
@@ -28,7 +29,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in the tables that are computed."""
-    for marker, make in (("<!-- properties -->", properties), ("<!-- models -->", models)):
+    for marker, make in MADE.items():
         if marker in markdown:
             markdown = markdown.replace(marker, make())
     return markdown
@@ -58,6 +59,15 @@ def models() -> str:
     """The table of real models with its computed columns."""
     with (HERE / "models.toml").open("rb") as file:
         return table([Model(name, **facts) for name, facts in tomllib.load(file).items()])
+
+
+def rooms() -> str:
+    """The rooms of the lab, one row each."""
+    return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
+
+
+MADE = {"<!-- properties -->": properties, "<!-- models -->": models, "<!-- rooms -->": rooms}
+"""What each mark in a page is replaced by."""
 
 
 def _yes(value: bool) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from posenc.workbench.claims.catalogue import CLAIMS
 from posenc.workbench.claims.page import Fact, facts, page
+from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.views.catalogue import VIEWS
 
 ROOT = Path(__file__).parents[1]
@@ -22,6 +23,8 @@ def exists(by: str) -> bool:
         return name in CLAIMS
     if kind == "view":
         return name in VIEWS
+    if kind == "room":
+        return name in {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}
     if kind == "page":
         return (DOCS / name).is_file()
     path, _, function = name.partition("::")
@@ -60,5 +63,13 @@ def test_the_page_of_claims_is_up_to_date() -> None:
 
 
 def test_the_check_can_fail() -> None:
-    for by in ("claim:none", "view:none", "page:none.md", "test:tests/none.py::x", f"test:{__file__}::none", "lab"):
+    for by in (
+        "claim:none",
+        "view:none",
+        "room:order/none",
+        "page:none.md",
+        "test:tests/none.py::x",
+        f"test:{__file__}::none",
+        "lab",
+    ):
         assert not exists(by)

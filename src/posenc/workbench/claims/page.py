@@ -72,4 +72,6 @@ def _link(by: str) -> str:
         return f"[{name.removesuffix('.md')}]({name})"
     if kind == "view":
         return f"`posenc show {name}`"
+    if kind == "room":
+        return f"the lab's {name.replace('/', ', ')}"
     return f"`{name}`"
