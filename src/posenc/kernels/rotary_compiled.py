@@ -15,7 +15,7 @@ from types import FunctionType
 import torch
 from torch import Tensor
 
-from posenc.kernels.rotary_cpu import eager
+from posenc.kernels.rotary_cpu import blocks
 
 
 def formula(
@@ -96,14 +96,27 @@ WORDS: dict[tuple[torch.dtype, torch.dtype], Words] = {
 """For the types of x and of the tables: the word of a pair, and how it comes apart and together."""
 
 
+BLOCK = 1 << 21
+"""Bytes that one call of a compiled loop turns in place: its result waits in cache to be copied back."""
+
+
 def compiled(
     xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inverse: bool, inplace: bool
 ) -> tuple[Tensor, ...]:
-    """``formula`` through Inductor. In place ``eager`` serves: a fused loop still needs what it overwrites."""
-    if inplace:
-        return eager(xs, cos, sin, pairing, inverse, inplace)
+    """``formula`` through Inductor; in place block by block, since a fused loop still needs what it overwrites."""
     sin = -sin if inverse else sin
-    return tuple(_loop(pairing, x.dtype, cos.dim())(x.detach(), cos, sin) for x in xs)
+    turned = []
+    for x in xs:
+        loop = _loop(pairing, x.dtype, cos.dim())
+        if not inplace:
+            turned.append(loop(x.detach(), cos, sin))
+            continue
+        source = x[..., : 2 * cos.shape[-1]]
+        for at in blocks(source, BLOCK // x.element_size()):
+            block = source[..., at, :]
+            block.copy_(loop(block.detach(), cos[..., at, :], sin[..., at, :]))
+        turned.append(x)
+    return tuple(turned)
 
 
 @lru_cache
