@@ -157,6 +157,7 @@ def _band(interval: Interval | None) -> str:
 
 def _method(found: Extension, command: str, spent: float) -> str:
     start, unit = count(found.original_length), found.unit
+    packages = ", ".join(f"{name} {version}" for name, version in json.loads(versions()).items())
     tuning = f"{found.finetune} steps of AdamW on text that no document shares, the same windows for every method."
     entries = [
         ("Command", command),
@@ -179,7 +180,7 @@ def _method(found: Extension, command: str, spent: float) -> str:
         ),
         *([("Fine-tune", tuning)] if found.finetune else []),
         ("Time", f"{seconds(spent)} of scoring on {hardware()}"),
-        ("Made with", f"{versions()}, {datetime.now(UTC).date()}"),
+        ("Made with", f"{packages}, {datetime.now(UTC).date()}"),
         (
             "What would change the answer",
             "Another text, more documents, or tasks that need what lies far back: a loss "
