@@ -57,7 +57,7 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
 
 
 def computed(path: str, query: str = "") -> Reply:
-    """A reply by one thread: a picture is too small to share out, and waiting for others would cost ten times it."""
+    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
     import torch
 
     if torch.get_num_threads() != 1:
