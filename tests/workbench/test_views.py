@@ -22,7 +22,9 @@ def test_every_view_is_whole_and_its_python_runs(name: str, capsys: pytest.Captu
                 assert not axis.labels or len(axis.labels) == len(axis.values)
         elif isinstance(panel, Lines):
             assert all(len(line.values) == len(panel.x.values) for line in panel.lines)
-            assert all(torch.isfinite(line.values).all() for line in panel.lines)
+            for line in panel.lines:  # NaN is no point; infinity would be a mistake
+                assert torch.isfinite(line.values).any()
+                assert not torch.isinf(line.values).any()
         else:
             assert isinstance(panel, Plane)
             assert all(math.hypot(a.x, a.y) <= panel.limit for a in panel.arrows)

@@ -7,6 +7,7 @@ import torch
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.workbench.claims.order import model
 
 PRESS = "Press et al. 2022, section 3"
 CODE = "Press et al. 2022, authors' code"
@@ -116,6 +117,30 @@ def defined_at_every_distance() -> Evidence:
         near("bias at distance 0", float(row[2]), 0.0, 0.0),
         near("at distance 1", float(row[1]), -0.5, 0.0),
         near("at distance 2³¹ − 1", float(row[0]), -(2.0**30), 64.0),
+    )
+
+
+@torch.no_grad()
+def mirror_error(encoding: str, causal: bool) -> float:
+    """The largest difference between a model's outputs for a sequence and for its mirror image, mirrored back."""
+    tokens, f = torch.arange(8)[None], model(encoding, causal)
+    return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
+
+
+@claim(
+    told="ALiBi gives a model without a causal mask its order.",
+    precise="It gives distances without direction: a sequence and its mirror image look the same. A "
+    "causal mask, or RoPE, whose angle has a sign, tells them apart.",
+    verdict=Verdict.WHEN,
+    source="direct calculation",
+    settles=("a-property-8",),
+)
+def alibi_sees_no_direction() -> Evidence:
+    return (
+        # Biases are float32, the model float64: the same bits both ways, summed in another order.
+        below("change by mirroring, no mask", mirror_error("alibi", causal=False), 1e-12),
+        above("with a causal mask", mirror_error("alibi", causal=True), 0.01),
+        above("RoPE, no mask", mirror_error("rotary", causal=False), 0.01),
     )
 
 

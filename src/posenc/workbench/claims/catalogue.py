@@ -3,12 +3,22 @@
 from collections.abc import Sequence
 
 from posenc.errors import UnknownName
-from posenc.workbench.claims import absolute, alibi, order, precision, properties, rotary, sinusoids
+from posenc.workbench.claims import (
+    absolute,
+    alibi,
+    order,
+    precision,
+    properties,
+    rotary,
+    scaling,
+    sinusoids,
+    training,
+)
 from posenc.workbench.claims.claim import Claim
 
 CLAIMS: dict[str, Claim] = {
     found.name: found
-    for module in (order, sinusoids, absolute, rotary, alibi, precision, properties)
+    for module in (order, sinusoids, absolute, rotary, alibi, scaling, precision, properties, training)
     for found in vars(module).values()
     if isinstance(found, Claim)
 }

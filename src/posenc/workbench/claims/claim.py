@@ -40,6 +40,7 @@ class Claim:
         source: where the precise sentence comes from.
         settles: rows of ``docs/facts.toml`` that it settles.
         compute: runs the library and returns the findings.
+        topic: the heading it stands under.
         slow: whether it trains a model; left out unless asked for.
     """
 
@@ -50,6 +51,7 @@ class Claim:
     source: str
     settles: tuple[str, ...]
     compute: Callable[[], Evidence]
+    topic: str
     slow: bool = False
 
 
@@ -75,7 +77,8 @@ def claim(
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")
-        return Claim(name, told, precise, verdict, source, settles, compute, slow)
+        topic = compute.__module__.rpartition(".")[2].capitalize()
+        return Claim(name, told, precise, verdict, source, settles, compute, topic, slow)
 
     return make
 

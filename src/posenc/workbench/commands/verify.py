@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -9,16 +10,24 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from posenc.workbench.claims.catalogue import chosen
+from posenc.workbench.claims.catalogue import CLAIMS, chosen
 from posenc.workbench.claims.claim import Outcome, run
+from posenc.workbench.claims.page import facts, page
 
 
 def verify(
     only: Annotated[list[str] | None, typer.Option(help="Name of a claim; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
+    page_at: Annotated[
+        Path | None,
+        typer.Option("--page", help="Write the page of claims here, from facts.toml beside it, and run nothing."),
+    ] = None,
 ) -> None:
     """Run what is told about positional encodings; exit status 1 when a verdict does not stand."""
+    if page_at is not None:
+        page_at.write_text(page(list(CLAIMS.values()), facts(page_at.with_name("facts.toml"))), encoding="utf-8")
+        return
     claims = chosen(only or [], slow)
     progress = Console(stderr=True)
     outcomes = [

@@ -42,11 +42,15 @@ def draw(view: View) -> Figure:
         bar = figure.colorbar(images[0], ax=axes[:count], pad=0.01, fraction=0.03)
         dress_scale(bar, heatmaps[0])
         bar.set_label(heatmaps[0].unit)
-        for ax in axes[:count]:
-            ax.label_outer()
+        if len({(p.rows, p.columns) for p in heatmaps}) == 1:  # one set of names serves all
+            for ax in axes[:count]:
+                ax.label_outer()
     else:
-        for panel, ax in zip(view.panels, axes, strict=False):
-            paint(panel, ax)
+        for i, (panel, ax) in enumerate(zip(view.panels, axes, strict=False)):
+            if isinstance(panel, Plane) and i > 0:
+                plane(panel, ax, names=not isinstance(view.panels[0], Plane))
+            else:
+                paint(panel, ax)
     for panel, ax in zip(view.panels, axes, strict=False):
         if count > 1:
             ax.set_title(panel.name, fontsize=ink.TEXT)

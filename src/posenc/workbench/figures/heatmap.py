@@ -11,7 +11,7 @@ from posenc.workbench.views.view import Axis, Heatmap
 
 WRITTEN = 12
 """Up to this many rows and columns the numbers are written into the cells, where they fit."""
-CELL = 0.4, 0.17
+CELL = 0.36, 0.17
 """Inches that a cell must have, across and down, to hold a number."""
 
 

@@ -124,15 +124,20 @@ def sequence() -> Colormap:
 
 
 def mark(ax: Axes, x: float, caption: str) -> None:
-    """A thin vertical line at x with its caption at the top, such as "trained to here"."""
+    """A thin vertical line at x with its caption at the top, such as "trained to here".
+
+    Past the middle the caption stands left of its line, where no name of a curve's end can meet it.
+    """
     ax.axvline(x, color=INK, linewidth=0.7, zorder=0.5)
+    bottom = ax.get_ylim()[0]
+    late = (ax.transData + ax.transAxes.inverted()).transform((x, bottom))[0] > 0.6
     ax.annotate(
         caption,
         (x, 1),
         xycoords=("data", "axes fraction"),
-        xytext=(3, -2),
+        xytext=(-3 if late else 3, -2),
         textcoords="offset points",
-        ha="left",
+        ha="right" if late else "left",
         va="top",
         fontsize=SMALL,
         color=INK,

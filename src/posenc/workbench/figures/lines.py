@@ -9,8 +9,8 @@ from posenc.workbench.palette import INK, PAPER, style
 from posenc.workbench.views.view import Lines
 
 DASHES = ((), (6, 2), (2, 1.5), (7, 2, 1.5, 2))
-DECADES = 5
-"""A logarithmic axis shows this many powers of ten below its top, no more."""
+DECADES = 6
+"""A logarithmic axis shows this many powers of ten below its top; more only where a whole curve lies lower."""
 TICKED = 12
 """Up to this many points of a logarithmic axis each get a tick."""
 MARKED = 40
@@ -38,15 +38,17 @@ def lines(panel: Lines, ax: Axes | None = None) -> Axes:
             ends.append((known[-1], line.name, colour))
     if panel.y_log:
         ax.set_yscale("log")
-        ax.set_ylim(bottom=max(ax.get_ylim()[0], ax.get_ylim()[1] / 10**DECADES))
+        top = ax.get_ylim()[1]
+        lowest = min((float(line.values.nan_to_num().max()) for line in panel.lines), default=top)
+        ax.set_ylim(bottom=max(ax.get_ylim()[0], min(top / 10**DECADES, lowest / 3)))
         if ax.get_ylim()[1] < 100 * ax.get_ylim()[0]:  # too few powers of ten to read a value from
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
             ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
             ax.yaxis.set_minor_formatter(NullFormatter())
     if panel.x.log:
         ax.set_xscale("log")
         if len(panel.x.values) <= TICKED:
-            ax.set_xticks(panel.x.values, [f"{x:g}" for x in panel.x.values])
+            ax.set_xticks(panel.x.values, [short(x) for x in panel.x.values])
             ax.minorticks_off()
     elif all(float(x).is_integer() for x in panel.x.values):
         ax.xaxis.set_major_locator(MaxNLocator(9, integer=True))
@@ -58,6 +60,15 @@ def lines(panel: Lines, ax: Axes | None = None) -> Axes:
     if len(ends) > 1:
         label_ends(ax, ends)
     return ax
+
+
+def short(x: float) -> str:
+    """A tick's number in few signs: 512, 10⁶, 2·10⁹."""
+    if abs(x) < 1e5:
+        return f"{x:g}".replace("-", "−")
+    digits, power = f"{x:.0e}".split("e+")
+    raised = str(int(power)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
 
 
 def _named(name: str, unit: str, log: bool) -> str:

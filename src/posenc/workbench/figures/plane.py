@@ -6,17 +6,24 @@ from math import hypot
 from matplotlib.patches import Circle, FancyArrowPatch
 
 from posenc.workbench.figures.ink import SMALL, Axes, Colour, inked, label_ends, on, sequence
+from posenc.workbench.figures.lines import short
 from posenc.workbench.palette import HAIRLINE
 from posenc.workbench.views.view import Arrow, Plane
 
 
 @inked
-def plane(panel: Plane, ax: Axes | None = None) -> Axes:
-    """Paint ``panel``; arrows are named at their tips, or beside the plane where tips come close."""
+def plane(panel: Plane, ax: Axes | None = None, *, names: bool = True) -> Axes:
+    """Paint ``panel``; arrows are named at their tips, or beside the plane where tips come close.
+
+    ``names=False`` leaves names out, for a plane beside another that has them.
+    """
     ax = on(ax, width=5.0, height=4.2)
     ax.set(xlim=(-panel.limit, panel.limit), ylim=(-panel.limit, panel.limit), aspect="equal")
     for side in ax.spines.values():
         side.set_visible(False)
+    ends = (-panel.limit, 0, panel.limit)
+    ax.set_xticks(ends, [short(end) for end in ends])
+    ax.set_yticks(ends, [short(end) for end in ends])
     ax.axhline(0, color=HAIRLINE, linewidth=0.6, zorder=0)
     ax.axvline(0, color=HAIRLINE, linewidth=0.6, zorder=0)
     drawn = [a for a in panel.arrows if not a.ghost]
@@ -24,6 +31,8 @@ def plane(panel: Plane, ax: Axes | None = None) -> Axes:
     colour = {a.name: shade for a, shade in zip(drawn, shades, strict=True)}
     for arrow in panel.arrows:
         _arrow(ax, arrow, HAIRLINE if arrow.ghost else colour[arrow.name])
+    if not names:
+        return ax
     near = any(hypot(a.x - b.x, a.y - b.y) < 0.2 * panel.limit for a, b in combinations(drawn, 2))
     if near:
         label_ends(ax, [(a.y, a.name, colour[a.name]) for a in drawn])

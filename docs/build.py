@@ -1,0 +1,74 @@
+"""What the site computes while it is built: figures from views, and tables from the library."""
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from posenc.workbench.claims.models import Model, table
+from posenc.workbench.claims.properties import measured
+from posenc.workbench.figures.draw import draw
+from posenc.workbench.figures.ink import rendered
+from posenc.workbench.figures.lesson import three_panels
+from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.views.catalogue import VIEWS
+
+HERE = Path(__file__).parent
+ENCODINGS = ("nope", "sinusoidal", "learned", "rotary", "alibi")
+
+
+def on_files(files: Any, config: Any) -> Any:
+    """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
+    from mkdocs.structure.files import File
+
+    for name, view in VIEWS.items():
+        files.append(File.generated(config, f"figures/{name}.svg", content=rendered(draw(view()))))
+    lesson = rendered(three_panels(), "png")
+    files.append(File.generated(config, "figures/positional_encoding_viz.png", content=lesson))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Fill in the tables that are computed."""
+    for marker, make in MADE.items():
+        if marker in markdown:
+            markdown = markdown.replace(marker, make())
+    return markdown
+
+
+def properties() -> str:
+    """The property table of the catalogue, measured."""
+    names = "encoding", "door", "parameters", "last position", "scores see the offset only", "sees order unmasked"
+    head = f"| {' | '.join(names)} |\n{'| --- ' * len(names)}|\n"
+    rows = []
+    for name in ENCODINGS:
+        p = measured(name)
+        far = "2³¹ − 1" if p.last_position == 2**31 - 1 else str(p.last_position)
+        cells = [
+            name,
+            p.doors,
+            f"{p.parameters:,}".replace(",", "\u202f"),
+            far,
+            _yes(p.offset_only),
+            _yes(p.orders),
+        ]
+        rows.append(f"| {' | '.join(cells)} |\n")
+    return head + "".join(rows)
+
+
+def models() -> str:
+    """The table of real models with its computed columns."""
+    with (HERE / "models.toml").open("rb") as file:
+        return table([Model(name, **facts) for name, facts in tomllib.load(file).items()])
+
+
+def rooms() -> str:
+    """The rooms of the lab, one row each."""
+    return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
+
+
+MADE = {"<!-- properties -->": properties, "<!-- models -->": models, "<!-- rooms -->": rooms}
+"""What each mark in a page is replaced by."""
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

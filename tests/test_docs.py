@@ -1,0 +1,122 @@
+"""The documentation runs: every Python block, every link between pages, every public name and every command."""
+
+import importlib.util
+import inspect
+import re
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import typer.main
+
+import posenc
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.claims.models import Model, table
+from posenc.workbench.cli import app
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
+BLOCK = re.compile(r'^```python(?: title="(?P<title>[^"]+)")?\n(?P<code>.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=name)
+def test_every_block_of_python_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page's blocks run one after the other; one with a title is also a module of that name."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    space: dict[str, object] = {"__name__": "__main__"}
+    for block in BLOCK.finditer(page.read_text()):
+        if block["title"]:
+            (tmp_path / block["title"]).write_text(block["code"])
+        exec(compile(block["code"], name(page), "exec"), space)
+    for module in [m for m in sys.modules if (tmp_path / f"{m}.py").exists()]:
+        monkeypatch.delitem(sys.modules, module)
+
+
+def test_the_own_encoding_fits_in_forty_lines() -> None:
+    block = next(b for b in BLOCK.finditer((DOCS / "exercises/own.md").read_text()) if b["title"])
+    assert len(block["code"].strip().splitlines()) <= 40
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    text = page.read_text()
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if target.startswith("http"):
+            assert target.startswith("https://arxiv.org/abs/"), target
+            continue
+        path, _, anchor = target.partition("#")
+        goal = page if not path else page.parent / path
+        if "figures/" in path:
+            stem = Path(path).stem
+            assert stem in build().VIEWS or stem == "positional_encoding_viz", target
+            continue
+        assert goal.is_file(), target
+        if anchor and goal.suffix == ".md":
+            assert f"{{ #{anchor} }}" in goal.read_text(), target
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    listed = set(re.findall(r"[\w/-]+\.md", (ROOT / "mkdocs.yml").read_text()))
+    assert listed == {str(p.relative_to(DOCS)) for p in DOCS.rglob("*.md")}
+
+
+def public_names() -> list[str]:
+    """Every public class and function of the face, the schedules and the position helpers."""
+    found = set()
+    for module in (posenc, posenc.schedules, posenc.positions):
+        for public, value in vars(module).items():
+            own = str(getattr(value, "__module__", "")).startswith("posenc") if callable(value) else False
+            if own and not public.startswith("_") and not (module is posenc.positions and inspect.isclass(value)):
+                found.add(public)
+    return sorted({*found, "CATALOGUE"})
+
+
+@pytest.mark.parametrize("public", public_names())
+def test_every_public_name_is_on_a_page(public: str) -> None:
+    assert any(re.search(rf"\b{public}\b", p.read_text()) for p in PAGES), f"no page mentions {public}"
+
+
+@pytest.mark.parametrize("command", sorted(typer.main.get_command(app).commands))  # type: ignore[attr-defined]
+def test_every_command_is_on_a_page(command: str) -> None:
+    assert any(f"posenc {command}" in p.read_text() for p in DOCS.rglob("*.md"))
+
+
+def build() -> ModuleType:
+    """``docs/build.py``, which the site is built with."""
+    spec = importlib.util.spec_from_file_location("build", DOCS / "build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tables_of_the_site_are_computed() -> None:
+    made = build()
+    page = made.on_page_markdown("<!-- properties -->\n<!-- models -->")
+    assert "| rotary | rotate | 0 | 2³¹ − 1 | yes | yes |" in page
+    assert "| learned | embed | 393\u202f216 | 511 | no | yes |" in page
+    llama = next(line for line in page.splitlines() if line.startswith("| Llama 2 7B"))
+    assert "| 54\u202f410 | 18 of 64 |" in llama
+    assert made.on_page_markdown("nothing to fill in") == "nothing to fill in"
+
+
+def test_models_are_whole_and_refuse_nonsense() -> None:
+    facts = tomllib.loads((DOCS / "models.toml").read_text())
+    models = [Model(n, **f) for n, f in facts.items()]
+    assert {m.encoding for m in models} == {"sinusoidal", "learned", "rotary", "alibi"}
+    assert table(models).count("\n") == len(models) + 2
+    with pytest.raises(UnknownName, match="unknown encoding 'rotory'; did you mean 'rotary'"):
+        Model("x", 64, 4, "rotory", "nowhere")
+    with pytest.raises(InvalidArgument, match="x: width=65 must be a multiple of heads=4"):
+        Model("x", 65, 4, "rotary", "nowhere")

@@ -1,0 +1,75 @@
+"""Every row of what is taught is settled by something that exists, and the page of claims says so."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+from posenc.workbench.claims.catalogue import CLAIMS
+from posenc.workbench.claims.page import Fact, facts, page
+from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.views.catalogue import VIEWS
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+FACTS = facts(DOCS / "facts.toml")
+
+
+def exists(by: str) -> bool:
+    """Whether what ``kind:name`` points at is there."""
+    kind, _, name = by.partition(":")
+    if kind == "claim":
+        return name in CLAIMS
+    if kind == "view":
+        return name in VIEWS
+    if kind == "room":
+        return name in {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}
+    if kind == "page":
+        return (DOCS / name).is_file()
+    path, _, function = name.partition("::")
+    tree = ast.parse((ROOT / path).read_text()) if kind == "test" and (ROOT / path).is_file() else ast.parse("")
+    return any(isinstance(node, ast.FunctionDef) and node.name == function for node in tree.body)
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda f: f.row)
+def test_every_row_is_settled_by_something_that_exists(fact: Fact) -> None:
+    assert fact.by
+    assert [by for by in fact.by if not exists(by)] == []
+
+
+def test_claims_and_rows_name_each_other() -> None:
+    by_row = {fact.row: fact.by for fact in FACTS}
+    for name, claim in CLAIMS.items():
+        assert all(row in by_row for row in claim.settles), name
+    named = {by.removeprefix("claim:") for by_of in by_row.values() for by in by_of if by.startswith("claim:")}
+    assert named <= set(CLAIMS)
+    assert {row for c in CLAIMS.values() for row in c.settles} <= set(by_row)
+
+
+ROWS = {"a-encoding": 8, "a-property": 12, "a-widget": 13, "a-exercise": 3, "quiz": 13, "interview": 7, "b": 28}
+
+
+@pytest.mark.parametrize("group", ROWS)
+def test_the_list_is_whole(group: str) -> None:
+    rows = [f.row for f in FACTS if f.row.startswith(f"{group}-") or re.fullmatch(rf"{group}\d+", f.row)]
+    assert len(rows) == ROWS[group]
+
+
+def test_the_page_of_claims_is_up_to_date() -> None:
+    assert (DOCS / "claims.md").read_text() == page(list(CLAIMS.values()), FACTS), (
+        "type: posenc verify --page docs/claims.md"
+    )
+
+
+def test_the_check_can_fail() -> None:
+    for by in (
+        "claim:none",
+        "view:none",
+        "room:order/none",
+        "page:none.md",
+        "test:tests/none.py::x",
+        f"test:{__file__}::none",
+        "lab",
+    ):
+        assert not exists(by)
