@@ -142,6 +142,7 @@ QUESTIONS: dict[str, Question] = {
             Switch("transposed", "positions downwards", False),
         ),
     ),
+    "fill": Question("views.filling:filled", (_step("1 empty", "2 row 0", "3 row 1", "4 all rows"),)),
     "hands": Question(
         "views.sinusoidal:hands",
         (
