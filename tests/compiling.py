@@ -43,7 +43,7 @@ def refuses_far_positions_when_compiled(backend: str) -> None:
 
 
 def alibi_stays_linear(backend: str) -> None:
-    """Compiled ALiBi over four blocks of rows equals eager's, whose masks are views."""
+    """Compiled ALiBi over three blocks of rows equals eager's, whose masks are views."""
     length = 700
     case = Case("alibi-long", lambda: ALiBi(4))
     whole = Whole(case.build())

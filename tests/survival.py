@@ -87,7 +87,10 @@ def survives_inference_mode(case: Case) -> None:
         (y.sum() + placed.embed(x).sum()).backward()
         assert all(bool(t.grad.isfinite().all()) for t in (x, q, k, v) if t.grad is not None)
         assert v.grad is not None
-        same(doors(case, candidate, at), before)
+        after = doors(case, candidate, at)
+        for name, tensor in after.items():
+            # The two may be computed by different engines, which order or fuse two products and a sum.
+            near(tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()))
 
 
 def survives_export(case: Case) -> None:

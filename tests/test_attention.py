@@ -10,7 +10,7 @@ from torch.profiler import ProfilerActivity, profile
 import posenc
 import reference
 from posenc import ALiBi, NoPE, attention
-from posenc.attention import ROWS
+from posenc.attention import ROWS, TRAINING_ROWS
 from posenc.errors import InvalidArgument
 from posenc.positions import left_padded, packed, plain
 
@@ -64,8 +64,9 @@ def check(
 
 
 ENCODINGS = st.sampled_from(["nope", "alibi"])
-LENGTHS = st.sampled_from([1, 2, 7, 31, ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 5])
-PIECES = st.lists(st.sampled_from([1, 2, 7, 31, ROWS + 1]), min_size=1, max_size=3)
+EDGES = [ROWS - 1, ROWS, ROWS + 1, 2 * ROWS + 5, TRAINING_ROWS, TRAINING_ROWS + 1]
+LENGTHS = st.sampled_from([1, 2, 7, 31, *EDGES])
+PIECES = st.lists(st.sampled_from([1, 2, 7, 31, ROWS + 1, TRAINING_ROWS]), min_size=1, max_size=3)
 HEADS = st.sampled_from([(1, 1), (4, 4), (4, 2), (6, 1), (12, 3)])
 
 
@@ -118,7 +119,7 @@ def test_packed_rows_that_differ_with_padding_and_a_cache(name: str, causal: boo
     check(made(name, 4), q, k, v, at[:, -5:], at, causal=causal, key_mask=mask, segments=segments)
 
 
-@pytest.mark.parametrize("length", [5, ROWS + 3])
+@pytest.mark.parametrize("length", [5, TRAINING_ROWS + 3])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("name", ["nope", "alibi"])
 def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: torch.dtype, length: int) -> None:

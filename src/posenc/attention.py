@@ -18,8 +18,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.encodings.encoding import Placed
 from posenc.errors import InvalidArgument
 
-ROWS = 64
-"""Query rows of one block: few, so that its mask stays in cache and hardly a hidden key is looked at."""
+ROWS = 128
+"""Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
 
 TRAINING_ROWS = 256
 """Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""

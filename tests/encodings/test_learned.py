@@ -31,6 +31,10 @@ def test_clamp_reuses_the_last_row_knowingly() -> None:
     table = Learned(8, 4, past_end="clamp")
     rows = table.table(torch.tensor([6, 7, 8, 2**31 - 1]))
     assert torch.equal(rows, table.weight[[6, 7, 7, 7]])
+    with pytest.raises(
+        PositionOutOfRange, match="positions holds 2147483648; the last position here is 2147483647"
+    ):
+        table.at(torch.tensor([2**31]))
 
 
 def test_rows_are_added_and_trained() -> None:

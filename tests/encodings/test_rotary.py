@@ -52,11 +52,11 @@ def test_the_complex_form_is_the_same_function(pairing: str, pairs: int, tail: i
 def test_the_pairings_are_one_rotation_under_a_permutation(pairs: int) -> None:
     to_half, to_interleaved = half_from_interleaved(2 * pairs), interleaved_from_half(2 * pairs)
     assert [to_half[i] for i in to_interleaved] == list(range(2 * pairs))
-    x = torch.randn(1, 2, 5, 2 * pairs)
-    half, _ = Rotary(2 * pairs, pairing="half").at(plain(5)).rotate(x[..., to_half], x)
-    interleaved, _ = Rotary(2 * pairs, pairing="interleaved").at(plain(5)).rotate(x, x)
-    torch.testing.assert_close(half, interleaved[..., to_half], rtol=0, atol=0)
-    torch.testing.assert_close(half[..., to_interleaved], interleaved, rtol=0, atol=0)
+    x = torch.randn(1, 2, 5, 2 * pairs, dtype=torch.float64)
+    half, _ = Rotary(2 * pairs, pairing="half").at(plain(5), dtype=torch.float64).rotate(x[..., to_half], x)
+    interleaved, _ = Rotary(2 * pairs, pairing="interleaved").at(plain(5), dtype=torch.float64).rotate(x, x)
+    torch.testing.assert_close(half, interleaved[..., to_half], rtol=0, atol=1e-14)
+    torch.testing.assert_close(half[..., to_interleaved], interleaved, rtol=0, atol=1e-14)
 
 
 def test_negated_sines_turn_back() -> None:

@@ -8,6 +8,7 @@ import pytest
 import torch
 import transformers
 
+import posenc.integrations.huggingface
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
@@ -166,6 +167,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         "contradicts max_position_embeddings=4096",
     ),
     ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "turns every channel"),
+    ({"dual_chunk_attention_config": {"chunk_size": 8}}, "'dual_chunk_attention_config'"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "has no 'hidden_size'; add it"),
     ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),
@@ -181,6 +183,19 @@ def test_refusals(broken: dict[str, Any], message: str) -> None:
         read({**LLAMA, **broken})
 
 
+def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
+    mpt = config("mpt-7b-storywriter")
+    off = {**mpt["attn_config"], "rope": False, "rope_theta": 10_000, "rope_impl": "dail"}
+    assert read({**mpt, "attn_config": off}).kinds == {"all": ALiBiLayer(32, 16)}
+    for wrong, message in (
+        ({"alibi_bias_mx": 8}, "'alibi_bias_mx'; did you mean 'alibi_bias_max'"),
+        ({"rope": True, "rope_theta": 1e4}, "unknown key of model_type 'mpt' 'rope"),
+        ({"alibi": False}, "alibi=False in model_type 'mpt'"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            read({**mpt, "attn_config": {**mpt["attn_config"], **wrong}})
+
+
 def test_multimodal_rope_of_qwen_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="three streams of positions"):
         read(config("qwen2-vl-7b"))
@@ -194,6 +209,14 @@ def test_files(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{")
     with pytest.raises(InvalidArgument, match="is not JSON"):
         read(tmp_path)
+
+
+def test_nothing_here_needs_transformers_to_be_imported() -> None:
+    """Plain dicts and files are read without it: only ``load`` imports it, inside a function."""
+    folder = Path(posenc.integrations.huggingface.__file__).parent
+    for file in folder.glob("*.py"):
+        lines = file.read_text().splitlines()
+        assert not [n for n in lines if n.startswith(("import transformers", "from transformers"))], file.name
 
 
 def test_all_spellings_read_the_same() -> None:

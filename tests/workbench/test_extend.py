@@ -16,9 +16,9 @@ from posenc.integrations.huggingface.layers import RotaryLayer
 from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.report.extension import answer, over_positions, write
-from posenc.workbench.runs.extend import Curve, Extension, Request, extend
+from posenc.workbench.runs.extend import Curve, Extension, Request, extend, work
 from posenc.workbench.runs.methods import NAMES, Method, methods
-from posenc.workbench.runs.models import Ours, config_patch, open_model
+from posenc.workbench.runs.models import Ours, Tick, config_patch, open_model
 from posenc.workbench.runs.scores import Scores
 from posenc.workbench.runs.verdict import judge
 from posenc.workbench.tasks.text import Text
@@ -35,11 +35,11 @@ class Counting(Ours):
     calls = 0
     fail_at = -1
 
-    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding) -> torch.Tensor:
+    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick) -> torch.Tensor:
         if self.calls == self.fail_at:
             raise KeyboardInterrupt
         self.calls += 1
-        return super().losses(tokens, encoding)
+        return super().losses(tokens, encoding, tick)
 
 
 def small() -> Counting:
@@ -151,6 +151,25 @@ def test_other_answers() -> None:
     assert answer(even, judge(even)).endswith("as well as from the last 16 tokens alone, not better.")
 
 
+def test_one_document_has_no_interval_and_says_little() -> None:
+    found = made(
+        none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], yarn=[2, 2, 3.04, 3.04, 3.04, 3.04], window=[3.01]
+    )
+    curves = tuple(Curve(c.method, False, c.losses[:1]) for c in found.curves)
+    one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
+    # 0.04 worse than linear, within what one document can tell, and cheaper inside
+    assert judge(one).chosen.curve.method.name == "yarn"
+    assert answer(one, judge(one)).endswith("as well as from the last 16 tokens alone, not better.")
+
+
+def test_the_far_end_is_never_inside_the_trained_length() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    short = tuple(Curve(c.method, False, c.losses[:, :3]) for c in found.curves)
+    near = Extension("a model", "token", 16, 24, 8, short, found.window, TEXT)
+    assert [near.far, found.far] == [1, 2]
+    assert judge(near).lines[-1].far.mean == pytest.approx(3)
+
+
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     panel = over_positions(found).panels[0]
@@ -226,7 +245,13 @@ def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     assert (model.original_length, model.unit) == (64, "token")
     chosen = methods(None, model.rotary, 64, 4.0)
-    found = extend(model, data, text, Request(256, 2, chosen), Scores(tmp_path))
+    request_, read_so_far = Request(256, 2, chosen), [0.0]
+
+    def progress(tokens: float) -> None:
+        read_so_far[0] += tokens
+
+    found = extend(model, data, text, request_, Scores(tmp_path), progress)
+    assert read_so_far[0] == pytest.approx(work(model, request_, 2))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
         patch = config_patch(model, curve.method, 256)
@@ -236,6 +261,18 @@ def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -
         with torch.no_grad():
             losses = F.cross_entropy(alone(tokens[None, :-1]).logits[0], tokens[1:], reduction="none")
         assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)
+
+
+def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(llama: Path, tmp_path: Path) -> None:
+    model, _, text = open_model(llama, llama / "text.txt", "cpu", "float32")
+    model.learning_rate = 1e-2  # random weights have nothing to lose
+    before = {name: p.clone() for name, p in model.model.state_dict().items()}
+    asked = Request(128, 1, methods(("yarn",), model.rotary, 64, 2.0), finetune=15)
+    found = extend(model, b"abcd" * 200, text, asked, Scores(tmp_path))
+    assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
+    assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
+    with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
+        extend(model, b"abcd" * 36, text, asked, Scores(tmp_path / "other"))
 
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:

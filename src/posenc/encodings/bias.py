@@ -18,7 +18,7 @@ class DistanceBias(ABC):
 
     @abstractmethod
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        """The biases at these offsets, in memory of their own: attention writes into it."""
+        """The biases at these offsets."""
 
 
 class PlacedBias:

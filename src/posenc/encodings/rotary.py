@@ -46,7 +46,7 @@ def rotate(
     The arithmetic runs in the tables' type and is rounded once to x's. Negate ``sin`` to turn back.
     """
     pairs = cos.shape[-1]
-    turned, tail = x[..., : 2 * pairs], x[..., 2 * pairs :]
+    turned, tail = x[..., : 2 * pairs].to(torch.promote_types(x.dtype, cos.dtype)), x[..., 2 * pairs :]
     if pairing == "half":
         a, b = turned[..., :pairs], turned[..., pairs:]
         # Each half is rounded before they are joined: one pass less over memory than joining first.

@@ -8,6 +8,9 @@ from rich.console import Console
 
 from posenc.errors import PosencError
 from posenc.workbench.commands.compare import compare
+from posenc.workbench.commands.extend import extend
+from posenc.workbench.commands.inspect import inspect
+from posenc.workbench.commands.lab import lab
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
 from posenc.workbench.commands.verify import verify
@@ -18,7 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The position layer for transformers: which encoding, and how far past its training length?",
 )
-for verb in (compare, runs, show, verify):
+for verb in (compare, extend, inspect, lab, runs, show, verify):
     app.command()(verb)
 
 

@@ -25,7 +25,7 @@ from posenc.integrations.huggingface.layers import (
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.schedules import Default, LengthSchedule, Proportional, YaRN
 
-ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|(^|_)ntk")
+ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 HARMLESS = ("position_buckets",)
 
@@ -132,7 +132,11 @@ class Reader:
         rope = BOTH_FORMS if family.kind == "rotary" else ()
         known = {key for key in own if key} | set(rope) | set(family.defaults)
         known |= {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
-        for key, value in self.config.items():
+        nested = self.config.get("attn_config")
+        nested = dict(nested) if isinstance(nested, Mapping) else {}
+        if not nested.get("rope"):  # MPT's later configs list the settings of a rotation that is off
+            nested = {key: value for key, value in nested.items() if not key.startswith("rope")}
+        for key, value in [*self.config.items(), *nested.items()]:
             if key in known or key in HARMLESS or key in self.indifferent(value):
                 continue
             near = get_close_matches(key, [k for k in known if ABOUT_POSITIONS.search(k)], n=1, cutoff=0.85)

@@ -129,7 +129,12 @@ FAMILIES: dict[str, Family] = {
         defaults={"rope_theta": 10_000.0, "max_position_embeddings": 2048}, extra=("alibi", "alibi_bias_max")
     ),
     "bloom": Family(
-        kind="alibi", heads="n_head", layers="n_layer", length="seq_length", defaults={"seq_length": 2048}
+        kind="alibi",
+        heads="n_head",
+        layers="n_layer",
+        length="seq_length",
+        defaults={"seq_length": 2048},
+        extra=("offset_alibi",),  # of the training code; no effect on the numbers
     ),
     "mpt": Family(
         kind="alibi",

@@ -3,9 +3,12 @@
 Long texts stay within memory: the trunk runs once without a cache, and the output layer a few rows at a time.
 """
 
+import copy
 import hashlib
 import json
 import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +41,8 @@ class Pretrained:
     """
 
     unit = "token"
+    learning_rate = 2e-5
+    """Of a fine-tune: small, so that what the model knows stays."""
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         folder, extra = (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
@@ -57,15 +62,19 @@ class Pretrained:
         ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
         return torch.tensor(ids, dtype=torch.int64)
 
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
-        """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers."""
-        encodings = {
-            name: encoding if layer == self.rotary else layer.encoding(len(tokens), "float32")
-            for name, layer in self.positions.kinds.items()
-        }
+    def losses(
+        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Callable[[float], None] = lambda share: None
+    ) -> Float[Tensor, " T"]:
+        """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers.
+
+        ``tick`` is called with the share of the work that was just done, layer by layer.
+        """
         model, device = self.model, self.model.device
         trunk = getattr(model, model.base_model_prefix)
-        with torch.inference_mode(), patched(model, encodings):
+        blocks = next(m for m in trunk.children() if isinstance(m, nn.ModuleList))
+        with torch.inference_mode(), self.placed(encoding), ExitStack() as hooks:
+            for block in blocks:
+                hooks.callback(block.register_forward_hook(lambda *_: tick(1 / len(blocks))).remove)
             hidden = trunk(tokens[None, :-1].to(device), use_cache=False).last_hidden_state[0]
             targets = tokens[1:].to(device)
             parts = [
@@ -73,6 +82,27 @@ class Pretrained:
                 for i in range(0, len(targets), ROWS)
             ]
         return torch.cat(parts).cpu()
+
+    @contextmanager
+    def placed(self, encoding: Encoding) -> Iterator[None]:
+        """Inside, the scaled layers have ``encoding``; layers of another kind keep their own."""
+        encodings = {
+            name: encoding if layer == self.rotary else layer.encoding(self.positions.max_length, "float32")
+            for name, layer in self.positions.kinds.items()
+        }
+        with patched(self.model, encodings):
+            yield
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Logits with gradients, all at once."""
+        logits: Tensor = self.model(rows.to(self.model.device), use_cache=False).logits.float()
+        return logits
+
+    def copied(self, identity: str) -> "Pretrained":
+        """The same model with weights of its own."""
+        other = copy.copy(self)
+        other.model, other.identity = copy.deepcopy(self.model), identity
+        return other
 
     def _logits(self, hidden: Tensor) -> Tensor:
         """The output layer, with the scalings that Cohere, Granite and Gemma 2 put after it."""

@@ -23,6 +23,8 @@ def write(
 ) -> dict[str, Any]:
     """The config again, with its positions spelt in one way, or with another schedule in place.
 
+    Of a composite model it is the language model's part, the ``text_config``.
+
     Args:
         positions: what ``read`` returned.
         schedule: replaces that of ``positions.rotary``; default the one that was read.

@@ -59,7 +59,7 @@ def extend(
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     console.print(f"{model.name}, trained to {model.original_length}, on to {length}; writing to {folder}/")
     scores = Scores(folder)
-    with terminal.bar(console, "scoring", work(model, request, documents)) as progress:
+    with terminal.bar(console, "scoring", work(model, request, documents), f"{model.unit}s") as progress:
         found = carry_out(model, data, read, request, scores, lambda n: progress.advance(progress.task_ids[0], n))
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)

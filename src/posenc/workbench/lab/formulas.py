@@ -37,11 +37,11 @@ def call(function: str, *arguments: str) -> str:
     return row(function, o("&#x2061;"), o("("), o(",").join(arguments), o(")"))
 
 
-def formula(words: str, *lines: str) -> str:
-    """One MathML block a line; ``words`` is how the formula is read aloud where MathML is not."""
+def formula(*lines: tuple[str, str]) -> str:
+    """MathML blocks beside each other where there is space; with each, how it is read aloud where MathML is not."""
     blocks = "".join(
         f'<math display="block" xmlns="http://www.w3.org/1998/Math/MathML" alttext="{words}">{line}</math>'
-        for line in lines
+        for words, line in lines
     )
     return f'<div class="formula">{blocks}</div>'
 
@@ -57,104 +57,109 @@ def _rotation(angle: str) -> str:
 THETA = sub(i("θ"), i("i"))
 
 EQUIVARIANCE = formula(
-    "f of P X equals P times f of X",
-    row(call(i("f"), row(i("P"), i("X"))), o("="), i("P"), call(i("f"), i("X"))),
+    (
+        "f of P X equals P times f of X",
+        row(call(i("f"), row(i("P"), i("X"))), o("="), i("P"), call(i("f"), i("X"))),
+    ),
 )
 
 SINUSOIDS = formula(
-    "PE of p, 2i is sine of p theta i; PE of p, 2i plus 1 is cosine of p theta i",
-    row(
-        sub(i("PE"), row(i("p"), o(","), n("2"), i("i"))),
-        o("="),
-        i("sin"),
-        row(i("p"), THETA),
-        o(",&#x2003;"),
-        sub(i("PE"), row(i("p"), o(","), n("2"), i("i"), o("+"), n("1"))),
-        o("="),
-        i("cos"),
-        row(i("p"), THETA),
-        o(",&#x2003;"),
-        THETA,
-        o("="),
-        sup(i("b"), row(o("−"), n("2"), i("i"), o("/"), i("d"))),
+    (
+        "PE of p, 2i is sine of p theta i",
+        row(
+            sub(i("PE"), row(i("p"), o(","), n("2"), i("i"))),
+            o("="),
+            i("sin"),
+            row(i("p"), THETA),
+        ),
+    ),
+    (
+        "PE of p, 2i plus 1 is cosine of p theta i",
+        row(
+            sub(i("PE"), row(i("p"), o(","), n("2"), i("i"), o("+"), n("1"))),
+            o("="),
+            i("cos"),
+            row(i("p"), THETA),
+        ),
+    ),
+    (
+        "theta i is base to the minus 2i over d",
+        row(THETA, o("="), sup(i("b"), row(o("−"), n("2"), i("i"), o("/"), i("d")))),
     ),
 )
 
 TABLE = formula(
-    "h at p equals x at p plus W at p, for p from 0 to N minus 1",
-    row(
-        sub(i("h"), i("p")),
-        o("="),
-        sub(i("x"), i("p")),
-        o("+"),
-        sub(i("W"), i("p")),
-        o(",&#x2003;"),
-        n("0"),
-        o("≤"),
-        i("p"),
-        o("&lt;"),
-        i("N"),
+    (
+        "h at p equals x at p plus W at p",
+        row(sub(i("h"), i("p")), o("="), sub(i("x"), i("p")), o("+"), sub(i("W"), i("p"))),
     ),
+    ("for p from 0 to N minus 1", row(n("0"), o("≤"), i("p"), o("&lt;"), i("N"))),
 )
 
 ROTATION = formula(
-    "R of m theta times q, transposed, times R of n theta times k equals q transposed R of n minus m theta k",
-    row(
-        _t(row(o("("), _rotation(row(i("m"), i("θ"))), i("q"), o(")"))),
-        row(o("("), _rotation(row(i("n"), i("θ"))), i("k"), o(")")),
-        o("="),
-        _t(i("q")),
-        _rotation(row(o("("), i("n"), o("−"), i("m"), o(")"), i("θ"))),
-        i("k"),
+    (
+        "R of m theta times q, transposed, times R of n theta times k is q transposed R of n minus m theta k",
+        row(
+            _t(row(o("("), _rotation(row(i("m"), i("θ"))), i("q"), o(")"))),
+            row(o("("), _rotation(row(i("n"), i("θ"))), i("k"), o(")")),
+            o("="),
+            _t(i("q")),
+            _rotation(row(o("("), i("n"), o("−"), i("m"), o(")"), i("θ"))),
+            i("k"),
+        ),
     ),
 )
 
 BIAS = formula(
-    "score of i and j equals q k over root d minus slope m h times distance of i and j",
-    row(
-        sub(i("score"), row(i("i"), i("j"))),
-        o("="),
-        over(row(_t(sub(i("q"), i("i"))), sub(i("k"), i("j"))), f"<msqrt>{i('d')}</msqrt>"),
-        o("−"),
-        sub(i("m"), i("h")),
-        row(o("|"), i("i"), o("−"), i("j"), o("|")),
-        o(",&#x2003;"),
-        sub(i("m"), i("h")),
-        o("="),
-        sup(n("2"), row(o("−"), n("8"), i("h"), o("/"), i("H"))),
+    (
+        "score of i and j is q i times k j over root d, minus slope m h times the distance of i and j",
+        row(
+            sub(i("score"), row(i("i"), i("j"))),
+            o("="),
+            over(row(_t(sub(i("q"), i("i"))), sub(i("k"), i("j"))), f"<msqrt>{i('d')}</msqrt>"),
+            o("−"),
+            sub(i("m"), i("h")),
+            row(o("|"), i("i"), o("−"), i("j"), o("|")),
+        ),
+    ),
+    (
+        "m h is 2 to the minus 8 h over H",
+        row(sub(i("m"), i("h")), o("="), sup(n("2"), row(o("−"), n("8"), i("h"), o("/"), i("H")))),
     ),
 )
 
 EXTENSION = formula(
-    "linear: theta i over s; NTK: base times s to the d over d minus 2; YaRN: g theta plus one minus g theta over s",
-    row(
-        i("PI:&#x2002;"),
-        over(THETA, i("s")),
-        o("&#x2003;"),
-        i("NTK:&#x2002;"),
-        sup(i("b"), o("′")),
-        o("="),
-        i("b"),
-        sup(i("s"), row(i("d"), o("/"), o("("), i("d"), o("−"), n("2"), o(")"))),
-        o("&#x2003;"),
-        i("YaRN:&#x2002;"),
-        sub(i("g"), i("i")),
-        THETA,
-        o("+"),
-        o("("),
-        n("1"),
-        o("−"),
-        sub(i("g"), i("i")),
-        o(")"),
-        over(THETA, i("s")),
+    ("PI: theta i over s", row(i("PI:&#x2002;"), over(THETA, i("s")))),
+    (
+        "NTK: base times s to the d over d minus 2",
+        row(
+            i("NTK:&#x2002;"),
+            sup(i("b"), o("′")),
+            o("="),
+            i("b"),
+            sup(i("s"), row(i("d"), o("/"), o("("), i("d"), o("−"), n("2"), o(")"))),
+        ),
+    ),
+    (
+        "YaRN: g i theta i plus one minus g i times theta i over s",
+        row(
+            i("YaRN:&#x2002;"),
+            sub(i("g"), i("i")),
+            THETA,
+            o("+"),
+            o("("),
+            n("1"),
+            o("−"),
+            sub(i("g"), i("i")),
+            o(")"),
+            over(THETA, i("s")),
+        ),
     ),
 )
 
 HOLDS = formula(
-    "an encoding holds when perplexity at the longest length is at most 1.05 times that at the trained length",
-    row(
-        over(call(i("ppl"), i("L")), call(i("ppl"), sub(i("L"), i("train")))),
-        o("≤"),
-        n("1.05"),
+    (
+        "an encoding holds when perplexity at the longest length is at most 1.05 times that at the trained length",
+        row(over(call(i("ppl"), i("L")), call(i("ppl"), sub(i("L"), i("train")))), o("≤"), n("1.05")),
     ),
 )

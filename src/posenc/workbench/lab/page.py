@@ -16,7 +16,8 @@ from posenc.workbench.lab.parameters import (
 )
 from posenc.workbench.lab.questions import QUESTIONS
 from posenc.workbench.lab.quiz import TOPICS
-from posenc.workbench.lab.rooms import ROOMS, Room, Stage, Try
+from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lab.rooms.room import Room, Stage, Try
 
 QUIZ = "check"
 """The address of the quiz."""

@@ -15,35 +15,38 @@ from posenc.workbench.report.words import count, seconds, signed
 from posenc.workbench.runs.extend import Curve, Extension
 from posenc.workbench.runs.machine import hardware, versions
 from posenc.workbench.runs.statistics import Interval, student
-from posenc.workbench.runs.verdict import SAME, Verdict, judge
 from posenc.workbench.runs.verdict import Line as Judged
+from posenc.workbench.runs.verdict import Verdict, above, judge
 from posenc.workbench.views.view import Axis, Line, Lines, View
 
 
 def answer(found: Extension, verdict: Verdict) -> str:
     """The verdict in one sentence or two, with its evidence."""
     lines, chosen = verdict.lines, verdict.chosen
-    start, end, unit = count(found.original_length), count(found.length), found.unit
+    start, end, far = (count(n) for n in (found.original_length, found.length, found.far * found.width))
+    unit = found.unit
     many = len(found.window)
     measured = f"{many} document{'s' if many > 1 else ''}, nats per {unit}"
     plain = next((line for line in lines if line.curve.method.name == "none"), chosen)
     if chosen is plain:
+        none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
         return (
-            f"No scaling is needed to reach {end}: the last {start} positions lose {plain.far.mean:.2f} and the "
+            f"{none} is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
             f"first {start} lose {plain.inside.mean:.2f} ({measured}), and no method is better."
         )
+    use = f"After {found.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
     said = (
-        f"Use {chosen.label} to reach {end}: the last {start} positions lose {chosen.far.mean:.2f}, "
+        f"{use} {chosen.curve.method.label} to reach {end}: the last {far} positions lose {chosen.far.mean:.2f}, "
         f"{plain.far.mean:.2f} without scaling; the first {start} pay {signed(chosen.cost.mean)} for it "
         f"({measured})."
     )
     gap = chosen.to_window
-    if gap.mean > SAME and not gap.low <= 0:
+    if above(gap):
         return said + (
             f" Yet the last {start} {unit}s alone predict the end better, by {gap.mean:.2f}: cutting the context "
             "beats stretching it here."
         )
-    if gap.mean < -SAME and gap.high < 0:
+    if above(Interval(-gap.mean, -gap.high, -gap.low, gap.of)):
         return said + f" The longer context earns {-gap.mean:.2f} over the last {start} {unit}s alone."
     return said + f" The end is predicted as well as from the last {start} {unit}s alone, not better."
 
@@ -56,8 +59,8 @@ def over_positions(found: Extension, *, tuned: bool = False) -> View:
     lines = tuple(_curve(c, c is verdict.chosen.curve) for c in curves)
     mark = ((float(found.original_length), "trained to here"),)
     axis = Axis("position", centres, f"{found.unit}s")
-    chosen = verdict.chosen.label
-    title = f"{chosen} reaches {count(found.length)} best" + (f", after {found.finetune} steps" if tuned else "")
+    after = f", after {found.finetune} steps of tuning" if tuned else ""
+    title = f"{verdict.chosen.curve.method.label} reaches {count(found.length)} best{after}"
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {found.unit}", marks=mark),))
 
 
@@ -77,7 +80,7 @@ def table(found: Extension, verdict: Verdict) -> Table:
     made.caption = f"nats per {found.unit}, lower is better; trained to {found.original_length}"
     made.add_column("method", no_wrap=True)
     for head in HEADS[1:]:
-        made.add_column(head.format(length=found.original_length), justify="right")
+        made.add_column(head.format(length=found.original_length, far=found.far * found.width), justify="right")
     made.add_column("", no_wrap=True)
     for line in verdict.lines:
         best = line is verdict.chosen
@@ -85,7 +88,7 @@ def table(found: Extension, verdict: Verdict) -> Table:
     return made
 
 
-HEADS = ("method", "first {length}", "all past it", "last {length}", "to the best", "short text pays")
+HEADS = ("method", "first {length}", "all past it", "last {far}", "to the best", "short text pays")
 
 
 def _numbers(line: Judged) -> tuple[str, ...]:
@@ -126,7 +129,10 @@ def write(found: Extension, folder: Path, command: str, spent: float, patch: dic
 
 
 def _html_table(found: Extension, verdict: Verdict) -> str:
-    heads = "".join(f"<th scope=col>{h.format(length=count(found.original_length))}</th>" for h in HEADS)
+    heads = "".join(
+        f"<th scope=col>{h.format(length=count(found.original_length), far=count(found.far * found.width))}</th>"
+        for h in HEADS
+    )
     rows = "".join(_html_row(line, line is verdict.chosen) for line in verdict.lines)
     return f"<div class=wide><table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>"
 
@@ -148,7 +154,7 @@ def _band(interval: Interval | None) -> str:
 
 def _method(found: Extension, command: str, spent: float) -> str:
     start, unit = count(found.original_length), found.unit
-    tuning = f"{found.finetune} steps of AdamW on the study's training text, the same windows for every method."
+    tuning = f"{found.finetune} steps of AdamW on text that no document shares, the same windows for every method."
     entries = [
         ("Command", command),
         ("Model", f"{found.model}, trained to {start} {unit}s"),

@@ -21,23 +21,24 @@ from posenc.workbench.runs.results import TaskResult, holds
 
 
 class Rate(TextColumn):
-    """Steps per second."""
+    """Steps, or whatever is counted, per second."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str) -> None:
         super().__init__("")
+        self.unit = unit
 
     def render(self, task: Bar) -> Text:
-        return Text(f"{task.speed:.0f} steps/s" if task.speed else "– steps/s")
+        return Text(f"{task.speed:.0f} {self.unit}/s" if task.speed else f"– {self.unit}/s")
 
 
 @contextmanager
-def bar(console: Console, what: str, steps: int) -> Iterator[Progress]:
+def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Progress]:
     """A progress bar with rate and time left; silent when the output is no terminal."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=None),
         MofNCompleteColumn(),
-        Rate(),
+        Rate(unit),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),

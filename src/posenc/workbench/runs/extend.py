@@ -18,7 +18,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument, StudyError
 from posenc.schedules import to_dict
 from posenc.workbench.runs.methods import Method
-from posenc.workbench.runs.models import LanguageModel, Ours
+from posenc.workbench.runs.models import LanguageModel, Ours, Tick
 from posenc.workbench.runs.scores import Job, Scores
 from posenc.workbench.runs.tune import TOKENS, tuned, tuned_identity
 from posenc.workbench.tasks.text import Text
@@ -28,7 +28,7 @@ QUARTERS = 4
 TUNE_LENGTHS = 4
 """A fine-tune reads windows of at most this many trained lengths."""
 
-Progress = Callable[[int], None]
+Progress = Callable[[float], None]
 """Called with the number of tokens just read."""
 
 
@@ -66,6 +66,11 @@ class Extension:
         """Buckets that lie within the trained length."""
         return self.original_length // self.width
 
+    @property
+    def far(self) -> int:
+        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
+        return min(self.inside, self.length // self.width - self.inside)
+
 
 @dataclass(frozen=True)
 class Request:
@@ -96,9 +101,11 @@ def extend(
 ) -> Extension:
     """Score what ``scores`` does not hold yet, and gather everything.
 
+    A fine-tune reads what the model was trained on where that is known, else the text after the documents.
+
     Raises:
         StudyError: the text is too short for one document, or memory for its length.
-        InvalidArgument: a length within the trained one, or a fine-tune of a pretrained model.
+        InvalidArgument: a length within the trained one.
     """
     width = max(1, model.original_length // QUARTERS)
     length = request.length // width * width
@@ -106,14 +113,18 @@ def extend(
         raise InvalidArgument(
             f"length {request.length} must be longer than the trained {model.original_length} of {model.name}"
         )
-    if request.finetune and not isinstance(model, Ours):
-        raise InvalidArgument("finetune is for models that posenc compare trained; use 0 with pretrained ones")
     model.check_memory(length)
-    documents = _cut(model, data, length, request.documents, text.name)
+    tokens = model.encode(data)
+    documents = _cut(model, tokens, length, request.documents, text.name)
     score = _Scorer(model, text, request, scores, length, width, progress)
-    curves = [Curve(m, False, score.curve(model, m, documents)) for m in request.methods if m.schedule is not None]
-    if request.finetune and isinstance(model, Ours):
-        curves += [Curve(m, True, score.tuned_curve(model, m, documents)) for m in request.methods]
+    curves = [
+        Curve(m, False, score.curve(model, model.identity, m, documents))
+        for m in request.methods
+        if m.schedule is not None
+    ]
+    if request.finetune:
+        practice = text.train if isinstance(model, Ours) else tokens[len(documents) * length + 1 :]
+        curves += [Curve(m, True, score.tuned_curve(m, documents, practice)) for m in request.methods]
     window = score.window(documents)
     used = model.original_length, length, width
     return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune)
@@ -127,9 +138,10 @@ def work(model: LanguageModel, request: Request, documents: int) -> int:
     return documents * (request.length * (zero_shot + tuned_too) + model.original_length) + tuning
 
 
-def _cut(model: LanguageModel, data: bytes, length: int, documents: int, name: str) -> list[Int[Tensor, " T+1"]]:
+def _cut(
+    model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
+) -> list[Int[Tensor, " T+1"]]:
     """The text's first documents of ``length`` targets, none sharing a target."""
-    tokens = model.encode(data)
     found = min(documents, (len(tokens) - 1) // length)
     if found < 1:
         raise StudyError(
@@ -154,36 +166,46 @@ class _Scorer:
         sha, dtype = self.text.sha256, self.request.dtype
         return Job(identity, method, schedule, sha, document, self.length, buckets, dtype)
 
+    def tick(self, tokens: int) -> Tick:
+        """Shares of one pass over so many tokens, as progress in tokens."""
+        return lambda share: self.progress(share * tokens)
+
     def curve(
-        self, model: LanguageModel, method: Method, documents: list[Tensor]
+        self, model: LanguageModel, identity: str, method: Method, documents: list[Tensor]
     ) -> Float[Tensor, "documents buckets"]:
         """The losses of one method, from the ledger where they are."""
         encoding = method.encoding(model.rotary, self.length)
         rows = []
         for number, tokens in enumerate(documents):
-            job = self.job(model.identity, method.name, _values(method), number)
+            job = self.job(identity, method.name, _values(method), number)
             row = self.scores.get(job)
             if row is None:
                 started = time.perf_counter()
-                losses = model.losses(tokens, encoding)
+                losses = model.losses(tokens, encoding, self.tick(self.length))
                 row = tuple(losses.double().unflatten(0, (-1, self.width)).mean(1).tolist())
                 self.scores.add(job, row, time.perf_counter() - started)
-            self.progress(self.length)
+            else:
+                self.progress(self.length)
             rows.append(row)
         return torch.tensor(rows, dtype=torch.float64)
 
     def tuned_curve(
-        self, model: Ours, method: Method, documents: list[Tensor]
+        self, method: Method, documents: list[Tensor], practice: Int[Tensor, " n"]
     ) -> Float[Tensor, "documents buckets"]:
         """The losses after a fine-tune, which is skipped where every document is scored already."""
+        model = self.model
         steps, span = self.request.finetune, min(self.length, TUNE_LENGTHS * model.original_length)
+        if len(practice) <= span:
+            raise StudyError(
+                f"text {self.text.name!r} leaves {len(practice)} {model.unit}s to tune on; windows of {span} need "
+                "more: pass a longer --text, fewer --documents or --finetune 0"
+            )
         identity = tuned_identity(model, method.name, _values(method), steps, span)
         jobs = [self.job(identity, method.name, _values(method), i) for i in range(len(documents))]
-        done = Ours(model.model, identity, model.original_length, model.name)
         if any(self.scores.get(job) is None for job in jobs):
             encoding = method.encoding(model.rotary, self.length)
-            done = tuned(model, encoding, self.text.train, steps, span, identity, self.progress)
-        return self.curve(done, method, documents)
+            model = tuned(model, encoding, practice, steps, span, identity, self.progress)
+        return self.curve(model, identity, method, documents)
 
     def window(self, documents: list[Tensor]) -> Float[Tensor, " documents"]:
         """The last bucket's targets with the trained length of context, as the model is configured."""
@@ -196,10 +218,12 @@ class _Scorer:
             row = self.scores.get(job)
             if row is None:
                 started = time.perf_counter()
-                losses = model.losses(tokens[-model.original_length - 1 :], encoding)
+                tail = tokens[-model.original_length - 1 :]
+                losses = model.losses(tail, encoding, self.tick(model.original_length))
                 row = (float(losses[-self.width :].double().mean()),)
                 self.scores.add(job, row, time.perf_counter() - started)
-            self.progress(model.original_length)
+            else:
+                self.progress(model.original_length)
             values.append(row[0])
         return torch.tensor(values, dtype=torch.float64)
 

@@ -1,5 +1,8 @@
 """What extend works on: a language model that scores a text under any schedule, ours or a pretrained one."""
 
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -20,11 +23,15 @@ from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 from posenc.workbench.transformer import Transformer
 
+Tick = Callable[[float], None]
+"""Called with the share of a document's work that was just done."""
+
 
 class LanguageModel(Protocol):
     """Scores a text under any encoding of its rotary layers.
 
-    ``unit`` is what it reads (``"token"`` or ``"byte"``), ``identity`` a hash of its weights.
+    ``unit`` is what it reads (``"token"`` or ``"byte"``), ``identity`` a hash of its weights, ``learning_rate``
+    that of a fine-tune. ``logits`` are those under the encoding of the ``placed`` block around the call.
     """
 
     name: str
@@ -32,10 +39,18 @@ class LanguageModel(Protocol):
     unit: str
     rotary: RotaryLayer
     original_length: int
+    model: Any
+    learning_rate: float
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
 
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]: ...
+    def placed(self, encoding: Encoding) -> AbstractContextManager[None]: ...
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]: ...
+
+    def copied(self, identity: str) -> "LanguageModel": ...
+
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = ...) -> Float[Tensor, " T"]: ...
 
     def check_memory(self, length: int) -> None: ...
 
@@ -44,6 +59,8 @@ class Ours:
     """A rotary transformer that ``posenc compare`` trained on language."""
 
     unit = "byte"
+    learning_rate = 1e-3
+    """Of a fine-tune: an eighth of that of the training."""
 
     def __init__(self, model: Transformer, identity: str, original_length: int, name: str) -> None:
         if not isinstance(model.encoding, Rotary):
@@ -56,15 +73,31 @@ class Ours:
         """Bytes are its tokens."""
         return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
 
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding) -> Float[Tensor, " T"]:
+    def losses(
+        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = lambda share: None
+    ) -> Float[Tensor, " T"]:
         """Nats per byte for tokens[1:], each given all before it."""
+        with torch.inference_mode(), self.placed(encoding):
+            logits = self.logits(tokens[None, :-1])[0]
+        tick(1.0)
+        return F.cross_entropy(logits, tokens[1:], reduction="none")
+
+    @contextmanager
+    def placed(self, encoding: Encoding) -> Iterator[None]:
+        """Inside, the model has ``encoding``."""
         own, self.model.encoding = self.model.encoding, encoding
         try:
-            with torch.inference_mode():
-                logits = self.model(tokens[None, :-1])[0].float()
+            yield
         finally:
             self.model.encoding = own
-        return F.cross_entropy(logits, tokens[1:], reduction="none")
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Logits with gradients."""
+        return self.model(rows).float()
+
+    def copied(self, identity: str) -> "Ours":
+        """The same model with weights of its own."""
+        return Ours(copy.deepcopy(self.model), identity, self.original_length, self.name)
 
     def check_memory(self, length: int) -> None:
         """These models fit at any length that is worth scoring."""

@@ -1,5 +1,6 @@
 """What an extension found: each method inside and beyond the trained length, and which one to use."""
 
+import math
 from dataclasses import dataclass
 
 from posenc.workbench.runs.extend import Curve, Extension
@@ -7,6 +8,8 @@ from posenc.workbench.runs.statistics import Interval, over_blocks, paired
 
 SAME = 0.005
 """Nats below which a difference is not worth a sentence, however sure it is."""
+ALONE = 0.05
+"""Nats above which a difference on a single document, which has no interval, is worth one."""
 
 
 @dataclass(frozen=True)
@@ -15,7 +18,7 @@ class Line:
 
     Args:
         inside, beyond: mean losses within the trained length and past it.
-        far: the mean loss of the last trained length of positions, at the end of the document.
+        far: the mean loss of the last positions: a trained length of them, or all past it where they are fewer.
         cost: loss inside minus that of the unscaled model, paired; what a short text pays.
         to_best: far loss minus that of the best method, paired; None for the best.
         to_window: loss in the last bucket minus that of the trained length of context alone, paired.
@@ -50,19 +53,26 @@ def judge(found: Extension, *, tuned: bool = False) -> Verdict:
     """
     curves = [c for c in found.curves if c.tuned == tuned]
     plain = next(c for c in found.curves if c.method.name == "none" and not c.tuned)
-    best = min(curves, key=lambda c: float(c.losses[:, -found.inside :].mean()))
+    best = min(curves, key=lambda c: float(c.losses[:, _far(found)].mean()))
     lines = sorted((_line(found, c, best, plain) for c in curves), key=lambda line: line.far.mean)
-    as_good = [line for line in lines if line.to_best is None or _same(line.to_best)]
+    as_good = [line for line in lines if line.to_best is None or not above(line.to_best)]
     chosen = min(as_good, key=lambda line: (round(max(line.cost.mean, 0) / SAME), line.far.mean))
     return Verdict(tuple(lines), chosen)
 
 
-def _same(difference: Interval) -> bool:
-    return difference.mean < SAME or difference.low <= 0  # one document has no interval: only the mean speaks
+def above(difference: Interval) -> bool:
+    """Whether a paired difference is above 0, surely and by enough to matter."""
+    if math.isnan(difference.low):
+        return difference.mean > ALONE
+    return difference.mean > SAME and difference.low > 0
+
+
+def _far(found: Extension) -> slice:
+    return slice(-found.far, None)
 
 
 def _line(found: Extension, curve: Curve, best: Curve, plain: Curve) -> Line:
-    inside, beyond, far = slice(0, found.inside), slice(found.inside, None), slice(-found.inside, None)
+    inside, beyond, far = slice(0, found.inside), slice(found.inside, None), _far(found)
 
     def mean(of: Curve, part: slice) -> list[float]:
         values: list[float] = of.losses[:, part].mean(1).tolist()

@@ -1,7 +1,5 @@
 """How do the methods of extension differ: which pairs each slows, and which it sends where training never was."""
 
-import math
-
 import torch
 from torch import Tensor
 
@@ -37,29 +35,40 @@ def methods(
     within("factor", factor, 1, 1024)
     within("original_length", original_length, 2, 2**31 - 1)
     plain = Default().spectrum(rotary_dim, base)
-    pairs = counted("pair", rotary_dim // 2)
-    slower, further = (
-        [Line("none", torch.ones(len(plain)))],
-        [Line("none", beyond(plain, plain, factor, original_length))],
-    )
-    readouts: dict[str, float | str] = {"pairs that never turned": int(further[0].values.isfinite().sum())}
+    spectra = {"none": plain}
+    slower = [Line("none", torch.ones(len(plain)))]
     for name, label in METHODS.items():
         schedule = named(name, factor, original_length)
         assert not isinstance(schedule, LengthSchedule)
+        spectra[label] = schedule.spectrum(rotary_dim, base)
         slower.append(Line(label, torch.tensor(slowing(schedule, rotary_dim, base))))
-        angles = beyond(plain, schedule.spectrum(rotary_dim, base), factor, original_length)
-        further.append(Line(label, angles))
-        readouts[f"{label}: pairs beyond trained angles"] = int((angles > 1 + ROUNDING).sum())
-        readouts[f"{label}: furthest"] = float(angles.nan_to_num(0.0).max())
+    angles = {label: beyond(plain, scaled, factor, original_length) for label, scaled in spectra.items()}
+    never = len(angles["none"])
+    panels = [Lines("slowed, by pair", tuple(slower), counted("pair", len(plain)), "times slower", y_log=True)]
+    if never:
+        further = tuple(Line(label, ratio) for label, ratio in angles.items())
+        slow_pairs = counted("pair that never turned", never, first=len(plain) - never)
+        panels.append(Lines("largest angle, of the largest in training", further, slow_pairs, "ratio"))
+    outside = {label: int((ratio > 1 + ROUNDING).sum()) for label, ratio in angles.items() if label != "none"}
+    readouts: dict[str, float | str] = {"pairs that never turned in training": never}
+    for label, count in outside.items():
+        readouts[f"{label}: pairs beyond trained angles"] = count
+        if count:
+            readouts[f"{label}: furthest"] = float(angles[label].max())
     return View(
-        title="PI blurs neighbours, NTK leaves the trained range, YaRN and Llama 3 do neither",
-        panels=(
-            Lines("times slower", tuple(slower), pairs, "slowed by", y_log=True),
-            Lines("angle reached, of that in training", tuple(further), pairs, "ratio"),
-        ),
+        title=_title(outside),
+        panels=tuple(panels),
         readouts=readouts,
         python=PYTHON.format(rotary_dim=rotary_dim, base=base, factor=factor, original_length=original_length),
     )
+
+
+def _title(outside: dict[str, int]) -> str:
+    leaving = [label for label, count in outside.items() if count]
+    if not leaving:
+        return "No method leaves the angles of training here"
+    staying = [label for label, count in outside.items() if not count]
+    return f"Beyond the angles of training: {', '.join(leaving)}; inside them: {', '.join(staying) or 'none'}"
 
 
 ROUNDING = 1e-12
@@ -67,9 +76,9 @@ ROUNDING = 1e-12
 
 
 def beyond(plain: Spectrum, scaled: Spectrum, factor: float, original_length: int) -> Tensor:
-    """Largest angle at ``factor`` times the trained length over the largest in training, per pair.
+    """Largest angle at ``factor`` times the trained length over the largest in training.
 
-    NaN for pairs that completed a turn in training.
+    One number for each pair that completes no turn in training; they are the last of all pairs.
     """
     ratio = factor * frequencies(scaled) / frequencies(plain)
-    return torch.where(wavelengths(plain) > original_length, ratio, math.nan)
+    return ratio[wavelengths(plain) > original_length]

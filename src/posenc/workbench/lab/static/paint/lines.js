@@ -33,7 +33,7 @@ export class Lines {
     const height = Math.round(Math.min(430 * u, Math.max(230 * u, width * 0.52)));
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
     const right = width - (named ? longest : 14 * u);
-    this.box = { left: Math.max(26 * u, wideTick + 10 * u), right, top: (panel.marks.length ? 48 : 34) * u, bottom: height - 48 * u, u };
+    this.box = { left: Math.max(26 * u, wideTick + 10 * u), right, top: (panel.marks.length ? 54 : 34) * u, bottom: height - 48 * u, u };
     const { left, top, bottom } = this.box;
     const x = (share) => left + share * (right - left);
     const y = (share) => bottom - share * (bottom - top);
@@ -51,9 +51,11 @@ export class Lines {
     picture.append(svg("text", { x: 0, y: 10 * u, class: "axis" }, panel.y.label));
     for (const [share, caption] of panel.marks) {
       if (share === null || share < 0 || share > 1) continue;
-      picture.append(svg("line", { class: "mark", x1: x(share), x2: x(share), y1: top - 14 * u, y2: bottom }));
-      const after = share < 0.6;
-      picture.append(svg("text", { x: x(share) + (after ? 6 : -6) * u, y: top - 9 * u, class: after ? "caption" : "caption end" }, caption));
+      picture.append(svg("line", { class: "mark", x1: x(share), x2: x(share), y1: top - 21 * u, y2: bottom }));
+      // Beside the mark, on the side with room; never beyond the picture.
+      const long = caption.length * letter();
+      const from = share < 0.5 ? x(share) + 6 * u : x(share) - 6 * u - long;
+      picture.append(svg("text", { x: Math.max(0, Math.min(from, width - long)), y: top - 15 * u, class: "caption" }, caption));
     }
     panel.lines.forEach((line) => {
       if (line.low) picture.append(svg("path", { class: `region ${line.colour}`, d: region(panel.x.at, line, x, y) }));

@@ -1,0 +1,101 @@
+"""``python -m benchmarks``: measures every table, prints it, and writes a dated page to benchmarks/results."""
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+
+from benchmarks import accuracy, alibi, decode, growth, page, rope
+from benchmarks.measure import Result, Table, counts_processor_time, measure
+
+HERE = Path(__file__).parent
+
+
+def tables(device: str, quick: bool) -> Iterator[Table]:
+    """Every job in turn; made one at a time, since inputs are large."""
+    shape = (8, 32, 4096, 128) if device == "cuda" else (1, 4, 512, 128) if quick else rope.SHAPE
+    for dtype in (torch.float32, torch.bfloat16):
+        for pairing in ("half", "interleaved"):
+            for backward in (False, True):
+                yield rope.table(pairing, dtype, backward, shape, device)
+    long = 512 if quick else 4096
+    flex = device == "cuda"
+    yield alibi.table(long, torch.float32, False, device=device, flex=flex)
+    yield alibi.table(long, torch.float32, True, device=device, flex=flex)
+    yield alibi.table(long, torch.bfloat16, False, device=device, flex=flex)
+    yield alibi.table(long // 2, torch.bfloat16, True, device=device, flex=flex)
+    yield alibi.table(long // 2, torch.float32, False, kv_heads=2, device=device)
+    if device == "cpu":
+        yield alibi.table(long // 4, torch.float32, False, flex=True)
+        yield decode.table(torch.float32)
+        yield decode.table(torch.bfloat16)
+
+
+def run(device: str, quick: bool, seconds: float, command: str) -> str:
+    """Measure everything, print as it comes, and return the page."""
+    clock = "processor time of one thread" if counts_processor_time() else "wall clock"
+    head = [
+        f"# Benchmarks, {device}, {datetime.now(UTC):%Y-%m-%d}",
+        "",
+        page.machine(device),
+        "",
+        f"Command: `{command}`. Times are {clock}. The rows of a table run in turn, round after round; a ratio is "
+        "to the first row in the same round, given as its median and the middle half of the rounds. A row whose "
+        "result is not the exact one, within its tolerance, is red and gets no time.",
+        "",
+    ]
+    if device == "cpu":
+        head += [
+            "GPU rows are not measured: no CUDA device here. Triton kernels are tested in its interpreter.",
+            "",
+        ]
+    show(head)
+    body: list[str] = []
+    measured: list[tuple[Table, list[Result]]] = []
+    for table in tables(device, quick):
+        results = measure(table, seconds)
+        measured.append((Table(table.title, [], tuple), results))
+        body += show(page.lines(results, table))
+    found = [] if device == "cuda" else list(page.growth_lines(growth.growths()))
+    show(found)
+    exact = show(page.accuracy_lines(accuracy.errors()))
+    summary = ["## Targets", "", *page.targets(measured)]
+    show(summary)
+    return "\n".join([*head, *summary, "## Speed", "", *body, *found, *exact])
+
+
+def show(lines: Iterable[str]) -> list[str]:
+    """Print lines as they come; returns them."""
+    kept = []
+    for line in lines:
+        print(line, flush=True)
+        kept.append(line)
+    return kept
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; not a measurement")
+    parser.add_argument("--seconds", type=float, default=4.0, help="time for each table's rounds")
+    parser.add_argument("--output", type=Path, help="the page; by default benchmarks/results/<date>-<device>.md")
+    parser.add_argument("--threads", type=int, default=1, help="1 (processor time) or more (wall clock)")
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    begin = time.perf_counter()
+    command = f"python -m benchmarks --device {options.device} --threads {options.threads}"
+    command += " --quick" if options.quick else ""
+    text = run(options.device, options.quick, options.seconds, command)
+    path = options.output or HERE / "results" / f"{datetime.now(UTC):%Y-%m-%d}-{options.device}.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    print(f"{time.perf_counter() - begin:.0f} s, written to {path}")
+
+
+if __name__ == "__main__":
+    main()

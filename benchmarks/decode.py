@@ -1,0 +1,93 @@
+"""Decoding: what positions cost a step of one token through 32 layers, 32 query and 8 key heads."""
+
+from collections.abc import Callable
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc
+from benchmarks.measure import Outputs, Row, Table
+from benchmarks.rope import OURS, THEIRS
+from posenc.encodings.rotary import rotate
+
+LAYERS = 32
+POSITION = 1000
+
+
+class Calls(TorchDispatchMode):
+    """Counts every operator that runs, views included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.count += 1
+        return function(*args, **(kwargs or {}))
+
+
+def table(dtype: torch.dtype) -> Table:
+    """Positions' share of one step; the base is what transformers does."""
+    q, k = torch.randn(1, 32, 1, 128).to(dtype), torch.randn(1, 8, 1, 128).to(dtype)
+    at = torch.tensor([POSITION])
+    rows = [Row("transformers", _theirs(q, k, at), THEIRS[dtype])] if find_spec("transformers") else []
+    rows.append(Row("posenc, half", _ours(q, k, at, "half"), OURS[dtype], target=0.5))
+    interleaved = _ours(q, k, at, "interleaved")
+    rows.append(
+        Row("posenc, interleaved", interleaved, OURS[dtype], check=lambda: _same_pairs(q, k, interleaved, at))
+    )
+
+    def exact() -> Outputs:
+        cos, sin = posenc.Rotary(128, pairing="half").tables(at, torch.float64)
+        return rotate(q.double(), cos, sin, "half"), rotate(k.double(), cos, sin, "half")
+
+    counts = ", ".join(f"{row.name} {calls(row.run)}" for row in rows)
+    title = f"Decoding, positions of one step, {LAYERS} layers, {str(dtype).removeprefix('torch.')}"
+    return Table(title, rows, exact, note=f"Operator calls a step: {counts}.")
+
+
+def calls(run: Callable[[], Outputs]) -> int:
+    """Operators that one run calls."""
+    with Calls() as counter:
+        run()
+    return counter.count
+
+
+def _theirs(q: Tensor, k: Tensor, at: Tensor) -> Callable[[], Outputs]:
+    from transformers import LlamaConfig
+    from transformers.models.llama import modeling_llama as llama
+
+    embedding = llama.LlamaRotaryEmbedding(LlamaConfig(hidden_size=4096, num_attention_heads=32))
+
+    @torch.no_grad()
+    def run() -> Outputs:
+        cos, sin = embedding(q, at[None])
+        for _ in range(LAYERS):
+            turned = llama.apply_rotary_pos_emb(q, k, cos, sin)
+        return turned
+
+    return run
+
+
+def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str) -> Callable[[], Outputs]:
+    rotary = posenc.Rotary(128, pairing=pairing)
+
+    @torch.no_grad()
+    def run() -> Outputs:
+        placed = rotary.at(at)
+        for _ in range(LAYERS):
+            turned = placed.rotate(q, k)
+        return turned
+
+    return run
+
+
+def _same_pairs(q: Tensor, k: Tensor, run: Callable[[], Outputs], at: Tensor) -> Outputs:
+    """Interleaved rotation of reordered channels, put back into the order of ``"half"``."""
+    from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half
+
+    there, back = interleaved_from_half(128), half_from_interleaved(128)
+    turned = _ours(q[..., there], k[..., there], at, "interleaved")()
+    return tuple(x[..., back] for x in turned)

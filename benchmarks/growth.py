@@ -1,0 +1,70 @@
+"""How costs that positions cause grow with the length: L, 2L, 4L, 8L and the fitted power."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+import posenc
+from benchmarks.measure import Outputs, exponent, peak_memory, timed
+
+TARGET = 1.05
+
+
+@dataclass(frozen=True)
+class Growth:
+    """A cost at growing lengths."""
+
+    name: str
+    unit: str
+    lengths: list[int]
+    costs: list[float]
+
+    @property
+    def exponent(self) -> float:
+        return exponent(self.lengths, self.costs)
+
+
+def _seconds(runs: list[Callable[[], Outputs]], rounds: int = 9) -> list[float]:
+    """Median of every run, taken in turn."""
+    times: list[list[float]] = [[] for _ in runs]
+    for number in range(rounds + 1):
+        for run, took in zip(runs, times, strict=True):
+            seconds = timed(run)
+            if number:
+                took.append(seconds)
+    return [statistics.median(took) for took in times]
+
+
+@torch.no_grad()
+def growths() -> list[Growth]:
+    """Tables, rotation, and what ALiBi adds to attention in time of preparation and in memory."""
+    found = []
+    long = [1 << n for n in (14, 15, 16, 17)]
+    rotary, alibi = posenc.Rotary(64, pairing="half"), posenc.ALiBi(8)
+    at = {length: posenc.positions.plain(length) for length in long}
+    tables = [lambda length=length: rotary.tables(at[length]) for length in long]
+    found.append(Growth("RoPE, cos and sin tables", "s", long, _seconds(tables)))
+    qk = {length: torch.randn(2, 1, 8, length, 64) for length in long}
+    placed = {length: rotary.at(at[length]) for length in long}
+    turns = [
+        lambda length=length: placed[length].rotate(*qk[length], out=(qk[length][0], qk[length][1]))
+        for length in long
+    ]
+    found.append(Growth("RoPE, q and k in place", "s", long, _seconds(turns)))
+    lines = [lambda length=length: (alibi.at(at[length]).bias.line,) for length in long]
+    found.append(Growth("ALiBi, preparation", "s", long, _seconds(lines)))
+    found.append(_alibi_memory(alibi))
+    return found
+
+
+def _alibi_memory(alibi: posenc.ALiBi) -> Growth:
+    """Bytes that attention under ALiBi holds at its worst beside q, k, v and its output: 8 heads, float32."""
+    lengths, extra = [1024, 2048, 4096, 8192], []
+    for length in lengths:
+        q, k, v = torch.randn(3, 1, 8, length, 64)
+        at = posenc.positions.plain(length)
+        peak = peak_memory(lambda q=q, k=k, v=v, at=at: (posenc.attention(q, k, v, alibi.at(at), causal=True),))
+        extra.append(float(peak - q.numel() * q.element_size()))
+    return Growth("ALiBi, memory beside inputs and output", "bytes", lengths, extra)

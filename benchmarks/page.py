@@ -1,0 +1,124 @@
+"""Writes what was measured as one dated Markdown page: the answer first, then every table."""
+
+import os
+import platform
+import sys
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+from benchmarks import growth
+from benchmarks.measure import Result, Table
+
+PEERS = ("torch", "transformers", "x-transformers", "rotary-embedding-torch")
+
+REASONS = {
+    "posenc, in place": "bfloat16 is widened to float32, turned and narrowed again: five passes in cache more",
+    "posenc, half": "the operator calls are a third; those left cost the same each, and Python between them",
+    "posenc, compiled": "Inductor reads pairs of float32 as 64-bit words, whose conversions take two instructions",
+}
+"""Why a target is missed where it is, as profiles show it; by the beginning of the row's name."""
+
+
+def lines(results: list[Result], table: Table) -> Iterable[str]:
+    """A table's rows: speeds of the green ones, words for the red ones."""
+    yield f"### {table.title}"
+    yield ""
+    yield "| row | ratio | middle half | ms | GB/s | share of floor | peak MB | error |"
+    yield "|---|---|---|---|---|---|---|---|"
+    base = results[0]
+    for result in results:
+        if result.error is not None:
+            yield f"| {result.row.name} | red: {result.error} | | | | | | |"
+            continue
+        low, high = result.spread
+        speed = share = ""
+        if table.bytes:
+            speed = f"{table.bytes / result.median / 1e9:.1f}"
+            share = f"{base.median / result.median:.0%}"
+        error = "" if result.deviation is None else f"{result.deviation:.1e}"
+        yield (
+            f"| {result.row.name} | **{result.ratio:.2f}** | {low:.2f}–{high:.2f} | {result.median * 1e3:.2f} "
+            f"| {speed} | {share} | {(result.peak or 0) / 1e6:.1f} | {error} |"
+        )
+    yield ""
+    if table.note:
+        yield table.note
+        yield ""
+
+
+def targets(measured: list[tuple[Table, list[Result]]]) -> Iterable[str]:
+    """Every target, met or missed; a red row misses its own."""
+    yield "| job | row | target | measured | |"
+    yield "|---|---|---|---|---|"
+    for table, results in measured:
+        for result in results:
+            target = result.row.target
+            if target is None:
+                continue
+            if result.error is not None:
+                yield f"| {table.title} | {result.row.name} | {target:g} | red | missed: {result.error} |"
+                continue
+            verdict = "met" if result.ratio <= target else f"missed{_reason(result.row.name)}"
+            yield f"| {table.title} | {result.row.name} | {target:g} | {result.ratio:.2f} | {verdict} |"
+    yield ""
+
+
+def _reason(name: str) -> str:
+    return next((f": {why}" for start, why in REASONS.items() if name.startswith(start)), "")
+
+
+def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
+    yield "## Growth with the length"
+    yield ""
+    yield f"Costs at L, 2L, 4L, 8L and the fitted power of L; the target is at most {growth.TARGET}."
+    yield ""
+    yield "| cost | L | at L | 2L | 4L | 8L | exponent |"
+    yield "|---|---|---|---|---|---|---|"
+    for row in found:
+        costs = " | ".join(
+            f"{cost * 1e3:.2f} ms" if row.unit == "s" else f"{cost / 1e6:.2f} MB" for cost in row.costs
+        )
+        yield f"| {row.name} | {row.lengths[0]} | {costs} | {row.exponent:.2f} |"
+    yield ""
+
+
+def accuracy_lines(table: dict[str, dict[str, float]]) -> Iterable[str]:
+    yield "## Accuracy of cos and sin"
+    yield ""
+    yield "Largest error over positions in the upper half below each limit, 64 pairs, base 10 000."
+    yield ""
+    limits = next(iter(table.values()))
+    yield "| method | " + " | ".join(limits) + " |"
+    yield "|---" * (len(limits) + 1) + "|"
+    for name, errors in table.items():
+        yield f"| {name} | " + " | ".join(f"{error:.1e}" for error in errors.values()) + " |"
+    yield ""
+
+
+def machine(device: str) -> str:
+    """Processor, cores, threads, load and versions, in two sentences."""
+    processor = torch.cuda.get_device_name() if device == "cuda" else _processor()
+    load = f"; load average {os.getloadavg()[0]:.1f} at the start" if hasattr(os, "getloadavg") else ""
+    versions = []
+    for package in PEERS:
+        try:
+            versions.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            versions.append(f"{package} not installed")
+    return (
+        f"{processor}, {os.cpu_count()} cores, of which {torch.get_num_threads()} compute{load}. "
+        f"Python {platform.python_version()}, {', '.join(versions)}."
+    )
+
+
+def _processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        for line in info.read_text().splitlines():
+            if line.startswith("model name"):
+                instructions = torch.backends.cpu.get_cpu_capability()
+                return f"{line.partition(':')[2].strip()} ({instructions})"
+    return platform.processor() or sys.platform

