@@ -15,7 +15,7 @@ from benchmarks.measure import Result, Table
 PEERS = ("torch", "transformers", "x-transformers", "rotary-embedding-torch")
 
 REASONS = {
-    "posenc, eager, in place": "blocks of bfloat16 are widened, turned in five passes and narrowed; the compiled loop needs one",
+    "posenc, eager, in place": "bfloat16 is widened, turned in five passes and narrowed; a compiled loop needs one",
     "posenc, half": "a third to a half of the operator calls, but each costs the same, and Python between them too",
 }
 """Why a target is missed where it is, as profiles show it; by the beginning of the row's name."""

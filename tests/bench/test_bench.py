@@ -44,7 +44,7 @@ def test_a_broken_kernel_turns_its_row_red_and_gets_no_speed(
     broken = next(result for result in results if result.row.name == "posenc, eager")
     assert broken.seconds == []
     assert broken.peak is None
-    (line,) = [line for line in page.lines(results, table) if line.startswith("| posenc, eager")]
+    (line,) = [line for line in page.lines(results, table) if line.startswith("| posenc, eager |")]
     assert line.startswith("| posenc, eager | red: error ")
     assert line.endswith("| | | | | | |")
     summary = list(page.targets([(table, results)]))

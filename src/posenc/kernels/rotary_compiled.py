@@ -9,7 +9,7 @@ Inductor on its own, once for a pairing and type, with dynamic shapes.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from types import FunctionType
 
 import torch
@@ -107,7 +107,7 @@ def compiled(
     sin = -sin if inverse else sin
     turned = []
     for x in xs:
-        loop = _loop(pairing, x.dtype, cos.dim())
+        loop = _loop(pairing, _kind(x, cos))
         if not inplace:
             turned.append(loop(x.detach(), cos, sin))
             continue
@@ -119,11 +119,31 @@ def compiled(
     return tuple(turned)
 
 
-@lru_cache
-def _loop(pairing: str, dtype: torch.dtype, table_dims: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """One compiled function for a pairing and type, with code of its own.
+Kind = tuple[object, ...]
 
-    Dynamo counts recompilations by code object, and gives up at eight: pairings and types must not share one.
+
+def _kind(x: Tensor, cos: Tensor) -> Kind:
+    """All that a compiled loop is specialised on: types, channels, axes of one, order of strides."""
+    order = tuple(sorted(range(x.dim()), key=x.stride().__getitem__))
+    ones = tuple(n == 1 for n in (*x.shape, *cos.shape))
+    return (
+        x.dtype,
+        cos.dtype,
+        x.shape[-1],
+        cos.shape[-1],
+        cos.dim(),
+        ones,
+        order,
+        x.is_contiguous(),
+        x.is_inference(),
+    )
+
+
+@cache
+def _loop(pairing: str, kind: Kind) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """One compiled function for a pairing and kind of input, with code of its own.
+
+    Dynamo counts recompilations by code object, and gives up at eight: kinds must not share one.
     """
 
     def loop(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
