@@ -58,7 +58,7 @@ class Visitor:
 def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A study of three tasks that a second trains, shown by the lab while the tests run."""
     folder = tmp_path_factory.mktemp("study")
-    tiny = replace(TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary"))
+    tiny = replace(TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary", "learned-clamped"))
     with Ledger(folder, write=True) as ledger:
         compare(tiny, python_text(), ledger, inline)
     results.use(folder)

@@ -118,7 +118,7 @@ def test_an_exception_stays_inside(client: TestClient, monkeypatch: pytest.Monke
     def broken(path: str, query: str) -> None:
         raise RuntimeError("secret detail at /home/someone")
 
-    monkeypatch.setattr("posenc.workbench.lab.server.reply", broken)
+    monkeypatch.setattr("posenc.workbench.lab.server.computed", broken)
     reply = client.get("/api/slopes")
     assert reply.status_code == 500
     assert reply.json() == {"error": "the lab failed to answer; its terminal says why"}

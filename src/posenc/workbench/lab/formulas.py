@@ -32,6 +32,9 @@ def over(top: str, bottom: str) -> str:
     return f"<mfrac>{top}{bottom}</mfrac>"
 
 
+THIN = '<mspace width="0.17em"/>'
+
+
 def call(function: str, *arguments: str) -> str:
     """f(a, b)."""
     return row(function, o("&#x2061;"), o("("), o(",").join(arguments), o(")"))
@@ -70,6 +73,7 @@ SINUSOIDS = formula(
             sub(i("PE"), row(i("p"), o(","), n("2"), i("i"))),
             o("="),
             i("sin"),
+            THIN,
             row(i("p"), THETA),
         ),
     ),
@@ -79,6 +83,7 @@ SINUSOIDS = formula(
             sub(i("PE"), row(i("p"), o(","), n("2"), i("i"), o("+"), n("1"))),
             o("="),
             i("cos"),
+            THIN,
             row(i("p"), THETA),
         ),
     ),

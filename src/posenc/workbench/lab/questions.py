@@ -142,6 +142,7 @@ QUESTIONS: dict[str, Question] = {
             Switch("transposed", "positions downwards", False),
         ),
     ),
+    "fill": Question("views.filling:filled", (_step("1 empty", "2 row 0", "3 row 1", "4 all rows"),)),
     "hands": Question(
         "views.sinusoidal:hands",
         (
@@ -286,6 +287,11 @@ QUESTIONS: dict[str, Question] = {
     ),
     "extension": Question(
         "views.extension:methods", (FACTOR, TRAINED, _base(), _widths("rotary_dim", "rotary_dim", 128, 256))
+    ),
+    "trained-table": Question(
+        "lab.results:table",
+        (Choice("learnt", "task", "language", {t: t for t in TASKS}, argument="task"),),
+        fresh=True,
     ),
     "curves": Question("lab.results:curves", (TASK,), fresh=True),
     "positions": Question("lab.results:positions", fresh=True),

@@ -43,6 +43,39 @@ def depths(task: str = "needle") -> View:
     return _given(by_depth(_result(task)), task)
 
 
+def table(task: str = "language") -> View:
+    """The newest learned table of the study, its rows before training and after."""
+    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.runs.models import weights
+    from posenc.workbench.runs.train import build
+    from posenc.workbench.tasks import task as made
+    from posenc.workbench.tasks.text import load
+    from posenc.workbench.views.table import trained
+
+    study = _shelf["study"]
+    with Ledger(study) as ledger:
+        runs = [r for r in ledger.runs() if r.plan.task == task and r.plan.encoding.startswith("learned")]
+    if not runs:
+        raise StudyError(
+            f"no learned table of {task} in {str(study)!r} yet; type: posenc compare --tasks {task} "
+            f"--encodings learned --output {study}"
+        )
+    plan = runs[-1].plan
+    before = build(replace(plan, device="cpu"), made(task, load(), plan.lengths[-1])).encoding.get_parameter(
+        "weight"
+    )
+    view = trained(before, weights(study, plan)["encoding.weight"], f"after {plan.steps} steps of {task}")
+    return replace(view, python=TABLE_PYTHON.format(study=study, plan=plan.id))
+
+
+TABLE_PYTHON = """\
+from safetensors.torch import load_file
+
+rows = load_file("{study}/checkpoints/{plan}.safetensors")["encoding.weight"]
+unit = rows / rows.norm(dim=-1, keepdim=True)
+print(unit @ unit.T)"""
+
+
 def _given(view: View | None, task: str) -> View:
     if view is None:
         raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")

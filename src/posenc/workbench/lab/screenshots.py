@@ -1,4 +1,7 @@
-"""Photographs every room: ``python -m posenc.workbench.lab.screenshots DIR`` (needs playwright and a Chromium)."""
+"""Photographs every room: ``python -m posenc.workbench.lab.screenshots DIR`` (needs playwright and a Chromium).
+
+``… screenshots --docs docs/assets`` makes the pictures of the documentation. Results come from ``./study``.
+"""
 
 import shutil
 import sys
@@ -12,6 +15,7 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.lab.rooms import ROOMS
 
 WIDTHS = (360, 1024, 1920)
+SHOWN = ("order", "clock", "rotation")
 CHROMIUM = (
     "--no-sandbox",
     "--headless",
@@ -69,6 +73,21 @@ def settle(page: Any) -> None:
     page.evaluate("() => window.scrollTo(0, 0)")
 
 
+def windows(folder: Path) -> list[Path]:
+    """What a visitor first sees of the rooms that the documentation shows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    with serving() as address, chromium() as browser:
+        page = browser.new_page(color_scheme="light", viewport={"width": 1280, "height": 1000})
+        for name in SHOWN:
+            page.goto(f"{address}/{name}")
+            settle(page)
+            page.wait_for_timeout(350)
+            made.append(folder / f"lab-{name}.png")
+            page.screenshot(path=str(made[-1]))
+    return made
+
+
 def photograph(folder: Path, only: str = "") -> list[Path]:
     """A picture of every room in light and dark at three widths."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -91,7 +110,13 @@ def photograph(folder: Path, only: str = "") -> list[Path]:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit("usage: python -m posenc.workbench.lab.screenshots FOLDER [ROOM]  (results come from ./study)")
-    for picture in photograph(Path(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else ""):
-        print(picture)
+    match sys.argv[1:]:
+        case ["--docs", where]:
+            pictures = windows(Path(where))
+        case [where]:
+            pictures = photograph(Path(where))
+        case [where, room]:
+            pictures = photograph(Path(where), room)
+        case _:
+            sys.exit("usage: python -m posenc.workbench.lab.screenshots [--docs] FOLDER [ROOM]")
+    print(*pictures, sep="\n")

@@ -37,7 +37,7 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
             # Whoever left while waiting (a slider moved on) is not computed for.
             if await request.is_disconnected():
                 return Response(status_code=499)
-            return _response(await run_in_threadpool(reply, path, query))
+            return _response(await run_in_threadpool(computed, path, query))
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
@@ -56,10 +56,19 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
     return Guard(app, hosts)
 
 
+def computed(path: str, query: str = "") -> Reply:
+    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
+    import torch
+
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+    return reply(path, query)
+
+
 def warm_up() -> None:
     """Import what the first answers need, so that nobody waits for it at the first slider."""
-    reply("/colours.json")
-    reply("/api/shift-both")
+    computed("/colours.json")
+    computed("/api/shift-both")
 
 
 def _response(made: Reply) -> Response:

@@ -74,6 +74,7 @@ def codes(panel: Heatmap) -> Tensor:
 def _heatmap(panel: Heatmap) -> dict[str, Any]:
     rows, columns = panel.values.shape
     low, high = limits(panel)
+    ends = (low, 0.0, high) if panel.scale == "signed" else (low, high)
     wire = {
         "kind": "heatmap",
         "name": panel.name,
@@ -82,7 +83,7 @@ def _heatmap(panel: Heatmap) -> dict[str, Any]:
         "codes": base64.b64encode(codes(panel).contiguous().numpy().tobytes()).decode(),
         "rows": _cells(panel.rows),
         "columns": _cells(panel.columns),
-        "legend": [short(float(f"{v:.2g}")) for v in ((low, 0.0, high) if low < 0 < high else (low, high))],
+        "legend": [short(float(f"{v:.2g}")) for v in ends],
         "unit": panel.unit,
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),

@@ -18,6 +18,7 @@ from posenc.integrations.huggingface.write import changes
 from posenc.schedules import DynamicNTK
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.runs.methods import Method
+from posenc.workbench.runs.plan import Plan
 from posenc.workbench.runs.train import build
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
@@ -119,16 +120,22 @@ def trained(study: Path, text: Text) -> Ours:
     plan = found[0]
     if plan.text_sha256 != text.sha256:
         raise StudyError(f"the run in {str(study)!r} was trained on another text; pass the same --text")
-    weights = study / "checkpoints" / f"{plan.id}.safetensors"
-    try:
-        from safetensors.torch import load_file
-
-        state = load_file(weights)
-    except Exception as error:  # safetensors has its own exceptions for a truncated file
-        raise StudyError(f"weights {str(weights)!r} cannot be read ({error}); run posenc compare again") from error
+    state = weights(study, plan)
     model = build(plan, task("language", text, plan.lengths[-1]))
     model.load_state_dict(state)
     return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
+
+
+def weights(study: Path, plan: Plan) -> dict[str, Tensor]:
+    """What a run of the study learnt, by the model's names; StudyError where the file is gone or damaged."""
+    path = study / "checkpoints" / f"{plan.id}.safetensors"
+    try:
+        from safetensors.torch import load_file
+
+        state: dict[str, Tensor] = load_file(path)
+    except Exception as error:  # safetensors has its own exceptions for a truncated file
+        raise StudyError(f"weights {str(path)!r} cannot be read ({error}); run posenc compare again") from error
+    return state
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:

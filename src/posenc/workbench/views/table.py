@@ -8,7 +8,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.learned import PastEnd
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.workbench.views.view import Axis, Heatmap, View
+from posenc.workbench.views.view import Axis, Heatmap, View, counted
 
 ROWS, WIDTH = 8, 8
 
@@ -90,6 +90,21 @@ def similarity(rows: int = 64, width: int = 64) -> View:
         },
         python=RANDOM_PYTHON.format(rows=rows, width=width),
     )
+
+
+def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
+    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before its training and after."""
+    panels, readouts = [], dict[str, float | str]()
+    axis = counted("position", len(after))
+    for label, table in (("before training", before), (name, after)):
+        rows = table.detach().double()
+        unit = _normal(rows)
+        panels.append(Heatmap(label, unit @ unit.T, axis, axis, "magnitude", "cosine", limit=1.0))
+        readouts[f"mean cosine of neighbours, {label}"] = float((unit @ unit.T).diagonal(1).mean())
+        readouts[f"mean length of a row, {label}"] = float(rows.norm(dim=-1).mean())
+    first, last = (float(readouts[f"mean cosine of neighbours, {label}"]) for label in ("before training", name))
+    grown = "Training made neighbours alike" if last > first + 0.1 else "Training has not made neighbours alike"
+    return View(title=grown, panels=tuple(panels), readouts=readouts)
 
 
 def _sinusoidal(rows: int, width: int) -> Tensor:

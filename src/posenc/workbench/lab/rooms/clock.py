@@ -27,6 +27,12 @@ CLOCK = Room(
             picks=("first", "second"),
         ),
         Stage(
+            "fill",
+            "Row by row",
+            "Twelve positions, eight dimensions: small enough to check with a calculator.",
+            (Try("Row 1: sin 1, cos 1, sin 0.1, cos 0.1 …", {"step": "3"}),),
+        ),
+        Stage(
             "hands",
             "The hands at one position",
             "Slower hands are drawn shorter, as on a clock.",

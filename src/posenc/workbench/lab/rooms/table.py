@@ -38,5 +38,12 @@ TABLE = Room(
             "A table before training, beside the sinusoidal one.",
             (Try("Few columns: strangers look alike by chance.", {"columns": "8"}),),
         ),
+        Stage(
+            "trained-table",
+            "What does training put there?",
+            "A learned table of your own study, before training and after: diagonals would mean that distance was "
+            "learnt.",
+            (Try("Does judging order need neighbours to be alike?", {"learnt": "ordering"}),),
+        ),
     ),
 )
