@@ -15,9 +15,8 @@ from benchmarks.measure import Result, Table
 PEERS = ("torch", "transformers", "x-transformers", "rotary-embedding-torch")
 
 REASONS = {
-    "posenc, in place": "bfloat16 is widened to float32, turned and narrowed again: five passes in cache more",
-    "posenc, half": "the operator calls are a third; those left cost the same each, and Python between them",
-    "posenc, compiled": "Inductor reads pairs of float32 as 64-bit words, whose conversions take two instructions",
+    "posenc, eager, in place": "bfloat16 is widened, turned in five passes and narrowed; a compiled loop needs one",
+    "posenc, half": "a third to a half of the operator calls, but each costs the same, and Python between them too",
 }
 """Why a target is missed where it is, as profiles show it; by the beginning of the row's name."""
 

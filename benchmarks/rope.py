@@ -117,8 +117,8 @@ def table(
         target = TARGETS.get((impl, dtype), TARGETS.get((f"{impl} {pairing}", dtype)))
         rows.append(Row(f"posenc, {impl}", whole(at_positions.rotate), OURS[dtype], target))
     if not backward:
-        fastest = placed["eager" if device == "cpu" else "triton"]
-        rows.append(_in_place(fastest, q, k, spare, dtype))
+        for impl in ("eager", "compiled") if device == "cpu" else ("triton",):
+            rows.append(_in_place(f"posenc, {impl}, in place", placed[impl], q, k, spare, dtype))
     for name, turn in (peers(pairing, shape[2], shape[3], dtype, device) if with_peers else {}).items():
         rows.append(Row(name, whole(turn), THEIRS[dtype]))
     size = 2 * 2 * q.numel() * q.element_size() * (2 if backward else 1)
@@ -126,7 +126,9 @@ def table(
     return Table(f"RoPE, {pairing}, {str(dtype).removeprefix('torch.')}, {kind}", rows, exact, size)
 
 
-def _in_place(placed: posenc.Placed, q: Tensor, k: Tensor, spare: tuple[Tensor, Tensor], dtype: torch.dtype) -> Row:
+def _in_place(
+    name: str, placed: posenc.Placed, q: Tensor, k: Tensor, spare: tuple[Tensor, Tensor], dtype: torch.dtype
+) -> Row:
     """Rotation of memory at hand. It turns further with every run, so a copy of q and k is checked."""
 
     def turn(pair: tuple[Tensor, Tensor]) -> Outputs:
@@ -134,7 +136,7 @@ def _in_place(placed: posenc.Placed, q: Tensor, k: Tensor, spare: tuple[Tensor, 
             return placed.rotate(*pair, out=pair)
 
     return Row(
-        "posenc, in place",
+        name,
         lambda: turn(spare),
         OURS[dtype],
         TARGETS.get(("in place", dtype)),

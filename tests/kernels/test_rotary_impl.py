@@ -7,7 +7,6 @@ import warnings
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo.testing import CompileCounter
 from torch._dynamo.utils import counters
 
 from posenc import Rotary, positions
@@ -43,8 +42,6 @@ def test_every_impl_through_the_door(impl: str, pairing: str) -> None:
         close(rotary.at(at).rotate(q, k), plain.at(at).rotate(q, k))
         with_cache = rotary.at(at[..., -2:], at).rotate(q[:, :, -2:], k)
         close(with_cache, plain.at(at[..., -2:], at).rotate(q[:, :, -2:], k))
-    rows = torch.stack((positions.plain(6), positions.plain(6, offset=50)))
-    close(rotary.at(rows).rotate(q[:1], k), plain.at(rows).rotate(q[:1], k))
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
@@ -63,17 +60,30 @@ def test_compiled_equals_eager_and_compiles_once_for_all_lengths(pairing: str, d
     assert graphs[0] == graphs[-1]
 
 
-@pytest.mark.parametrize("pairing", PAIRINGS)
-def test_a_compiled_model_has_one_graph_for_all_lengths(pairing: str) -> None:
-    counter = CompileCounter()
-    rotary = Rotary(16, pairing=pairing)
-    model = torch.compile(
-        lambda q, k, at: rotary.at(at).rotate(q, k), fullgraph=True, dynamic=True, backend=counter
-    )
+ONE_GRAPH = """
+import torch
+from torch._dynamo.testing import CompileCounter
+from posenc import Rotary, positions
+
+def qk(length):
+    return torch.randn(2, 4, length, 16).bfloat16(), torch.randn(2, 2, length, 16).bfloat16()
+
+for pairing in ("half", "interleaved"):
+    counter, rotary = CompileCounter(), Rotary(16, pairing=pairing)
+    rotate = lambda q, k, at: rotary.at(at).rotate(q, k)
+    model = torch.compile(rotate, fullgraph=True, dynamic=True, backend=counter)
     for length in (5, 6, 9):
-        q, k = qk(torch.bfloat16, length)
-        close(model(q, k, positions.plain(length)), rotary.at(positions.plain(length)).rotate(q, k))
-    assert counter.frame_count == 1
+        given = *qk(length), positions.plain(length)
+        for got, want in zip(model(*given), rotate(*given), strict=True):
+            torch.testing.assert_close(got, want, rtol=2**-7, atol=2**-20)
+    print(counter.frame_count)
+"""
+
+
+def test_a_compiled_model_has_one_graph_for_all_lengths() -> None:
+    """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
+    done = subprocess.run([sys.executable, "-c", ONE_GRAPH], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "1"], done.stderr
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
@@ -188,6 +198,7 @@ class TestChoose:
         with pytest.raises(ImplUnavailable, match="needs a C"):
             Rotary(16, pairing="half", impl="compiled")
 
+    @pytest.mark.usefixtures("unchecked")
     def test_an_unknown_name_lists_the_nearest(self) -> None:
         with pytest.raises(UnknownName, match="unknown impl 'tritn'; did you mean 'triton'"):
             Rotary(16, pairing="half", impl="tritn")

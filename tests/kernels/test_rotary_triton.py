@@ -36,7 +36,7 @@ def test_the_attention_factor_multiplies_both() -> None:
     torch.testing.assert_close(thrice, 3 * once)
 
 
-@pytest.mark.usefixtures("triton_interpreted")
+@pytest.mark.usefixtures("triton_interpreted", "unchecked")
 def test_shapes_that_do_not_fit_are_refused() -> None:
     placed = Rotary(8, pairing="half", impl="triton").at(torch.arange(4))
     x = torch.randn(2, 3, 4, 8)

@@ -132,8 +132,6 @@ class PlacedRotary(Placed):
         for name, x, positions in (("q", q, self.q_positions), ("k", k, self.k_positions)):
             check_last(name, x, self.rotary.head_dim, "head_dim")
             check_length(name, x, positions)
-        if out is None:
-            q, k = _at_rows(q, self.q_positions), _at_rows(k, self.k_positions)
         pairing = self.rotary.pairing
         served = serving(self.rotary.impl, q.device.type)
         if served == "torch":
@@ -154,12 +152,6 @@ class PlacedRotary(Placed):
     def _whole(self) -> bool:
         """Whether q and k share positions and turn with all their channels."""
         return self.k_positions is self.q_positions and self.rotary.rotary_dim == self.rotary.head_dim
-
-
-def _at_rows(x: Tensor, positions: Positions) -> Tensor:
-    """One row of vectors at several rows of positions becomes as many rows, as broadcasting would make it."""
-    many = positions.dim() == 2 and positions.shape[0] > 1 and x.shape[0] == 1
-    return x.expand(positions.shape[0], *x.shape[1:]) if many else x
 
 
 @final

@@ -9,13 +9,13 @@ Inductor on its own, once for a pairing and type, with dynamic shapes.
 """
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cache
 from types import FunctionType
 
 import torch
 from torch import Tensor
 
-from posenc.kernels.rotary_cpu import eager
+from posenc.kernels.rotary_cpu import blocks
 
 
 def formula(
@@ -96,21 +96,54 @@ WORDS: dict[tuple[torch.dtype, torch.dtype], Words] = {
 """For the types of x and of the tables: the word of a pair, and how it comes apart and together."""
 
 
+BLOCK = 1 << 21
+"""Bytes that one call of a compiled loop turns in place: its result waits in cache to be copied back."""
+
+
 def compiled(
     xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inverse: bool, inplace: bool
 ) -> tuple[Tensor, ...]:
-    """``formula`` through Inductor. In place ``eager`` serves: a fused loop still needs what it overwrites."""
-    if inplace:
-        return eager(xs, cos, sin, pairing, inverse, inplace)
+    """``formula`` through Inductor; in place block by block, since a fused loop still needs what it overwrites."""
     sin = -sin if inverse else sin
-    return tuple(_loop(pairing, x.dtype, cos.dim())(x.detach(), cos, sin) for x in xs)
+    turned = []
+    for x in xs:
+        loop = _loop(pairing, _kind(x, cos))
+        if not inplace:
+            turned.append(loop(x.detach(), cos, sin))
+            continue
+        source = x[..., : 2 * cos.shape[-1]]
+        for at in blocks(source, BLOCK // x.element_size()):
+            block = source[..., at, :]
+            block.copy_(loop(block.detach(), cos[..., at, :], sin[..., at, :]))
+        turned.append(x)
+    return tuple(turned)
 
 
-@lru_cache
-def _loop(pairing: str, dtype: torch.dtype, table_dims: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
-    """One compiled function for a pairing and type, with code of its own.
+Kind = tuple[object, ...]
 
-    Dynamo counts recompilations by code object, and gives up at eight: pairings and types must not share one.
+
+def _kind(x: Tensor, cos: Tensor) -> Kind:
+    """All that a compiled loop is specialised on: types, channels, axes of one, order of strides."""
+    order = tuple(sorted(range(x.dim()), key=x.stride().__getitem__))
+    ones = tuple(n == 1 for n in (*x.shape, *cos.shape))
+    return (
+        x.dtype,
+        cos.dtype,
+        x.shape[-1],
+        cos.shape[-1],
+        cos.dim(),
+        ones,
+        order,
+        x.is_contiguous(),
+        x.is_inference(),
+    )
+
+
+@cache
+def _loop(pairing: str, kind: Kind) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """One compiled function for a pairing and kind of input, with code of its own.
+
+    Dynamo counts recompilations by code object, and gives up at eight: kinds must not share one.
     """
 
     def loop(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ memory, so a block is copied once into its place (or into float32, where the inp
 and not touched again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -29,13 +29,11 @@ def eager(
 
 
 def _turn(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    width, length = 2 * cos.shape[-1], x.shape[-2]
+    width = 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)
     if out is not x and width < x.shape[-1]:
         out[..., width:].copy_(x[..., width:])
-    rows = max(1, BLOCK * length // max(1, x.numel()))
-    for first in range(0, length, rows):
-        at = slice(first, first + rows)
+    for at in blocks(x, BLOCK):
         source, target = x[..., at, :width], out[..., at, :width]
         if x.dtype != work:
             block = source.to(work)
@@ -45,6 +43,13 @@ def _turn(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
             block = source if out is x else target.copy_(source)
             _turn_block(block, cos[..., at, :], sin[..., at, :], pairing)
     return out
+
+
+def blocks(x: Tensor, elements: int) -> Iterator[slice]:
+    """Ranges of positions that hold about so many elements of x each."""
+    length = x.shape[-2]
+    rows = max(1, elements * length // max(1, x.numel()))
+    return (slice(first, first + rows) for first in range(0, length, rows))
 
 
 def _turn_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:

@@ -269,8 +269,7 @@ class Reader:
                     "remove it"
                 )
             return head_dim
-        if share is None and self.family.partial == "partial_rotary_factor" and self.model_type == "phi3":
-            return head_dim
+        share = self.family.silent_partial if share is None else share
         if share is None:
             raise InvalidArgument(
                 f"the config of model_type {self.model_type!r} has no {self.family.partial!r}, the share of "

@@ -23,6 +23,7 @@ class Family:
         length, heads, width, layers: the config's keys for them.
         base: the key of the rotary base where rope_parameters does not hold it.
         partial: the key of the share of channels that turn; None where every channel turns whatever is said.
+        silent_partial: that share where the config is silent; None where it must be stated.
         rotary_dim: the key of the number of channels that turn, instead of a share.
         head_dim: the key of the channels per head; width / heads where it is absent.
         defaults: values that hold when the config is silent, because every released model of the family has
@@ -45,6 +46,7 @@ class Family:
     layers: str = "num_hidden_layers"
     base: str = "rope_theta"
     partial: str | None = None
+    silent_partial: float | None = None
     rotary_dim: str | None = None
     head_dim: str = "head_dim"
     defaults: Mapping[str, Any] = field(default_factory=dict)
@@ -99,7 +101,9 @@ FAMILIES: dict[str, Family] = {
     "gpt_oss": Family(tables="once"),
     "smollm3": Family(extra=("no_rope_layers", "no_rope_layer_interval")),
     "phi": PARTIAL,
-    "phi3": Family(partial="partial_rotary_factor", extra=("original_max_position_embeddings",)),
+    "phi3": Family(
+        partial="partial_rotary_factor", silent_partial=1.0, extra=("original_max_position_embeddings",)
+    ),
     "stablelm": PARTIAL,
     "gpt_neox": Family(base="rotary_emb_base", partial="rotary_pct"),
     "gptj": Family(

@@ -5,10 +5,11 @@ Long texts stay within memory: the trunk runs once without a cache, and the outp
 
 import copy
 import hashlib
+import io
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -155,9 +156,10 @@ def _open(path: Path, folder: Path, extra: dict[str, str], dtype: torch.dtype) -
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     try:
-        model, info = transformers.AutoModelForCausalLM.from_pretrained(
-            folder, dtype=dtype, local_files_only=True, output_loading_info=True, **extra
-        )
+        with redirect_stderr(io.StringIO()):  # the GGUF reader's own progress bar
+            model, info = transformers.AutoModelForCausalLM.from_pretrained(
+                folder, dtype=dtype, local_files_only=True, output_loading_info=True, **extra
+            )
         missing = sorted(info["missing_keys"])
         if missing:
             raise StudyError(

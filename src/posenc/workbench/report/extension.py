@@ -2,6 +2,7 @@
 
 import json
 import math
+from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -67,11 +68,12 @@ def over_positions(found: Extension, *, tuned: bool = False) -> View:
 def _curve(curve: Curve, chosen: bool) -> Line:
     """The mean over documents; a band for the method to use and for no scaling, where documents allow one."""
     mean, label = curve.losses.mean(0), curve.method.label
-    if len(curve.losses) < 2 or not (chosen or curve.method.name == "none"):
-        return Line(label, mean)
+    hand = "rotary" if chosen else "nope" if curve.method.name == "none" else ""
+    if len(curve.losses) < 2 or not hand:
+        return Line(label, mean, hand)
     bounds = [student(column.tolist()) for column in curve.losses.T]
     low, high = (torch.tensor(side) for side in zip(*bounds, strict=True))
-    return Line(label, mean, "rotary" if chosen else "nope", low, high)
+    return Line(label, mean, hand, low, high)
 
 
 def table(found: Extension, verdict: Verdict) -> Table:
@@ -111,8 +113,9 @@ def write(found: Extension, folder: Path, command: str, spent: float, patch: dic
             parts.append(
                 f"<h2>After {found.finetune} steps of fine-tuning</h2><p>{escape(answer(found, verdict))}</p>"
             )
-        caption = "Loss at every position of the same documents. Bands are 95% intervals over documents, for "
-        caption += "the method to use and for no scaling."
+        caption = "Loss at every position of the same documents."
+        if len(found.window) > 1:
+            caption += " Bands are 95% intervals over documents, for the method to use and for no scaling."
         parts += [figure(caption, path), _html_table(found, verdict)]
     if patch is not None:
         shown = escape(json.dumps(patch, indent=2))
@@ -154,6 +157,7 @@ def _band(interval: Interval | None) -> str:
 
 def _method(found: Extension, command: str, spent: float) -> str:
     start, unit = count(found.original_length), found.unit
+    packages = ", ".join(f"{name} {version}" for name, version in json.loads(versions()).items())
     tuning = f"{found.finetune} steps of AdamW on text that no document shares, the same windows for every method."
     entries = [
         ("Command", command),
@@ -176,7 +180,7 @@ def _method(found: Extension, command: str, spent: float) -> str:
         ),
         *([("Fine-tune", tuning)] if found.finetune else []),
         ("Time", f"{seconds(spent)} of scoring on {hardware()}"),
-        ("Made with", versions()),
+        ("Made with", f"{packages}, {datetime.now(UTC).date()}"),
         (
             "What would change the answer",
             "Another text, more documents, or tasks that need what lies far back: a loss "
