@@ -1,6 +1,7 @@
 """The server: pages, answers and exports; hosts, origins and errors kept where they belong."""
 
 import json
+import socket
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,3 +153,10 @@ def test_get_answers_without_a_port(study: Path) -> None:
 def test_a_wildcard_host_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="means every address"):
         serve("0.0.0.0", 0, open_page=False)
+
+
+def test_a_taken_port_is_refused_in_words() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidArgument, match=f"port {port} on 127.0.0.1 cannot be used; choose another"):
+            serve("127.0.0.1", port, open_page=False)

@@ -4,6 +4,7 @@
 """
 
 import shutil
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -34,17 +35,16 @@ def serving() -> Iterator[str]:
 
     from posenc.workbench.lab.server import settings
 
-    config = settings()
-    socket = config.bind_socket()
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]}, daemon=True)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+    server = uvicorn.Server(settings())
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{socket.getsockname()[1]}"
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     finally:
         server.should_exit = True
         thread.join(10)
-        socket.close()
+        listening.close()
 
 
 @contextmanager

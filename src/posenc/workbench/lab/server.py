@@ -5,6 +5,7 @@ The library's heavy half is imported by a thread of its own after the first page
 
 import asyncio
 import json
+import socket
 import threading
 import webbrowser
 from collections.abc import AsyncIterator, Collection
@@ -76,12 +77,10 @@ def _response(made: Reply) -> Response:
     return Response(made.body, status_code=made.status, media_type=made.media, headers=headers)
 
 
-def settings(host: str = "127.0.0.1", port: int = 0, hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
+def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
     """How uvicorn runs the lab: no access log, no websockets, and no proxy is believed."""
     return uvicorn.Config(
         create_app(hosts),
-        host=host,
-        port=port,
         ws="none",
         proxy_headers=False,
         server_header=False,
@@ -99,14 +98,14 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
     if host in ("0.0.0.0", "::", ""):
         raise InvalidArgument(f"host={host!r} means every address; give the one that the lab shall answer as")
     name = f"[{host}]" if ":" in host else host
-    config = settings(host, port, (name,))
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        socket = config.bind_socket()
-    except SystemExit as error:  # uvicorn prints and exits where a port is taken
+        # It listens from here on: who comes before the loop runs waits instead of being refused.
+        listening = socket.create_server((host, port), family=family, backlog=256)
+    except OSError as error:
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
-    socket.listen(256)  # who comes before the loop runs waits instead of being refused
-    address = f"http://{name}:{socket.getsockname()[1]}/"
+    address = f"http://{name}:{listening.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)
     if open_page:
         threading.Timer(0.2, webbrowser.open, (address,)).start()
-    uvicorn.Server(config).run(sockets=[socket])
+    uvicorn.Server(settings((name,))).run(sockets=[listening])

@@ -58,8 +58,8 @@ export class Matrix {
   fit(texts) {
     const room = this.grid.querySelector(".cell").clientWidth - 4;
     const letters = Math.max(...texts.map((text) => text.length));
-    const size = room / (0.58 * letters);
-    this.element.classList.toggle("mute", size < 9);
+    const size = room / (0.66 * letters);
+    this.element.classList.toggle("mute", size < 8.5);
     this.grid.style.setProperty("--digits", `min(${size}px, 0.86rem)`);
   }
 }
