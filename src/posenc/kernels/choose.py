@@ -46,7 +46,7 @@ def choose(impl: str, device: str) -> Choice:
         ImplUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
     """
     if impl == "auto":
-        return _auto(device, has_triton())
+        return _auto(device)
     check_impl(impl)
     if impl == "triton" and device != "cuda" and not interpreting():
         raise ImplUnavailable(
@@ -60,13 +60,15 @@ def choose(impl: str, device: str) -> Choice:
 
 
 @lru_cache
-def _auto(device: str, triton: bool) -> Choice:
+def _auto(device: str) -> Choice:
     if device == "cpu":
         return Choice("eager", "on the CPU blocks that stay in cache come near the price of a copy, uncompiled")
-    if device == "cuda" and triton:
-        return Choice("triton", "on a CUDA device one Triton kernel turns q and k")
     if device == "cuda":
-        return Choice("torch", "on a CUDA device without the triton package only plain operators remain")
+        return Choice(
+            "torch",
+            "plain operators; the Triton kernel equals them in Triton's interpreter and has not been run on a GPU "
+            "yet: ask for it with impl='triton'",
+        )
     return Choice("torch", f"no kernel is written for {device}: plain operators run anywhere")
 
 
