@@ -142,8 +142,8 @@ def test_exports_are_files_of_this_state(visitor: Any, kind: str, tmp_path: Path
 
 def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
     page = visitor.open("/order")
-    page.locator("#cat-sat-step-3").check()
-    visitor.answered("cat-sat", "step=3")
+    page.locator("#cat-sat-step-4").check()
+    visitor.answered("cat-sat", "step=4")
     page.locator("#cat-sat .data summary").click()
     table = page.locator("#cat-sat table", has_text="outputs")
     table.wait_for()

@@ -62,6 +62,7 @@ def test_fifty_drags_at_once(process: tuple[str, int], seconds: float) -> None:
     connection = http.client.HTTPConnection(netloc, timeout=60)
     for position in range(20):  # the library is read and its memory of views is full
         assert get(connection, f"/api/heatmap?first={position}&second=2&width=64")[0] == 200
+    connection.close()  # an idle one is closed by the server meanwhile
     before = resident(pid)
     bad: list[str] = []
     done: list[int] = []
@@ -75,5 +76,6 @@ def test_fifty_drags_at_once(process: tuple[str, int], seconds: float) -> None:
     assert min(done) >= 1  # nobody starves
     # 50 answers of about 10 kB under way with their sockets: far below what 50 views kept alive would hold.
     assert resident(pid) - before < 100 * MEGABYTE
+    connection = http.client.HTTPConnection(netloc, timeout=60)
     assert json.loads(get(connection, "/api/shift-both?m=3")[1])["readouts"][1]["text"] == "−1.100"
     connection.close()

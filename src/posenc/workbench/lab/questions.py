@@ -69,8 +69,9 @@ def _widths(name: str, label: str, default: int, most: int = 512, argument: str 
     )
 
 
-def _step(*names: str) -> Choice:
-    return Choice("step", "frame", 1, {str(i): name for i, name in enumerate(names, 1)}, whole=True)
+def _step(*names: str, first: int) -> Choice:
+    """Frames to step through; the page starts at the one that says most."""
+    return Choice("step", "frame", first, {str(i): label for i, label in enumerate(names, 1)}, whole=True)
 
 
 CAUSAL = Switch("causal", "causal mask", False)
@@ -109,7 +110,9 @@ QUESTIONS: dict[str, Question] = {
             CAUSAL,
         ),
     ),
-    "cat-sat": Question("views.order_blind:cat_sat", (_step("1 words", "2 weights", "3 outputs", "4 swapped"),)),
+    "cat-sat": Question(
+        "views.order_blind:cat_sat", (_step("1 words", "2 weights", "3 outputs", "4 swapped", first=3),)
+    ),
     "attention": Question(
         "views.attention:maps",
         (
@@ -142,7 +145,7 @@ QUESTIONS: dict[str, Question] = {
             Switch("transposed", "positions downwards", False),
         ),
     ),
-    "fill": Question("views.filling:filled", (_step("1 empty", "2 row 0", "3 row 1", "4 all rows"),)),
+    "fill": Question("views.filling:filled", (_step("1 empty", "2 row 0", "3 row 1", "4 all rows", first=4),)),
     "hands": Question(
         "views.sinusoidal:hands",
         (
@@ -176,7 +179,9 @@ QUESTIONS: dict[str, Question] = {
         "views.sinusoidal:shift",
         (Number("by", "move by", 5, 0, 10_000, stops=(*range(11), 20, 50, 100, 1_000)),),
     ),
-    "table": Question("views.table:frames", (_step("1 empty", "2 allocated", "3 looked up", "4 past the end"),)),
+    "table": Question(
+        "views.table:frames", (_step("1 empty", "2 allocated", "3 looked up", "4 past the end", first=3),)
+    ),
     "lookup": Question(
         "views.table:lookup",
         (
