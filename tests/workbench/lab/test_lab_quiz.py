@@ -4,13 +4,14 @@ import pytest
 
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.lab import quiz
+from posenc.workbench.lab.card import TOPICS, Card
 
-DECK = quiz.deck()
+DECK = quiz.DECK
 
 
 @pytest.mark.parametrize("card", DECK, ids=lambda card: card.name)
-def test_cards_are_whole(card: quiz.Card) -> None:
-    assert card.topic in quiz.TOPICS
+def test_cards_are_whole(card: Card) -> None:
+    assert card.topic in TOPICS
     assert card.stars in (1, 2, 3)
     assert card.answer
     if card.options:

@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
+from posenc.workbench.lab.card import TOPICS
 from posenc.workbench.lab.parameters import (
     Arrangement,
     Choice,
@@ -15,7 +16,6 @@ from posenc.workbench.lab.parameters import (
     Switch,
 )
 from posenc.workbench.lab.questions import QUESTIONS
-from posenc.workbench.lab.quiz import TOPICS
 from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.lab.rooms.room import Room, Stage, Try
 

@@ -5,57 +5,16 @@ Numeric answers are computed when they are asked for. Nothing about the reader i
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.lab.card import Card
+from posenc.workbench.lab.quiz_cards import CARDS
+from posenc.workbench.lab.quiz_interview import INTERVIEW
 
-TOPICS = {
-    "order": "order",
-    "clock": "the clock",
-    "table": "the table",
-    "rotation": "the rotation",
-    "bias": "the bias",
-    "length": "longer contexts",
-}
-
-
-@dataclass(frozen=True)
-class Option:
-    """A choice, and what is said to whoever takes it."""
-
-    words: str
-    why: str
-    right: bool = False
-
-
-@dataclass(frozen=True)
-class Card:
-    """A question with choices, a number to type, or words to compare with one's own.
-
-    ``number`` names a function of ``quiz_numbers``; an answer is right within ``tolerance`` of it. A card
-    without options and number is open: the reader writes, then sees ``answer``.
-    """
-
-    name: str
-    topic: str
-    stars: int
-    prompt: str
-    answer: str
-    options: tuple[Option, ...] = ()
-    number: str = ""
-    tolerance: float = 0.0
-
-    @property
-    def shown(self) -> tuple[Option, ...]:
-        """The options in the page's order, turned by the card's own name: the right one may stand anywhere."""
-        turn = sum(self.name.encode()) % max(1, len(self.options))
-        return self.options[turn:] + self.options[:turn]
-
-    @property
-    def kind(self) -> str:
-        return "choice" if self.options else "number" if self.number else "open"
+DECK: tuple[Card, ...] = CARDS + INTERVIEW
+"""Every card there is."""
 
 
 def cards() -> list[dict[str, Any]]:
@@ -69,15 +28,8 @@ def cards() -> list[dict[str, Any]]:
             "prompt": card.prompt,
             "options": [option.words for option in card.shown],
         }
-        for card in deck()
+        for card in DECK
     ]
-
-
-def deck() -> tuple[Card, ...]:
-    from posenc.workbench.lab.quiz_cards import CARDS
-    from posenc.workbench.lab.quiz_interview import INTERVIEW
-
-    return CARDS + INTERVIEW
 
 
 def check(name: str, answer: str) -> dict[str, Any]:
@@ -102,10 +54,10 @@ def check(name: str, answer: str) -> dict[str, Any]:
 
 
 def _card(name: str) -> Card:
-    for card in deck():
+    for card in DECK:
         if card.name == name:
             return card
-    raise UnknownName("card", name[:40], [card.name for card in deck()])
+    raise UnknownName("card", name[:40], [card.name for card in DECK])
 
 
 def _number(text: str) -> float:

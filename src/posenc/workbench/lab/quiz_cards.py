@@ -1,6 +1,6 @@
 """The quiz: choices that explain themselves, and numbers that the library computes."""
 
-from posenc.workbench.lab.quiz import Card, Option
+from posenc.workbench.lab.card import Card, Option
 
 CARDS = (
     Card(

@@ -1,6 +1,6 @@
 """Open questions as interviews ask them: the reader answers in words, then compares."""
 
-from posenc.workbench.lab.quiz import Card
+from posenc.workbench.lab.card import Card
 
 INTERVIEW = (
     Card(
