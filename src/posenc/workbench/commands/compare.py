@@ -3,12 +3,18 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
+    from posenc.workbench.runs.compare import Outcome
+    from posenc.workbench.runs.launch import Failure, Launcher
+    from posenc.workbench.runs.plan import Run
+    from posenc.workbench.runs.study import Study
 
 
 def compare(
@@ -28,52 +34,58 @@ def compare(
     ),
 ) -> None:
     """Train the same small transformer with each encoding, test it far past its training length, and report."""
-    from posenc.workbench.report import terminal
     from posenc.workbench.report.write import write
-    from posenc.workbench.runs.compare import compare as carry_out
-    from posenc.workbench.runs.compare import missing
-    from posenc.workbench.runs.launch import Failure
     from posenc.workbench.runs.launch.choose import choose
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.plan import Run
-    from posenc.workbench.runs.results import answer, sentence
     from posenc.workbench.runs.study import study
-    from posenc.workbench.tasks.text import load
 
     console = Console(highlight=False)
-    made = study(
-        preset,
-        config,
-        {
-            "encodings": _names(encodings),
-            "tasks": _names(tasks),
-            "lengths": _numbers(lengths),
-            "seeds": seeds,
-            "text": text,
-            "device": device,
-            "dtype": dtype,
-        },
-    )
-    read = load(made.text)
-    launch = choose(launcher, workers)
+    said = {
+        "encodings": _names(encodings),
+        "tasks": _names(tasks),
+        "lengths": _numbers(lengths),
+        "seeds": seeds,
+        "text": text,
+        "device": device,
+        "dtype": dtype,
+    }
+    outcome = _carry_out(console, study(preset, config, said), choose(launcher, workers), output)
+    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
+    _print(console, outcome, page, output)
+    if outcome.failures:
+        console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
+        raise typer.Exit(1)
+
+
+def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path) -> "Outcome":
+    """Run what is missing, with a bar and a line for every run that ends."""
+    from posenc.workbench.report import terminal
+    from posenc.workbench.runs.compare import compare as carry_out
+    from posenc.workbench.runs.compare import missing
+    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.runs.plan import Run
+    from posenc.workbench.tasks.text import load
+
+    text = load(made.text)
     with Ledger(output, write=True) as ledger:
-        todo, total = missing(made, read, ledger), len(made.plans(read))
+        todo, total = missing(made, text, ledger), len(made.plans(text))
         console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 
-            def finished(result: Run | Failure) -> None:
+            def advance(steps: int) -> None:
+                progress.advance(progress.task_ids[0], steps)
+
+            def finished(result: "Run | Failure") -> None:
                 said = f"{result.seconds:.0f} s" if isinstance(result, Run) else f"failed: {result.reason}"
                 progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
 
-            outcome = carry_out(
-                made,
-                read,
-                ledger,
-                launch,
-                progress=lambda n: progress.advance(progress.task_ids[0], n),
-                finished=finished,
-            )
-        page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
+            return carry_out(made, text, ledger, launch, progress=advance, finished=finished)
+
+
+def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
+    """A table and a sentence for every task, the answer, and where to look next."""
+    from posenc.workbench.report import terminal
+    from posenc.workbench.runs.results import answer, sentence
+
     for result in outcome.results:
         console.print()
         console.print(terminal.table(result))
@@ -82,9 +94,6 @@ def compare(
     console.print(f"page    {page}", soft_wrap=True)
     console.print(f"figures {output / 'figures'}/", soft_wrap=True)
     console.print(f"next    posenc runs {output}", soft_wrap=True)
-    if outcome.failures:
-        console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
-        raise typer.Exit(1)
 
 
 def _names(said: str | None) -> tuple[str, ...] | None:
