@@ -16,7 +16,7 @@ PEERS = ("torch", "transformers", "x-transformers", "rotary-embedding-torch")
 
 REASONS = {
     "posenc, eager, in place": "bfloat16 is widened, turned in five passes and narrowed; a compiled loop needs one",
-    "posenc, compiled, in place": "at the edge: 0.50 and 0.51 in two runs, where half pairs, the same bytes, take 0.45 and 0.47",
+    "posenc, compiled, in place": "0.50 and 0.51 in two runs; half pairs, the same bytes, take 0.45 and 0.47",
     "posenc, half": "a third to a half of the operator calls, but each costs the same, and Python between them too",
 }
 """Why a target is missed where it is, as profiles show it; by the beginning of the row's name."""
