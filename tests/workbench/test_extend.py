@@ -23,6 +23,7 @@ from posenc.workbench.runs.scores import Scores
 from posenc.workbench.runs.verdict import judge
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
+from workbench.pretrained import save_llama
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
 TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))
@@ -202,32 +203,6 @@ def test_refusals(tmp_path: Path) -> None:
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
     with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be rescaled"):
         Ours(alibi, "x", 16, "a model")
-
-
-def save_llama(folder: Path) -> None:
-    """A random Llama of 64 trained positions with a tokenizer of one word per letter."""
-    import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
-
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=30,
-        hidden_size=32,
-        intermediate_size=32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        max_position_embeddings=64,
-        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-    )
-    model = transformers.LlamaForCausalLM(config)
-    for parameter in model.parameters():
-        if parameter.dim() == 2:
-            torch.nn.init.normal_(parameter, std=0.3)
-    model.save_pretrained(folder)
-    letters = {chr(97 + i): i for i in range(26)} | {"?": 26}
-    tokenizer = Tokenizer(models.WordLevel(letters, unk_token="?"))
-    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
-    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?").save_pretrained(folder)
 
 
 @pytest.fixture(scope="module")

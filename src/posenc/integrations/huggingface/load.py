@@ -8,7 +8,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
@@ -70,19 +70,49 @@ class Pretrained:
 
         ``tick`` is called with the share of the work that was just done, layer by layer.
         """
-        model, device = self.model, self.model.device
-        trunk = getattr(model, model.base_model_prefix)
-        blocks = next(m for m in trunk.children() if isinstance(m, nn.ModuleList))
-        with torch.inference_mode(), self.placed(encoding), ExitStack() as hooks:
-            for block in blocks:
-                hooks.callback(block.register_forward_hook(lambda *_: tick(1 / len(blocks))).remove)
-            hidden = trunk(tokens[None, :-1].to(device), use_cache=False).last_hidden_state[0]
+        device = self.model.device
+        with torch.inference_mode(), self.placed(encoding):
+            with self._ticking(tick) as trunk:
+                hidden = trunk(tokens[None, :-1].to(device), use_cache=False).last_hidden_state[0]
             targets = tokens[1:].to(device)
             parts = [
                 F.cross_entropy(self._logits(hidden[i : i + ROWS]), targets[i : i + ROWS], reduction="none")
                 for i in range(0, len(targets), ROWS)
             ]
         return torch.cat(parts).cpu()
+
+    def answers(
+        self,
+        context: Int[Tensor, " T"],
+        questions: Sequence[Int[Tensor, " n"]],
+        encoding: Encoding,
+        tick: Callable[[float], None] = lambda share: None,
+    ) -> Float[Tensor, "questions V"]:
+        """Logits of the token that follows each question, each asked alone after ``context``, which is read once.
+
+        Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
+        """
+        device = self.model.device
+        with torch.inference_mode(), self.placed(encoding):
+            with self._ticking(tick) as trunk:
+                read = trunk(context[None].to(device), use_cache=True).past_key_values
+            ends = [
+                trunk(q[None].to(device), past_key_values=copy.deepcopy(read), use_cache=True).last_hidden_state[
+                    0, -1
+                ]
+                for q in questions
+            ]
+            return self._logits(torch.stack(ends)).cpu()
+
+    @contextmanager
+    def _ticking(self, tick: Callable[[float], None]) -> Iterator[Any]:
+        """The trunk; inside, every layer that is done calls ``tick`` with its share of a pass."""
+        trunk = getattr(self.model, self.model.base_model_prefix)
+        blocks = next(m for m in trunk.children() if isinstance(m, nn.ModuleList))
+        with ExitStack() as hooks:
+            for block in blocks:
+                hooks.callback(block.register_forward_hook(lambda *_: tick(1 / len(blocks))).remove)
+            yield trunk
 
     @contextmanager
     def placed(self, encoding: Encoding) -> Iterator[None]:
@@ -116,17 +146,20 @@ class Pretrained:
         cap = getattr(config, "final_logit_softcapping", None)
         return cap * torch.tanh(logits / cap) if cap else logits
 
-    def check_memory(self, length: int) -> None:
+    def check_memory(self, length: int, *, cached: bool = False) -> None:
         """Refuse a length whose activations would not fit into free memory; say which would.
 
         A layer holds about ten rows of the model's width and three of its feed-forward part per position at
-        once, and ``ROWS`` rows of logits exist twice.
+        once, and ``ROWS`` rows of logits exist twice. With ``cached`` the keys and values of all layers do too.
         """
         config = self.model.config
         size = next(self.model.parameters()).element_size()
         per_position = (
             10 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)
         ) * size
+        if cached:
+            heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+            per_position += 4 * config.num_hidden_layers * heads * self.rotary.head_dim * size
         fixed = 2 * 4 * ROWS * config.vocab_size
         free = free_memory(self.model.device)
         fits = (free - fixed) // per_position

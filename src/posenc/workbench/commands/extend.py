@@ -3,6 +3,7 @@
 import json
 import shlex
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,13 @@ def extend(
     finetune: Annotated[
         int | None, typer.Option(help="Also after this many steps under each method; 60 for a study, else 0.")
     ] = None,
+    needle: Annotated[
+        bool,
+        typer.Option(
+            "--needle",
+            help="Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow.",
+        ),
+    ] = False,
     beta_fast: Annotated[float, typer.Option(help="YaRN: turns above which a pair keeps its frequency.")] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
@@ -33,11 +41,13 @@ def extend(
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     import torch
 
-    from posenc.workbench.report import extension, terminal
+    from posenc.workbench.report import extension, retrieval, terminal
     from posenc.workbench.runs.extend import Request, work
     from posenc.workbench.runs.extend import extend as carry_out
     from posenc.workbench.runs.methods import methods as named
     from posenc.workbench.runs.models import Ours, config_patch, open_model
+    from posenc.workbench.runs.retrieval import reader, retrieve
+    from posenc.workbench.runs.retrieval import work as asking
     from posenc.workbench.runs.scores import Scores
     from posenc.workbench.runs.verdict import judge
 
@@ -47,6 +57,7 @@ def extend(
     if documents < 1:
         raise InvalidArgument(f"documents={documents} must be at least 1")
     model, data, read = open_model(path, text, device, dtype)
+    asked = reader(model) if needle else None
     ours = isinstance(model, Ours)
     if ours:
         torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
@@ -59,15 +70,25 @@ def extend(
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     console.print(f"{model.name}, trained to {model.original_length}, on to {length}; writing to {folder}/")
     scores = Scores(folder)
-    with terminal.bar(console, "scoring", work(model, request, documents), f"{model.unit}s") as progress:
-        found = carry_out(model, data, read, request, scores, lambda n: progress.advance(progress.task_ids[0], n))
+    total = work(model, request, documents) + (asking(model.original_length, request) if needle else 0)
+    with terminal.bar(console, "scoring", total, f"{model.unit}s") as progress:
+
+        def advance(tokens: float) -> None:
+            progress.advance(progress.task_ids[0], tokens)
+
+        found = carry_out(model, data, read, request, scores, advance)
+        same = replace(request, length=found.length)
+        needles = retrieve(asked, data, read, same, scores, advance) if asked else None
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)
-    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), scores.seconds(), patch)
+    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), scores.seconds(), patch, needles)
     for tuned in (False, True) if steps else (False,):
         judged = judge(found, tuned=tuned)
         console.print(extension.table(found, judged))
         console.print(f"\n{extension.answer(found, judged)}\n", style="bold")
+    if needles:
+        console.print(retrieval.table(needles))
+        console.print(f"\n{retrieval.answer(needles)}\n", style="bold")
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder / 'config-patch.json'}")

@@ -11,10 +11,12 @@ import torch
 from rich.table import Table
 
 from posenc.workbench.figures.draw import save
+from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import STYLE, figure
 from posenc.workbench.report.words import count, seconds, signed
 from posenc.workbench.runs.extend import Curve, Extension
 from posenc.workbench.runs.machine import hardware, versions
+from posenc.workbench.runs.retrieval import Retrieval
 from posenc.workbench.runs.statistics import Interval, student
 from posenc.workbench.runs.verdict import Line as Judged
 from posenc.workbench.runs.verdict import Verdict, above, judge
@@ -99,7 +101,14 @@ def _numbers(line: Judged) -> tuple[str, ...]:
     return (*means, gap, signed(line.cost.mean))
 
 
-def write(found: Extension, folder: Path, command: str, spent: float, patch: dict[str, Any] | None) -> Path:
+def write(
+    found: Extension,
+    folder: Path,
+    command: str,
+    spent: float,
+    patch: dict[str, Any] | None,
+    needles: Retrieval | None = None,
+) -> Path:
     """Figures and ``report.html`` in ``folder``; ``patch`` is what the config gets, where there is one."""
     verdict = judge(found)
     parts = [f"<h1>{escape(answer(found, verdict))}</h1>"]
@@ -117,6 +126,8 @@ def write(found: Extension, folder: Path, command: str, spent: float, patch: dic
         if len(found.window) > 1:
             caption += " Bands are 95% intervals over documents, for the method to use and for no scaling."
         parts += [figure(caption, path), _html_table(found, verdict)]
+    if needles is not None:
+        parts.append(retrieval.part(needles, folder))
     if patch is not None:
         shown = escape(json.dumps(patch, indent=2))
         parts.append(

@@ -6,7 +6,6 @@ the trained window ends the fixed targets of the last bucket are scored once mor
 last trained length of context alone: what extension has to beat.
 """
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +15,6 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.schedules import to_dict
 from posenc.workbench.runs.methods import Method
 from posenc.workbench.runs.models import LanguageModel, Ours, Tick
 from posenc.workbench.runs.scores import Job, Scores
@@ -177,7 +175,7 @@ class _Scorer:
         encoding = method.encoding(model.rotary, self.length)
         rows = []
         for number, tokens in enumerate(documents):
-            job = self.job(identity, method.name, _values(method), number)
+            job = self.job(identity, method.name, method.values, number)
             row = self.scores.get(job)
             if row is None:
                 started = time.perf_counter()
@@ -200,8 +198,8 @@ class _Scorer:
                 f"text {self.text.name!r} leaves {len(practice)} {model.unit}s to tune on; windows of {span} need "
                 "more: pass a longer --text, fewer --documents or --finetune 0"
             )
-        identity = tuned_identity(model, method.name, _values(method), steps, span)
-        jobs = [self.job(identity, method.name, _values(method), i) for i in range(len(documents))]
+        identity = tuned_identity(model, method.name, method.values, steps, span)
+        jobs = [self.job(identity, method.name, method.values, i) for i in range(len(documents))]
         if any(self.scores.get(job) is None for job in jobs):
             encoding = method.encoding(model.rotary, self.length)
             model = tuned(model, encoding, practice, steps, span, identity, self.progress)
@@ -214,7 +212,7 @@ class _Scorer:
         encoding = own.encoding(model.rotary, model.original_length)
         values = []
         for number, tokens in enumerate(documents):
-            job = self.job(model.identity, own.name, _values(own), number)
+            job = self.job(model.identity, own.name, own.values, number)
             row = self.scores.get(job)
             if row is None:
                 started = time.perf_counter()
@@ -226,7 +224,3 @@ class _Scorer:
                 self.progress(model.original_length)
             values.append(row[0])
         return torch.tensor(values, dtype=torch.float64)
-
-
-def _values(method: Method) -> str:
-    return json.dumps(None if method.schedule is None else to_dict(method.schedule), sort_keys=True)

@@ -1,5 +1,6 @@
 """The ways to run a rotary model past its trained length, by name."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from posenc.schedules import (
     Llama3,
     Schedule,
     YaRN,
+    to_dict,
 )
 
 
@@ -33,6 +35,11 @@ class Method:
     name: str
     label: str
     schedule: Schedule | LengthSchedule | None
+
+    @property
+    def values(self) -> str:
+        """The schedule's values as JSON: what a job is known by, beside the method's name."""
+        return json.dumps(None if self.schedule is None else to_dict(self.schedule), sort_keys=True)
 
     def encoding(self, layer: RotaryLayer, total_length: int) -> Encoding:
         """The encoding of the scaled layers for a request of this length.

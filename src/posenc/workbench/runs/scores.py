@@ -21,12 +21,13 @@ class Job:
 
     Args:
         model: identity of the weights, fine-tuning included.
-        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone.
+        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone,
+            ``"needle …"`` a haystack read under a method.
         schedule: the schedule's values as JSON, so that another factor is another job.
-        text_sha256: of the text that documents are cut from.
+        text_sha256: of the text that documents are cut from, and of what is hidden in it.
         document: its number.
         length: targets scored, the document's tokens but one.
-        buckets: parts that the losses are averaged in.
+        buckets: parts that the losses are averaged in, or needles that are asked for.
         dtype: of weights and activations.
     """
 

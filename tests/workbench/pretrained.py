@@ -1,0 +1,32 @@
+"""A tiny random Llama on disk, with a tokenizer of one token per character, as extend reads them."""
+
+from pathlib import Path
+from string import ascii_lowercase
+
+import torch
+
+
+def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 64) -> None:
+    """``characters`` are the vocabulary, any other one is '?'; ``trained`` is the trained length."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(characters) + 4,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        max_position_embeddings=trained,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+    )
+    model = transformers.LlamaForCausalLM(config)
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            torch.nn.init.normal_(parameter, std=0.3)
+    model.save_pretrained(folder)
+    vocabulary = {c: i for i, c in enumerate((*characters, "?"))}
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="?").save_pretrained(folder)

@@ -1,0 +1,280 @@
+"""Needles: a model that copies finds all, one that ignores the text finds one in nine, and a killed run goes on."""
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from string import ascii_letters, digits
+
+import pytest
+import torch
+import typer
+from typer.testing import CliRunner
+
+import posenc
+from posenc.errors import InvalidArgument, StudyError
+from posenc.integrations.huggingface.layers import RotaryLayer
+from posenc.schedules import YaRN
+from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.report.retrieval import answer, over_depth, part, table
+from posenc.workbench.runs.extend import Request
+from posenc.workbench.runs.methods import methods
+from posenc.workbench.runs.models import Ours, Tick, open_model
+from posenc.workbench.runs.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
+from posenc.workbench.runs.scores import Scores
+from posenc.workbench.tasks.text import Text
+from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.workbench.views.view import Heatmap
+from workbench.pretrained import save_llama
+
+DATA = b"All work and no play makes a dull text. " * 1000
+TEXT = Text("dull", "0" * 64, torch.empty(0).long(), torch.empty(0).long())
+LAYER = RotaryLayer(16, 16, "half", 1e4)
+
+
+class Known:
+    """Reads bytes and answers as told: with the number after the place in its context, or always the same."""
+
+    name, identity, unit, rotary, learning_rate, model = "a known model", "known", "byte", LAYER, 1e-3, None
+    calls, fail_at, original_length = 0, -1, 2048
+
+    def __init__(self, sees: Callable[[posenc.Encoding], int]) -> None:
+        self.sees, self.contexts = sees, list[str]()
+
+    def encode(self, data: bytes) -> torch.Tensor:
+        return torch.tensor(list(data), dtype=torch.int64)
+
+    def answers(
+        self,
+        context: torch.Tensor,
+        questions: Sequence[torch.Tensor],
+        encoding: posenc.Encoding,
+        tick: Tick = lambda share: None,
+    ) -> torch.Tensor:
+        if self.calls == self.fail_at:
+            raise KeyboardInterrupt
+        self.calls += 1
+        tick(1.0)
+        text = bytes(context.tolist()).decode()
+        self.contexts.append(text)
+        logits = torch.zeros(len(questions), 256)
+        logits[:, ord(NUMBERS[3][0])] = 1.0  # what it says when it sees nothing
+        for row, question in zip(logits, questions, strict=True):
+            after = text[-self.sees(encoding) :].partition(bytes(question.tolist()).decode())[2]
+            if after:
+                row[ord(after[0])] = 2.0
+        return logits
+
+    def check_memory(self, length: int, *, cached: bool = False) -> None:
+        assert cached
+
+    def losses(self, tokens: torch.Tensor, encoding: posenc.Encoding, tick: Tick = ...) -> torch.Tensor:  # type: ignore[assignment]
+        raise AssertionError("needles need no losses")
+
+    def placed(self, encoding: posenc.Encoding) -> AbstractContextManager[None]:
+        return nullcontext()
+
+    def logits(self, rows: torch.Tensor) -> torch.Tensor:
+        raise AssertionError("needles need no gradients")
+
+    def copied(self, identity: str) -> "Known":
+        raise AssertionError("needles are not tuned for")
+
+
+def asked(length: int = 4096, documents: int = 9) -> Request:
+    return Request(length, documents, methods(("yarn",), LAYER, 2048, 2.0))
+
+
+def everything(encoding: posenc.Encoding) -> int:
+    return 10**9
+
+
+def nothing(encoding: posenc.Encoding) -> int:
+    return 1
+
+
+def far_with_yarn(encoding: posenc.Encoding) -> int:
+    """The whole text under YaRN, and the last 2048 bytes without."""
+    return 10**9 if isinstance(encoding, posenc.Rotary) and isinstance(encoding.schedule, YaRN) else 2048
+
+
+def test_a_model_that_copies_finds_every_needle(tmp_path: Path) -> None:
+    model, read = Known(everything), [0.0]
+
+    def progress(tokens: float) -> None:
+        read[0] += tokens
+
+    found = retrieve(reader(model), DATA, TEXT, asked(), Scores(tmp_path), progress)
+    assert found.lengths == (1024, 2048, 4096)
+    assert found.found.shape == (2, 3, 9, len(DEPTHS))
+    assert found.found.all()
+    assert read[0] == work(2048, asked()) == 2 * 9 * (1024 + 2048 + 4096)
+
+
+def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(tmp_path: Path) -> None:
+    found = retrieve(Known(nothing), DATA, TEXT, asked(), Scores(tmp_path)).found.double()
+    assert float(found.mean()) == pytest.approx(CHANCE)
+    assert (found.sum(-1) == 1).all()  # its favourite number is right once in each haystack
+    assert found.sum(2).tolist() == torch.ones(2, 3, 9).tolist()  # and over nine haystacks once at each depth
+
+
+def test_a_model_without_a_preference_finds_nothing(tmp_path: Path) -> None:
+    class Even(Known):
+        def answers(self, context, questions, encoding, tick=...):  # type: ignore[no-untyped-def]
+            return torch.zeros(len(questions), 256)
+
+    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), Scores(tmp_path)).found.any()
+
+
+def test_needles_lie_where_the_depth_says(tmp_path: Path) -> None:
+    model = Known(far_with_yarn)
+    found = retrieve(model, DATA, TEXT, asked(documents=2), Scores(tmp_path))
+    none, yarn = found.found.double().mean(2)
+    assert yarn.tolist() == torch.ones(3, 9).tolist()
+    assert none[:2].tolist() == torch.ones(2, 9).tolist()
+    assert none[2, 5:].tolist() == [1, 1, 1, 1]  # the last half of 4096 bytes
+    assert float(none[2, :4].max()) < 1
+    text = model.contexts[4]  # the first haystack of 4096 under no scaling
+    at = [match.start() for match in re.finditer(r"\nThe secret number of \w+ is \d{4}\.\n", text)]
+    assert len(at) == len(set(at)) == 9
+    assert [a / len(text) for a in at] == pytest.approx(DEPTHS, abs=0.1)
+    assert at[0] == 0
+    assert text.endswith(".\n")
+    assert len(text) + len("\nThe secret number of Quito is ") == 4096
+    assert len(set(re.findall(r"of (\w+) is", text))) == len(set(re.findall(r"is (\d)", text))) == 9
+
+
+def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path) -> None:
+    stopped = Known(everything)
+    stopped.fail_at = 4
+    with pytest.raises(KeyboardInterrupt):
+        retrieve(stopped, DATA, TEXT, asked(documents=2), Scores(tmp_path))
+    resumed = Known(everything)
+    found = retrieve(resumed, DATA, TEXT, asked(documents=2), Scores(tmp_path))
+    assert resumed.calls == 2 * 3 * 2 - 4
+    again, read = Known(everything), list[float]()
+    same = retrieve(again, DATA, TEXT, asked(documents=2), Scores(tmp_path), read.append)
+    assert again.calls == 0
+    assert torch.equal(found.found, same.found)
+    assert sum(read) == work(2048, asked(documents=2))
+    other = Known(everything)
+    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), Scores(tmp_path))
+    assert other.calls == 12
+
+
+def made(none: float, yarn: float, inside: float = 1.0) -> Retrieval:
+    """A retrieval over ten haystacks with these shares past the trained 2048, and ``inside`` within it."""
+    shares = torch.tensor([[inside, inside, none], [inside, inside, yarn]])
+    found = torch.arange(10)[None, None, :, None] < (10 * shares).round()[:, :, None, None]
+    return Retrieval("a model", 2048, asked().methods, (1024, 2048, 4096), found.expand(2, 3, 10, 9))
+
+
+def test_the_answer_in_words() -> None:
+    thin = "\u2009"
+    assert answer(made(0.1, 0.9)) == (
+        f"Needles at 4{thin}096 tokens: YaRN finds 90%, no scaling 10%; "
+        f"within the trained 2{thin}048 no scaling finds 100% (chance 11%)."
+    )
+    assert "no scaling finds 90% and no method more; within" in answer(made(0.9, 0.9))
+    assert "no scaling finds 90% and no method more; within" in answer(made(0.9, 0.3))
+    assert answer(made(0.1, 0.9, inside=0.4)) == (
+        f"Needles: a model finds 40% even within its trained 2{thin}048 tokens (chance 11%), "
+        "so this test says nothing about scaling here."
+    )
+
+
+def test_the_view_is_a_heatmap_per_method() -> None:
+    view = over_depth(made(0.1, 0.9))
+    assert view.title == "Needles found by length and depth; trained to 2\u2009048 tokens, chance 0.11"
+    assert [panel.name for panel in view.panels] == ["no scaling", "YaRN"]
+    for panel, last in zip(view.panels, (0.1, 0.9), strict=True):
+        assert isinstance(panel, Heatmap)
+        assert (panel.scale, panel.limit, panel.values.shape) == ("magnitude", 1.0, (3, 9))
+        assert panel.rows.values == (1024, 2048, 4096)
+        assert panel.columns.values == (0, 12.5, 25, 37.5, 50, 62.5, 75, 87.5, 100)
+        assert panel.values[2].tolist() == pytest.approx([last] * 9)
+
+
+def test_the_page_has_the_figure_its_numbers_and_how(tmp_path: Path) -> None:
+    page = part(made(0.1, 0.9), tmp_path)
+    assert "data:image/svg+xml" in page
+    assert (tmp_path / "figures" / "needles.png").stat().st_size > 10_000
+    assert "<td>0.90<br><small>0.82 … 0.95</small></td>" in page  # Wilson's interval of 81 of 90
+    assert "The secret number of Lima is 1739." in page
+    shown = table(made(0.1, 0.9))
+    assert [str(column.header) for column in shown.columns] == ["method", "at 1024", "at 2048", "at 4096"]
+    assert "chance 0.11" in str(shown.caption)
+
+
+def test_lengths_start_within_the_trained_one_and_end_at_the_asked() -> None:
+    assert spans(8192, 12_288) == (4096, 8192, 12_288)
+    assert spans(8192, 32_768) == (4096, 8192, 16_384, 32_768)
+    assert spans(8191, 16_382) == (4095, 8191, 16_382)
+
+
+def test_refusals(tmp_path: Path) -> None:
+    small = Transformer(TransformerConfig(256, width=32, heads=2), posenc.Rotary(16, pairing="half"))
+    with pytest.raises(InvalidArgument, match=r"pass a Hugging Face folder or a \.gguf file, or .* --tasks needle"):
+        reader(Ours(small, "x", 128, "the small model of study"))
+    short = Known(everything)
+    short.original_length = 1024
+    with pytest.raises(InvalidArgument, match=r"hides \d+ bytes in half the trained length of a known model, 512"):
+        reader(short)
+    with pytest.raises(StudyError, match="text 'dull' has 400 bytes; one haystack of 4096 needs as many"):
+        retrieve(Known(everything), DATA[:400], TEXT, asked(), Scores(tmp_path))
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("llama")
+    save_llama(folder, ascii_letters + digits + " .\n", trained=2048)
+    (folder / "text.txt").write_bytes(DATA)
+    return folder
+
+
+def test_questions_after_cached_keys_are_questions_in_one_piece(llama: Path) -> None:
+    """Each question alone after the context, under a schedule: as one pass over both gives it."""
+    model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
+    context = model.encode(DATA[:300])
+    questions = [model.encode(b"The secret of Lima is "), model.encode(b"Oslo is "), model.encode(b"Lima")]
+    encoding = posenc.Rotary(16, pairing="half", schedule=YaRN(2, 2048), phases="float32")
+    shares = list[float]()
+    logits = reader(model).answers(context, questions, encoding, shares.append)
+    assert shares == [0.5, 0.5]  # a layer each, and questions cost nothing worth counting
+    for question, got in zip(questions, logits, strict=True):
+        with torch.no_grad(), model.placed(encoding):
+            whole = model.logits(torch.cat((context, question))[None])[0, -1]
+        torch.testing.assert_close(got, whole, rtol=1e-4, atol=1e-4)  # float32 sums in another order
+
+
+def test_a_tokenizer_without_digits_is_refused(tmp_path: Path) -> None:
+    save_llama(tmp_path, ascii_letters + " .\n", trained=2048)
+    model, _, _ = open_model(tmp_path, None, "cpu", "float32")
+    with pytest.raises(StudyError, match="does not tell numbers apart; leave --needle out"):
+        reader(model)
+
+
+def test_memory_counts_the_cached_keys(llama: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from posenc.integrations.huggingface import load
+
+    model, _, _ = open_model(llama, None, "cpu", "float32")
+    monkeypatch.setattr(load, "free_memory", lambda device: 2**24)
+    model.check_memory(8192)
+    # 4 bytes · (10 + 3) · 32 for a layer at work, 4 · 4 · 2 layers · 32 for keys and values twice: 6136 positions
+    with pytest.raises(StudyError, match="about 5120 tokens fit"):
+        reader(model).check_memory(8192, cached=True)
+
+
+def test_the_command_asks_where_told_to(llama: Path, tmp_path: Path) -> None:
+    app = typer.Typer()
+    app.command()(command)
+    text = ["--text", str(llama / "text.txt"), "--documents", "1", "--methods", "yarn"]
+    result = CliRunner().invoke(app, [str(llama), "--to", "4096", *text, "--needle", "--output", str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "share of 9 needles found at each length, chance 0.11; trained to 2048" in result.stdout
+    assert "Needles" in result.stdout
+    assert "What lies far back" in (tmp_path / "report.html").read_text()
+    assert (tmp_path / "figures" / "needles.svg").exists()
+    said = re.sub(r"[\s│]+", " ", CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout)
+    assert "Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow." in said
