@@ -5,12 +5,16 @@ import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:  # imported when the command runs
+    from posenc.workbench.runs.extend import Extension
+    from posenc.workbench.runs.retrieval import Retrieval
 
 
 def extend(
@@ -41,7 +45,7 @@ def extend(
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     import torch
 
-    from posenc.workbench.report import extension, retrieval, terminal
+    from posenc.workbench.report import extension, terminal
     from posenc.workbench.runs.extend import Request, work
     from posenc.workbench.runs.extend import extend as carry_out
     from posenc.workbench.runs.methods import methods as named
@@ -82,17 +86,25 @@ def extend(
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)
     page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), scores.seconds(), patch, needles)
-    for tuned in (False, True) if steps else (False,):
+    _print(console, found, needles)
+    if patch:
+        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
+        console.print(f"config  {folder / 'config-patch.json'}")
+    console.print(f"page    {page}")
+
+
+def _print(console: Console, found: "Extension", needles: "Retrieval | None") -> None:
+    """A table and an answer for the curves as they are, tuned where they were, and for the needles."""
+    from posenc.workbench.report import extension, retrieval
+    from posenc.workbench.runs.verdict import judge
+
+    for tuned in sorted({curve.tuned for curve in found.curves}):
         judged = judge(found, tuned=tuned)
         console.print(extension.table(found, judged))
         console.print(f"\n{extension.answer(found, judged)}\n", style="bold")
     if needles:
         console.print(retrieval.table(needles))
         console.print(f"\n{retrieval.answer(needles)}\n", style="bold")
-    if patch:
-        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
-        console.print(f"config  {folder / 'config-patch.json'}")
-    console.print(f"page    {page}")
 
 
 def _length(said: str, trained: int) -> int:
