@@ -196,7 +196,10 @@ def test_refusals(tmp_path: Path) -> None:
     scores, model = Scores(tmp_path), small()
     with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
         extend(model, BYTES[:50], TEXT, request(), scores)
-    with pytest.raises(InvalidArgument, match="length 16 must be longer than the trained 16 of a small model"):
+    with pytest.raises(
+        InvalidArgument,
+        match="length 16 reaches no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
+    ):
         extend(model, BYTES, TEXT, request(length=16), scores)
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")

@@ -109,7 +109,8 @@ def extend(
     length = request.length // width * width
     if length <= model.original_length:
         raise InvalidArgument(
-            f"length {request.length} must be longer than the trained {model.original_length} of {model.name}"
+            f"length {request.length} reaches no whole bucket of {width} positions past the trained "
+            f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
         )
     model.check_memory(length)
     tokens = model.encode(data)
