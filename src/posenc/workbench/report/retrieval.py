@@ -46,7 +46,9 @@ def over_depth(needles: Retrieval) -> View:
     rows = Axis(
         "length", tuple(map(float, needles.lengths)), "tokens", labels=tuple(count(n) for n in needles.lengths)
     )
-    columns = Axis("depth", tuple(100 * depth for depth in DEPTHS), "% of the text before it")
+    percent = tuple(100 * depth for depth in DEPTHS)
+    upright = tuple(f"{value:g}" for value in percent)  # named ticks turn, and fit a panel that is one of seven
+    columns = Axis("depth", percent, "% of the text", labels=upright)
     shares = needles.found.double().mean(2)
     panels = tuple(
         Heatmap(m.label, share, rows, columns, "magnitude", "share found", limit=1.0)
