@@ -51,7 +51,7 @@ def table(
         Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=grouped))),
         Row(
             "posenc",
-            whole(lambda: posenc.attention(q, k, v, alibi.at(at), causal=True)),
+            whole(lambda: posenc.attention(q, k, v, alibi.at(at), True)),
             OURS[dtype],
             TARGET,
         ),
@@ -64,7 +64,7 @@ def table(
         everyone = torch.ones(1, length, dtype=torch.bool, device=device)
 
         def general() -> Tensor:
-            return posenc.attention(q, k, v, alibi.at(at[None]), causal=True, key_mask=everyone)
+            return posenc.attention(q, k, v, alibi.at(at[None]), posenc.Sight(causal=True, key_mask=everyone))
 
         rows.append(Row("posenc, with a key_mask", whole(general), OURS[dtype]))
     if flex:

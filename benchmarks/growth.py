@@ -66,6 +66,6 @@ def _alibi_memory(alibi: posenc.ALiBi) -> Growth:
     for length in lengths:
         q, k, v = torch.randn(3, 1, 8, length, 64)
         at = posenc.positions.plain(length)
-        peak = peak_memory(lambda q=q, k=k, v=v, at=at: (posenc.attention(q, k, v, alibi.at(at), causal=True),))
+        peak = peak_memory(lambda q=q, k=k, v=v, at=at: (posenc.attention(q, k, v, alibi.at(at), True),))
         extra.append(float(peak - q.numel() * q.element_size()))
     return Growth("ALiBi, memory beside inputs and output", "bytes", lengths, extra)

@@ -16,7 +16,7 @@ from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
-CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules")]
+CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules", "sight")]
 """Modules whose annotations are checked, with everything below them."""
 
 install_import_hook(CHECKED, "checking.checked")

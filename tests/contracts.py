@@ -54,7 +54,7 @@ def follows_its_formula(case: Case) -> None:
         want = case.formula.bias(far, far)
         near(placed_far.rows(0, 5, 5)[0], want, 2**-23 * want.abs())
     for causal in (True, False):
-        y = posenc.attention(turned_q, turned_k, v, placed, causal=causal)
+        y = posenc.attention(turned_q, turned_k, v, placed, causal)
         want = reference.attention(
             case.formula.rotate(q, positions),
             case.formula.rotate(k, positions),
@@ -117,7 +117,7 @@ def leaves_inputs_and_values_alone(case: Case) -> None:
     for tensor, kept in zip((x, q, k, v), before, strict=True):
         assert torch.equal(tensor, kept), "an input was overwritten"
     one = case.build().at(torch.tensor([7]))
-    y = posenc.attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, causal=True)
+    y = posenc.attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, True)
     assert torch.equal(y, v[:, :, :1])
 
 
@@ -168,7 +168,7 @@ def batch_is_singles(case: Case) -> None:
     padded = torch.cat([torch.nn.functional.pad(row, (longest - row.shape[1], 0)) for row in rows])
     for causal in (True, False):
         model = case.model(causal=causal)
-        batch = model(padded, left_padded(mask), key_mask=mask)
+        batch = model(padded, left_padded(mask), sight=posenc.Sight(causal=causal, key_mask=mask))
         for i, row in enumerate(rows):
             near(batch[i, longest - lengths[i] :], model(row)[0])
 
@@ -180,7 +180,7 @@ def packed_is_separate(case: Case) -> None:
     positions, segments = packed(lengths)
     for causal in (True, False):
         model = case.model(causal=causal)
-        together = model(torch.cat(documents, dim=1), positions, segments=segments)
+        together = model(torch.cat(documents, dim=1), positions, sight=posenc.Sight(causal=causal, q_segments=segments))
         apart = torch.cat([model(document) for document in documents], dim=1)
         near(together, apart)
 
@@ -237,7 +237,7 @@ def gradients_are_exact(case: Case) -> None:
         placed = torch.func.functional_call(
             _At(encoding), {f"encoding.{n}": p for n, p in zip(names, parameters, strict=True)}, (at,)
         )
-        return placed.embed(x), posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
+        return placed.embed(x), posenc.attention(*placed.rotate(q, k), v, placed, True)
 
     wanted = [t[:1].clone().requires_grad_() for t in inputs(case, 3, torch.float64)]
     parameters = [p.detach().clone().requires_grad_() for p in encoding.parameters()]

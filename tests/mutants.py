@@ -15,9 +15,9 @@ import reference
 from cases import ROWS, Case
 from posenc import Encoding, Learned, Placed
 from posenc.clock import Clock
-from posenc.encodings.alibi import LinearBias, PlacedALiBi, slopes
-from posenc.encodings.bias import DistanceBias
-from posenc.encodings.encoding import KeyPositions, Positions, over_heads
+from posenc.encodings.alibi import slopes
+from posenc.encodings.bias import OffsetBias
+from posenc.encodings.placed import KeyPositions, Positions, over_heads
 from posenc.encodings.rotary import rotate
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.schedules import Default
@@ -40,8 +40,8 @@ class BrokenRotary(Encoding):
     """Rotary as it should be; each mutant below breaks one thing."""
 
     name: ClassVar[str] = "broken"
-    doors: ClassVar[tuple[str, ...]] = ("rotate",)
-    relative: ClassVar[bool] = True
+    doors = ("rotate",)
+    relative = True
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__()
@@ -208,8 +208,8 @@ class SilentClamp(Encoding):
     """A learned table that gives positions past its end the last row, and says nothing."""
 
     name: ClassVar[str] = "broken"
-    doors: ClassVar[tuple[str, ...]] = ("embed",)
-    relative: ClassVar[bool] = False
+    doors = ("embed",)
+    relative = False
     position_limit = ROWS
 
     def __init__(self) -> None:
@@ -233,7 +233,7 @@ class NoReset(SilentClamp):
 class CalledRelative(SilentClamp):
     """Absolute, but says that it is relative."""
 
-    relative: ClassVar[bool] = True
+    relative = True
 
 
 class Forgetful(SilentClamp):
@@ -243,30 +243,22 @@ class Forgetful(SilentClamp):
         return PlacedTable(q_positions, k_positions, self.rows.weight[:1].expand(q_positions.shape[-1], -1))
 
 
-class BiasOf(DistanceBias):
-    """A bias by any formula of (slopes, offsets)."""
-
-    def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:
-        self.formula = formula
-        self.heads = 4
-
-    def __call__(self, offsets: Tensor) -> Tensor:
-        return self.formula(torch.tensor(slopes(4)).view(-1, *[1] * offsets.dim()), offsets)
-
-
 class BrokenALiBi(Encoding):
     """ALiBi with another formula in the place of −m·|k − q|."""
 
     name: ClassVar[str] = "broken"
-    doors: ClassVar[tuple[str, ...]] = ("bias",)
-    relative: ClassVar[bool] = True
+    doors = ("bias",)
+    relative = True
 
     def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:
         super().__init__()
         self.formula = formula
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedALiBi(q_positions, k_positions, BiasOf(self.formula))
+        def values(offsets: Tensor) -> Tensor:
+            return self.formula(torch.tensor(slopes(4)).view(-1, *[1] * offsets.dim()), offsets)
+
+        return Placed(q_positions, k_positions, bias=OffsetBias(values, 4, q_positions, k_positions))
 
 
 class RowsInsteadOfPositions(BrokenALiBi):
@@ -277,7 +269,8 @@ class RowsInsteadOfPositions(BrokenALiBi):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         T, S = q_positions.shape[-1], k_positions.shape[-1]
-        return PlacedALiBi(torch.arange(T), torch.arange(S), LinearBias(torch.tensor(slopes(4))))
+        between_rows = super().place(torch.arange(T), torch.arange(S), dtype).bias
+        return Placed(q_positions, k_positions, bias=between_rows)
 
 
 @dataclass(frozen=True)

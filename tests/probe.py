@@ -57,12 +57,12 @@ def _doors(
 ) -> dict[str, Tensor]:
     x, q, k, v = given
     dtype = torch.promote_types(x.dtype, torch.float32)
-    placed = encoding.at(positions, dtype=dtype)
+    placed, _ = encoding.at(positions, dtype=dtype)[0].read(x)
     turned_q, turned_k = placed.rotate(q, k)
     result = {"x": placed.embed(x), "q": turned_q, "k": turned_k}
     if placed.bias is not None:
         result["bias"] = placed.bias.rows(0, positions.shape[-1], positions.shape[-1])
-    result["y"] = posenc.attention(turned_q, turned_k, v, placed, causal=True)
+    result["y"] = posenc.attention(turned_q, turned_k, v, placed, True)
     far = encoding.at(torch.tensor([min(3001, encoding.position_limit - 1)]), positions, dtype=dtype)
     result["far"] = posenc.attention(torch.zeros_like(q[:, :, :1]), turned_k, v, far)
     return {name: tensor.detach() for name, tensor in result.items()}

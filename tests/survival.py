@@ -83,7 +83,7 @@ def survives_inference_mode(case: Case) -> None:
     for candidate in (encoding, *([] if list(encoding.parameters()) else [unparametrised])):
         x, q, k, v = (tensor.requires_grad_() for tensor in inputs(case))
         placed = candidate.at(at)
-        y = posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
+        y = posenc.attention(*placed.rotate(q, k), v, placed, True)
         (y.sum() + placed.embed(x).sum()).backward()
         assert all(bool(t.grad.isfinite().all()) for t in (x, q, k, v) if t.grad is not None)
         assert v.grad is not None
@@ -113,4 +113,4 @@ class Whole(torch.nn.Module):
 
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         placed = self.encoding.at(positions)
-        return placed.embed(x), posenc.attention(*placed.rotate(q, k), v, placed, causal=True)
+        return placed.embed(x), posenc.attention(*placed.rotate(q, k), v, placed, True)

@@ -9,10 +9,11 @@ from torch.profiler import ProfilerActivity, profile
 
 import posenc
 import reference
-from posenc import ALiBi, NoPE, attention
-from posenc.attention import ROWS, TRAINING_ROWS
+from posenc import ALiBi, NoPE, Sight, attention
 from posenc.errors import InvalidArgument
+from posenc.kernels.attention.line import ROWS, TRAINING_ROWS
 from posenc.positions import left_padded, packed, plain
+from seeing import sight
 
 EXACT = 1e-6
 """Biases are float32: 2^-24 of a slope times distances of a few hundred, through a softmax; the rest is float64."""
@@ -39,9 +40,9 @@ def check(
 ) -> None:
     """Values and gradients equal the reference's; so do values without autograd, which take another way."""
     placed = encoding.at(q_positions, k_positions)
-    masks = {"causal": causal, "key_mask": key_mask, "segments": segments}
-    y = attention(q, k, v, placed, **masks)
     T, S = q.shape[2], k.shape[2]
+    seen = sight(T, causal=causal, key_mask=key_mask, segments=segments)
+    y = attention(q, k, v, placed, seen)
     visible = reference.visible(T, S, causal=causal)[None, None]
     if key_mask is not None:
         visible = visible & key_mask[:, None, None]
@@ -56,7 +57,7 @@ def check(
     want = reference.attention(q, k, v, bias, visible)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
     with torch.no_grad():
-        torch.testing.assert_close(attention(q, k, v, placed, **masks), y, rtol=0, atol=1e-12)
+        torch.testing.assert_close(attention(q, k, v, placed, seen), y, rtol=0, atol=1e-12)
     weight = torch.randn_like(y)
     got = torch.autograd.grad((y * weight).sum(), (q, k, v))
     for name, mine, theirs in zip("qkv", got, torch.autograd.grad((want * weight).sum(), (q, k, v)), strict=True):
@@ -128,7 +129,7 @@ def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: t
     mask[0] = False
     mask[1, :2] = False
     for causal, empty in ((True, 2), (False, 0)):
-        y = attention(q, k, v, made(name, 4).at(plain(length)), causal=causal, key_mask=mask)
+        y = attention(q, k, v, made(name, 4).at(plain(length)), Sight(causal=causal, key_mask=mask))
         assert y.dtype == dtype
         assert not y[0].any()
         assert not y[1, :, :empty].any()
@@ -142,7 +143,7 @@ def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: t
 def test_nothing_to_attend_gives_nothing(name: str) -> None:
     encoding = made(name, 4)
     q, k, v = qkv(2, 4, 2, 0, 3)
-    assert attention(q, k, v, encoding.at(plain(0), plain(3)), causal=True).shape == (2, 4, 0, 8)
+    assert attention(q, k, v, encoding.at(plain(0), plain(3)), True).shape == (2, 4, 0, 8)
     q, k, v = qkv(2, 4, 2, 3, 0)
     y = attention(q, k, v, encoding.at(plain(3), plain(0)))
     assert y.shape == (2, 4, 3, 8)
@@ -160,7 +161,7 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
     bias = reference.Slopes(reference.slopes(12)).bias(at, at) if name == "alibi" else 0.0
     for causal in (True, False):
         want = reference.attention(q, k, v, bias, reference.visible(length, length, causal=causal))
-        got = attention(q, k, v, made(name, 12).at(at), causal=causal)
+        got = attention(q, k, v, made(name, 12).at(at), causal)
         assert (got - want).abs().max() <= 3 * u * v.abs().max() + 2e-5
 
 
@@ -168,14 +169,14 @@ def test_scale_comes_before_the_bias() -> None:
     q, k, v = qkv(1, 4, 4, 9, 9)
     bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
     want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True), scale=1.0)
-    y = attention(q, k, v, ALiBi(4).at(plain(9)), causal=True, scale=1.0)
+    y = attention(q, k, v, ALiBi(4).at(plain(9)), True, scale=1.0)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
 
 
 def test_values_may_have_other_channels_than_keys() -> None:
     q, k, _ = qkv(2, 4, 2, 9, 9)
     v = torch.randn(2, 2, 9, 3, dtype=torch.float64)
-    y = attention(q, k, v, ALiBi(4).at(plain(9)), causal=True)
+    y = attention(q, k, v, ALiBi(4).at(plain(9)), True)
     bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
     want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True))
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
@@ -204,7 +205,7 @@ def test_alibi_needs_under_two_megabytes(threads: int, causal: bool) -> None:
     torch.set_num_threads(threads)
     try:
         with torch.inference_mode():
-            extra = peak_bytes(lambda: attention(q, k, v, encoding.at(at), causal=causal))
+            extra = peak_bytes(lambda: attention(q, k, v, encoding.at(at), causal))
     finally:
         torch.set_num_threads(1)
     assert extra < 2_000_000
@@ -240,14 +241,18 @@ def call(**changes: object) -> None:
             r"q has length 4 but the encoding was placed at 3 positions; with a cache",
         ),
         ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
-        ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs heads=4"),
+        ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4, and a rank"),
         ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), plain(5))}, "placed at 3 rows of positions"),
         (
-            {"key_mask": torch.ones(2, 3, dtype=torch.bool)},
-            r"key_mask is torch.bool with shape \(2, 3\); expected bool",
+            {"sight": Sight(key_mask=torch.ones(2, 3, dtype=torch.bool))},
+            r"key_mask has shape \(2, 3\); expected \(5,\) or \(B, 5\) with B=2: one per key",
         ),
-        ({"segments": plain(4)}, r"segments has shape \(4,\); expected \(S,\) or \(B, S\) = \(2, 5\), one per key"),
-        ({"segments": torch.zeros(3, 5, dtype=torch.int64)}, r"segments has shape \(3, 5\); expected"),
+        (
+            {"sight": Sight(q_segments=plain(3), k_segments=plain(4))},
+            r"k_segments has shape \(4,\); expected \(5,\) or \(B, 5\) with B=2: one per key",
+        ),
+        ({"sight": Sight(q_order=plain(3), k_order=plain(3))}, r"k_order has shape \(3,\); expected \(5,\)"),
+        ({"sight": "causal"}, r"sight is str; expected True \(causal\), False \(everything\) or posenc.Sight"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -259,10 +264,11 @@ def test_what_does_not_fit_is_said(changes: dict[str, object], message: str) -> 
 def test_more_queries_than_keys_are_refused_where_rows_must_align() -> None:
     q, k, v = qkv(1, 4, 4, 5, 3)
     at = NoPE().at(plain(5), plain(3))
-    with pytest.raises(InvalidArgument, match="causal with 5 queries and 3 keys; give every query its key"):
-        attention(q, k, v, at, causal=True)
-    with pytest.raises(InvalidArgument, match="segments with 5 queries and 3 keys; the queries must be the last"):
-        attention(q, k, v, at, segments=plain(3))
+    for sight in (True, Sight(window=2)):
+        with pytest.raises(InvalidArgument, match="5 queries and 3 keys cannot end at the same token; pass q_order"):
+            attention(q, k, v, at, sight)
+    apart = Sight(causal=True, q_order=plain(5), k_order=plain(3))
+    assert attention(q, k, v, at, apart).shape == (1, 4, 5, 8)
     assert attention(q, k, v, at).shape == (1, 4, 5, 8)
 
 

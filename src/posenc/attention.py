@@ -1,28 +1,53 @@
-"""Scaled dot-product attention that any encoding plugs into.
+"""Scaled dot-product attention that any encoding plugs into: the eager specification, and the way to whoever computes.
 
-    y = softmax(q·kᵀ·scale + bias) v
+    y = softmax(scores) v,   scores = q·kᵀ · scale · placed.scale + placed.bias, −∞ where ``sight`` hides
 
-The encoding enters through ``placed.bias`` (door 3); rotate q and k first, with ``placed.rotate`` (door 2).
-Whatever needs a mask or a bias runs over a block of query rows at a time, each against only the keys it may
-see, so that extra memory grows with the length and not with its square.
+The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``.
+``scores`` is that formula, dense. ``attention`` is the same without an L×L tensor: whole where torch's own kernels
+serve, along a line or through extra channels where the bias offers them, else by blocks of rows.
 """
 
 import math
-from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from posenc.encodings.encoding import Placed
+from posenc.encodings.bias import Bias
+from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
+from posenc.fit import check
+from posenc.kernels.attention.block import products
+from posenc.kernels.attention.line import along_line, mask_dtype, row_blocks
+from posenc.kernels.attention.recomputed import recomputed
+from posenc.sight import Sight
 
-ROWS = 128
-"""Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
 
-TRAINING_ROWS = 256
-"""Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
+def scores(
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B K S D"],
+    placed: Placed,
+    sight: Sight | bool = False,
+    *,
+    scale: float | None = None,
+) -> Float[Tensor, "B H T S"]:
+    """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
+
+    Arguments and errors are those of ``attention``. A bias may leave out a number that a whole row shares.
+    """
+    sight = Sight.of(sight)
+    check(q, k, None, placed, sight, scale)
+    T, S = q.shape[2], k.shape[2]
+    result = products(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    if placed.scale is not None:
+        result = result * placed.scale
+    if placed.bias is not None:
+        result = result + placed.bias.ordered(*sight.order(T, S, q.device)).rows(0, T, S, result)
+    seen = sight.visible(0, T, S, T, S, q.device)
+    return result if seen is None else result.masked_fill(~seen, -math.inf)
 
 
 def attention(
@@ -30,201 +55,144 @@ def attention(
     k: Float[Tensor, "B K S D"],
     v: Float[Tensor, "B K S V"],
     placed: Placed,
+    sight: Sight | bool = False,
     *,
-    causal: bool = False,
-    key_mask: Bool[Tensor, "B S"] | None = None,
-    segments: Int[Tensor, "#B S"] | Int[Tensor, " S"] | None = None,
     scale: float | None = None,
-) -> Float[Tensor, "B H T V"]:
-    """Attention of T queries over S keys, with the encoding's bias.
+    dropout: float = 0.0,
+    return_logsumexp: bool = False,
+) -> Float[Tensor, "B H T V"] | tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
+    """Attention of T queries over S keys, with the encoding's bias and scale.
 
     Args:
         q, k, v: ``(B, heads, length, channels)``; k and v may have fewer heads, a divisor of q's (grouped query).
-        placed: ``encoding.at(q_positions, k_positions)``.
-        causal: query t sees key s when s ≤ t + (S − T): both sequences end at the same token, as with a cache.
-        key_mask: true at keys that may be seen; false at padding. A query that sees no key returns zeros.
-        segments: document of every key, the queries' being its last T; nobody sees another document.
+        placed: ``encoding.at(q_positions, k_positions)``; of ``Layers``, that of this layer.
+        sight: who may see whom: ``True`` (causal, both sequences ending at the same token), ``False`` (everything),
+            or a ``posenc.Sight``. A query that sees no key returns zeros.
         scale: multiplies the scores before the bias; 1/√D by default.
+        dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
+        return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
+            row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together.
+
+    Second derivatives exist where a mask, a bias or the logsumexp is involved; attention without any is torch's
+    own kernel, which on the CPU has none: take ``scores(…).softmax(-1) @ v`` there.
     """
-    _check_tensors(q, k, v, placed)
-    _check_masks(q, k, causal, key_mask, segments)
-    if placed.bias is not None and torch.is_autocast_enabled(q.device.type):
+    sight = Sight.of(sight)
+    check(q, k, v, placed, sight, scale)
+    if not 0 <= dropout < 1:
+        raise InvalidArgument(f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped")
+    if dropout and return_logsumexp:
+        raise InvalidArgument("dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp")
+    if placed.bias is not None and q.device.type != "meta" and torch.is_autocast_enabled(q.device.type):
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
         with torch.autocast(q.device.type, enabled=False):
-            return attention(q, k, v, placed, causal=causal, key_mask=key_mask, segments=segments, scale=scale)
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    grouped = q.shape[1] != k.shape[1]
-    square = q.shape[2] == k.shape[2]
-    if key_mask is None and segments is None:
-        if placed.bias is None and (square or not causal or q.shape[2] == 1):
-            is_causal = causal and q.shape[2] > 1
-            return sdpa(q, k, v, is_causal=is_causal, scale=scale, enable_gqa=grouped)
-        if placed.bias is not None and placed.bias.line is not None:
-            return _along_line(q, k, v, placed.bias.line, causal, scale)
-    return _by_rows(q, k, v, placed, causal, key_mask, segments, scale)
+            return _attend(q, k, v, placed, sight, scale, dropout, return_logsumexp)
+    return _attend(q, k, v, placed, sight, scale, dropout, return_logsumexp)
 
 
-def _by_rows(
+def _attend(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     placed: Placed,
-    causal: bool,
-    key_mask: Tensor | None,
-    segments: Tensor | None,
-    scale: float,
-) -> Tensor:
-    """The general path: each block of rows gets its own mask, made of all that hides keys or biases scores."""
-    blocks = []
-    for first, last, keys in _row_blocks(q.shape[2], k.shape[2], causal):
-        mask = _visible(first, last, keys, q, k, causal, key_mask, segments)
-        if placed.bias is not None:
-            bias = placed.bias.rows(first, last, keys).to(_mask_dtype(q))
-            # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-            mask = bias if mask is None else bias + torch.where(mask, 0.0, -math.inf)
-        block = sdpa(
-            q[:, :, first:last],
-            k[:, :, :keys],
-            v[:, :, :keys],
-            attn_mask=mask,
-            scale=scale,
-            enable_gqa=q.shape[1] != k.shape[1],
+    sight: Sight,
+    scale: float | None,
+    dropout: float,
+    return_logsumexp: bool,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """The fast path that sight and bias allow."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    if placed.scale is not None:
+        q = (q * placed.scale).to(q.dtype)
+    T, S = q.shape[2], k.shape[2]
+    group = q.shape[1] != k.shape[1]
+    bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+    whole = sight.only_causal and (not sight.causal or bool(T == S) or T == 1)
+    if whole and not return_logsumexp and (bias is None or (channels := _channels(bias, q)) is not None):
+        is_causal = sight.causal and bool(T == S)
+        if is_causal and scale <= 0:  # torch's fused kernel hides before it scales
+            q, scale = q * scale, 1.0
+        if bias is None:
+            return sdpa(q, k, v, is_causal=is_causal, scale=scale, dropout_p=dropout, enable_gqa=bool(group))
+        return _through_channels(q, k, v, channels, is_causal, scale, dropout)
+    recipe = _Recipe(sight, bias, scale, T, S, q, return_logsumexp)
+    if torch.compiler.is_compiling() and not return_logsumexp and not recipe.needs_scores:
+        return sdpa(
+            q, k, v, attn_mask=recipe.mask(0, T), scale=scale, dropout_p=dropout, enable_gqa=bool(group)
         )
-        blocks.append(block)
+    learning = torch.is_grad_enabled() and bool(recipe.learned)
+    if recipe.line is not None and not return_logsumexp and not learning:
+        return along_line(q, k, v, recipe.line, sight.causal, scale, dropout)
+    plain = not torch.is_grad_enabled() or dropout or torch._C._are_functorch_transforms_active()
+    if return_logsumexp or recipe.needs_scores or not plain:
+        out, lse = recomputed(q, k, v, recipe)
+        return (out, lse) if return_logsumexp else out
+    blocks = []
+    for first, last, keys in row_blocks(T, S, sight.causal and sight.q_order is None):
+        mask = recipe.mask(first, last)
+        rows, to, of = q[:, :, first:last], k[:, :, :keys], v[:, :, :keys]
+        blocks.append(sdpa(rows, to, of, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=bool(group)))
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
 
 
-def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, scale: float) -> Tensor:
-    """The path of a bias on a line: a block's mask is a view of it, and costs no memory.
-
-    With the rows of a block reversed, the bias depends on row + key alone, so a view with strides (1, 1) over
-    the line is the block's mask. Rows are turned back afterwards.
-    """
-    T, S = q.shape[2], k.shape[2]
-    line = line.to(_mask_dtype(q))
-    if causal:  # of the future, a block sees at most as many keys as it has rows
-        line = torch.cat((line[:, :S], line.new_full((line.shape[0], TRAINING_ROWS), -math.inf)), dim=1)
-    out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
-    blocks = []
-    for first, last, keys in _row_blocks(T, S, causal):
-        rows = last - first
-        mask = line[:, T - last :].as_strided((1, line.shape[0], rows, keys), (0, line.shape[1], 1, 1))
-        block = sdpa(
-            q[:, :, first:last].flip(2),
-            k[:, :, :keys],
-            v[:, :, :keys],
-            attn_mask=mask,
-            scale=scale,
-            enable_gqa=q.shape[1] != k.shape[1],
-        ).flip(2)
-        if out is None:
-            blocks.append(block)
-        else:
-            out[:, :, first:last] = block
-    return torch.cat(blocks, dim=2) if out is None else out
-
-
-def _mask_dtype(q: Tensor) -> torch.dtype:
-    """float32 under 16-bit q; float64 under float64, where torch 2.13's CPU kernel misreads a float32 mask."""
-    return torch.promote_types(q.dtype, torch.float32)
-
-
-def _row_blocks(T: int, S: int, causal: bool) -> Iterator[tuple[int, int, int]]:
-    """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
-    few = not torch.is_grad_enabled() and not torch.compiler.is_compiling()
-    rows = ROWS if few else TRAINING_ROWS
-    for first in range(0, max(T, 1), rows):
-        last = min(first + rows, T)
-        yield first, last, last + S - T if causal else S
-
-
-def _visible(
-    first: int,
-    last: int,
-    keys: int,
-    q: Tensor,
-    k: Tensor,
-    causal: bool,
-    key_mask: Tensor | None,
-    segments: Tensor | None,
-) -> Bool[Tensor, "#B 1 rows S"] | None:
-    """Which of the first ``keys`` keys the rows ``first`` to ``last`` may see; None for all."""
-    ahead = k.shape[2] - q.shape[2]
-    parts = []
-    if causal:
-        row = torch.arange(first + ahead, last + ahead, device=q.device)
-        parts.append((torch.arange(keys, device=q.device) <= row[:, None])[None, None])
-    if key_mask is not None:
-        parts.append(key_mask[:, None, None, :keys])
-    if segments is not None:
-        own = segments[..., first + ahead : last + ahead, None] == segments[..., None, :keys]
-        parts.append(own[None, None] if own.dim() == 2 else own[:, None])
-    if not parts:
+def _channels(bias: Bias, q: Tensor) -> tuple[Tensor, Tensor] | None:
+    """Channels, where rounding to 16 bits or a compiler makes them the better of two right ways."""
+    if q.dtype == torch.float64 or (q.dtype == torch.float32 and not torch.compiler.is_compiling()):
         return None
-    visible = parts[0]
-    for part in parts[1:]:
-        visible = visible & part
-    return visible.expand(-1, 1, last - first, -1)
+    return bias.channels(q.dtype)
 
 
-def _check_tensors(q: Tensor, k: Tensor, v: Tensor, placed: Placed) -> None:
-    """Every way in which q, k, v and the encoding can fail to fit together, each with its own sentence."""
-    for name, x in (("q", q), ("k", k), ("v", v)):
-        if x.dim() != 4:
-            raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
-    devices = {"k": k.device, "v": v.device, "the encoding": placed.q_positions.device}
-    for name, device in devices.items():
-        if device != q.device:
-            raise InvalidArgument(f"q is on {q.device} and {name} on {device}; move one with .to(…)")
-    if not q.shape[0] == k.shape[0] == v.shape[0]:
-        raise InvalidArgument(
-            f"q has batch size {q.shape[0]}, k {k.shape[0]} and v {v.shape[0]}; they must agree: expand the smaller"
-        )
-    if k.shape[1] != v.shape[1] or q.shape[1] % k.shape[1]:
-        raise InvalidArgument(
-            f"q has {q.shape[1]} heads, k {k.shape[1]} and v {v.shape[1]}; k and v need the same, a divisor of q's"
-        )
-    if q.shape[3] != k.shape[3]:
-        raise InvalidArgument(f"q has {q.shape[3]} channels a head and k {k.shape[3]}; they must agree")
-    if k.shape[2] != v.shape[2]:
-        raise InvalidArgument(f"k has {k.shape[2]} keys and v {v.shape[2]}; they must agree")
-    for name, x, positions in (("q", q, placed.q_positions), ("k", k, placed.k_positions)):
-        if x.shape[2] != positions.shape[-1]:
-            raise InvalidArgument(
-                f"{name} has length {x.shape[2]} but the encoding was placed at {positions.shape[-1]} positions; "
-                "with a cache call encoding.at(positions, k_positions)"
-            )
-        if positions.dim() == 2 and positions.shape[0] not in (1, x.shape[0]):
-            raise InvalidArgument(
-                f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[0]} rows of "
-                "positions; give one row per sequence, or one for all"
-            )
-    if placed.bias is not None and placed.bias.bias.heads != q.shape[1]:
-        raise InvalidArgument(
-            f"q has {q.shape[1]} heads and the bias {placed.bias.bias.heads}; the encoding needs heads={q.shape[1]}"
-        )
+def _through_channels(
+    q: Tensor, k: Tensor, v: Tensor, channels: tuple[Tensor, Tensor], is_causal: bool, scale: float, dropout: float
+) -> Tensor:
+    """The bias as more channels of q and k, in front, so that it is summed before q·k is added."""
+    B, H, T, _ = q.shape
+    more_q, more_k = (x.to(q.dtype).expand(B, -1, -1, -1) for x in channels)
+    k, v = (x if x.shape[1] == H else x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
+    q, k = torch.cat((more_q, q * scale), dim=-1), torch.cat((more_k, k), dim=-1)
+    y = sdpa(q, k, pad(v, (0, q.shape[-1] - v.shape[-1])), is_causal=is_causal, scale=1.0, dropout_p=dropout)
+    return y[..., : v.shape[-1]]
 
 
-def _check_masks(q: Tensor, k: Tensor, causal: bool, key_mask: Tensor | None, segments: Tensor | None) -> None:
-    """Every way in which what hides keys can fail to fit them."""
-    B, T, S = q.shape[0], q.shape[2], k.shape[2]
-    if causal and T > S:
-        raise InvalidArgument(f"causal with {T} queries and {S} keys; give every query its key")
-    if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != (B, S)):
-        raise InvalidArgument(
-            f"key_mask is {key_mask.dtype} with shape {tuple(key_mask.shape)}; expected bool "
-            f"(B, S) = ({B}, {S}), true at keys that may be seen"
-        )
-    if segments is None:
-        return
-    if segments.shape not in {(S,), (1, S), (B, S)}:
-        raise InvalidArgument(
-            f"segments has shape {tuple(segments.shape)}; expected (S,) or (B, S) = ({B}, {S}), one per key"
-        )
-    if T > S:
-        raise InvalidArgument(f"segments with {T} queries and {S} keys; the queries must be the last of the keys")
+@dataclass(frozen=True, eq=False)
+class _Recipe:
+    """What is added to the scores of a block of rows: see ``kernels.attention.recomputed.Recipe``."""
+
+    sight: Sight
+    bias: Bias | None
+    scale: float
+    T: int
+    S: int
+    q: Tensor
+    wants_lse: bool
+
+    @property
+    def learned(self) -> tuple[Tensor, ...]:
+        return () if self.bias is None else tuple(x for x in self.bias.learned if x.requires_grad)
+
+    @property
+    def needs_scores(self) -> bool:
+        return self.bias is not None and self.bias.needs_scores
+
+    @property
+    def line(self) -> Tensor | None:
+        """The bias along a line, where nothing hides keys besides causality."""
+        return self.bias.line if self.bias is not None and self.sight.only_causal else None
+
+    def keys(self, last: int) -> int:
+        return self.sight.keys_before(last, self.T, self.S)
+
+    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]:
+        keys = self.keys(last)
+        seen = self.sight.visible(first, last, keys, self.T, self.S, self.q.device)
+        zero = torch.zeros((), dtype=mask_dtype(self.q), device=self.q.device)
+        hidden = zero if seen is None else torch.where(seen, zero, -math.inf)
+        if self.bias is None:
+            return hidden.expand(hidden.shape[0] if seen is not None else 1, 1, last - first, keys)
+        bias = self.bias.rows(first, last, keys, scores).to(mask_dtype(self.q))
+        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
+        return bias if seen is None else bias + hidden

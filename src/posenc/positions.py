@@ -54,8 +54,15 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
     return torch.arange(len(segments), dtype=torch.int64, device=device) - starts[segments], segments
 
 
-def check(positions: Int[Tensor, "*shape"], name: str = "positions", limit: int = LIMIT) -> None:
-    """Refuse what is no position: another dtype or shape, below 0, or at ``limit`` and beyond.
+def check(
+    positions: Int[Tensor, "*shape"],
+    name: str = "positions",
+    limit: int = LIMIT,
+    *,
+    axes: int = 1,
+    signed: bool = False,
+) -> None:
+    """Refuse what is no position: another dtype or shape, below 0 (or −limit, if signed), or at ``limit`` and beyond.
 
     On the CPU a value out of range raises here. Under ``torch.compile`` and on other devices, where looking
     would wait for the device, the check is an asynchronous assertion.
@@ -64,16 +71,22 @@ def check(positions: Int[Tensor, "*shape"], name: str = "positions", limit: int 
         raise InvalidArgument(
             f"{name} is {positions.dtype}; positions are exact integers: pass torch.int64 (never the model's dtype)"
         )
-    if positions.dim() not in (1, 2):
+    if axes == 1 and positions.dim() not in (1, 2):
         raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
+    if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
+        raise InvalidArgument(
+            f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes: expected ({axes}, T) or "
+            f"({axes}, B, T), and for plain text the same positions {axes} times: positions.expand({axes}, -1)"
+        )
+    lowest = 1 - limit if signed else 0
     if positions.numel() == 0 or positions.is_meta:
         return
     if torch.compiler.is_compiling() or positions.device.type != "cpu":
-        inside = ((positions >= 0) & (positions < limit)).all()
-        torch._assert_async(inside, f"{name} leaves the range 0 … {limit - 1}")
+        inside = ((positions >= lowest) & (positions < limit)).all()
+        torch._assert_async(inside, f"{name} leaves the range {lowest} … {limit - 1}")
         return
     low, high = (int(v) for v in positions.aminmax())
-    if low < 0:
-        raise PositionOutOfRange(f"{name} holds {low}; positions start at 0")
+    if low < lowest:
+        raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
     if high >= limit:
         raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")

@@ -41,8 +41,8 @@ def test_a_claim_says_all_it_must(name: str) -> None:
 
 
 def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = LinearBias.__call__
-    monkeypatch.setattr(LinearBias, "__call__", lambda self, offsets: -right(self, offsets))
+    right = LinearBias.values
+    monkeypatch.setattr(LinearBias, "values", lambda self, distances: -right(self, distances))
     names = {"sign-of-the-bias", "after-the-scaling", "defined-at-every-distance"}
     assert broken(*names) == names
 
@@ -112,7 +112,7 @@ def test_verify_prints_verdicts_and_leaves_in_peace(capsys: pytest.CaptureFixtur
 def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(LinearBias, "__call__", lambda self, offsets: torch.zeros(self.heads, *offsets.shape))
+    monkeypatch.setattr(LinearBias, "values", lambda self, distances: torch.zeros(self.heads, *distances.shape))
     with pytest.raises(typer.Exit) as left:
         verify(["sign-of-the-bias"])
     assert left.value.exit_code == 1

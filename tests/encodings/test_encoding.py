@@ -50,7 +50,7 @@ def test_work_on_positions_is_done_once_a_placing(monkeypatch: pytest.MonkeyPatc
     for _ in range(3):
         placed.rotate(q, q)
     assert len(calls) == 1
-    posenc.attention(q, q, q, rotary.at(plain(3), plain(3)), causal=True)
+    posenc.attention(q, q, q, rotary.at(plain(3), plain(3)), True)
     assert len(calls) == 1
 
 

@@ -224,7 +224,7 @@ q = torch.randn(1, 2, 8, 16, requires_grad=True)
 turned, _ = rotary.at(posenc.positions.plain(8)).rotate(q, q)
 turned.sum().backward()
 alibi = posenc.ALiBi(2).at(posenc.positions.plain(8))
-posenc.attention(q, q, q, alibi, causal=True).sum().backward()
+posenc.attention(q, q, q, alibi, True).sum().backward()
 try:
     posenc.Rotary(16, pairing="half", impl="triton")
 except posenc.errors.ImplUnavailable as error:

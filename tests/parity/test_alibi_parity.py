@@ -5,7 +5,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from posenc import ALiBi, attention
+from posenc import ALiBi, Sight, attention
 from posenc.encodings.alibi import alibi_bias
 from posenc.positions import left_padded, plain
 from posenc.workbench.transformer import Transformer, TransformerConfig
@@ -21,7 +21,7 @@ def attend_with(keys_bias: torch.Tensor, heads: int, length: int) -> tuple[torch
     scores = q @ k.mT / 8**0.5 + keys_bias.double().view(1, heads, 1, length)
     future = torch.ones(length, length, dtype=torch.bool).triu(1)
     theirs = scores.masked_fill(future, -torch.inf).softmax(-1) @ v
-    return attention(q, k, v, ALiBi(heads).at(plain(length)), causal=True), theirs
+    return attention(q, k, v, ALiBi(heads).at(plain(length)), True), theirs
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -100,5 +100,5 @@ def test_a_whole_mpt(heads: int) -> None:
         mask = torch.ones(2, 40, dtype=torch.bool)
         mask[0, :9] = False
         # Their masks of padding are NaN in float64, so the oracle reads the row alone.
-        got = ours(tokens, left_padded(mask), key_mask=mask)[0, 9:]
+        got = ours(tokens, left_padded(mask), sight=Sight(causal=True, key_mask=mask))[0, 9:]
         torch.testing.assert_close(got, theirs(tokens[:1, 9:]).logits[0], rtol=0, atol=1e-6)

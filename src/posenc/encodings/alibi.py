@@ -11,16 +11,21 @@ sides: a two-sided model never rewards the future. The causal mask is attention'
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.bias import DistanceBias, PlacedBias
-from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
+from posenc.encodings.bias import Bias, consecutive, heads_second, offsets
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
     """m_h for every head, in float64; ``max_exponent`` is 8 in the paper."""
+    try:
+        heads = heads.__index__()
+    except AttributeError:
+        raise InvalidArgument(f"heads={heads!r} must be a whole number") from None
     if heads < 1:
         raise InvalidArgument(f"heads={heads} must be at least 1")
     if not 0 < max_exponent < 100:
@@ -31,30 +36,38 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
     return series + finer[: heads - power]
 
 
-class LinearBias(DistanceBias):
-    """−m_h·|offset| in float32: exact for every distance below 2^24, whatever the model's type."""
+class LinearBias(Bias):
+    """−m_h·(|offset| − nearest), right at every distance below 2^31.
 
-    def __init__(self, slopes: Float[Tensor, " H"]) -> None:
-        self.slopes = slopes
-        self.heads = slopes.shape[0]
+    ``nearest`` is how far a query stands, at least, from all the keys: 0 where its position lies among theirs. It
+    is the same along a row, so softmax does not see it, and it is taken off in int64, before float32 rounds:
+    queries far behind their keys keep what tells those apart.
+    """
 
-    def __call__(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        distance = offsets.abs().to(torch.float32)
-        return -self.slopes.view(-1, *[1] * offsets.dim()) * distance
+    def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
+        self.slopes, self.heads = slopes, slopes.shape[0]
+        self.q_positions, self.k_positions = q_positions, k_positions
+        if consecutive(q_positions, k_positions):
+            last = k_positions.shape[0] - 1
+            self.line = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
 
+    def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
+        """−m_h·distance, heads in front."""
+        return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
-class PlacedALiBi(Placed):
-    """Positions, and the bias that reads their offsets."""
-
-    def __init__(self, q_positions: Positions, k_positions: KeyPositions, bias: DistanceBias) -> None:
-        super().__init__(q_positions, k_positions)
-        self.bias = PlacedBias(bias, q_positions, k_positions)
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        distances = offsets(self.q_positions, self.k_positions, first, last, keys).abs()
+        if self.k_positions.shape[-1]:
+            q = self.q_positions[..., first:last]
+            low, high = self.k_positions.amin(-1, keepdim=True), self.k_positions.amax(-1, keepdim=True)
+            distances = distances - (torch.maximum(low - q, q - high).clamp(min=0)).unsqueeze(-1)
+        return heads_second(self.values(distances))
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
     """The whole two-sided bias as one tensor, to look at. ``posenc.attention`` never builds it."""
-    offsets = torch.arange(length)[None, :] - torch.arange(length)[:, None]
-    return LinearBias(torch.tensor(slopes(heads)))(offsets)
+    at = torch.arange(length)
+    return LinearBias(torch.tensor(slopes(heads), dtype=torch.float32), at, at).rows(0, length, length)[0]
 
 
 @final
@@ -67,32 +80,33 @@ class ALiBi(Encoding):
     """
 
     name: ClassVar[str] = "alibi"
-    doors: ClassVar[tuple[str, ...]] = ("bias",)
-    relative: ClassVar[bool] = True
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
 
     slope_bits: Tensor
 
     def __init__(self, heads: int, *, max_exponent: float = 8.0) -> None:
         super().__init__()
-        self.heads = heads
+        values = slopes(heads, max_exponent)
+        self.heads = len(values)
         self.max_exponent = max_exponent
-        # float32 whatever the module is cast to: the bits travel as integers.
-        self.register_buffer(
-            "slope_bits", torch.empty(len(slopes(heads, max_exponent)), dtype=torch.int32), persistent=False
-        )
+        # float64 whatever the module is cast to: the bits travel as integers.
+        self.register_buffer("slope_bits", torch.empty(self.heads, dtype=torch.int64), persistent=False)
         self.reset_parameters()
 
     @property
     def slopes(self) -> Float[Tensor, " H"]:
         """m_h in float32."""
-        return self.slope_bits.view(torch.float32)
+        return self.slope_bits.view(torch.float64).to(torch.float32)
 
     def reset_parameters(self) -> None:
-        values = torch.tensor(slopes(self.heads, self.max_exponent), dtype=torch.float32, device="cpu")
-        self.slope_bits.copy_(values.view(torch.int32))
+        values = torch.tensor(slopes(self.heads, self.max_exponent), dtype=torch.float64, device="cpu")
+        self.slope_bits.copy_(values.view(torch.int64))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedALiBi(q_positions, k_positions, LinearBias(self.slopes))
+        slopes = self.slope_bits.view(torch.float64) if dtype == torch.float64 else self.slopes
+        return Placed(q_positions, k_positions, bias=LinearBias(slopes, q_positions, k_positions))
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, max_exponent={self.max_exponent:g}"

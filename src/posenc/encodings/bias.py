@@ -1,56 +1,189 @@
-"""A score bias that is a function of the offset alone, held in O(H·L) and never as an L×L tensor."""
+"""What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
+"""A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
 
-class DistanceBias(ABC):
-    """What a head adds to its score, after the 1/√D scaling, as a function of the offset.
+Channels = tuple[Float[Tensor, "#B H T r"], Float[Tensor, "#B H S r"]]
+"""Extra channels of queries and of keys."""
 
-    Calling it with offsets (key position − query position, int64, any shape) gives float32 biases with the
-    heads in front: ``(H, *offsets.shape)``.
+
+class Bias(ABC):
+    """A score bias at given positions, added after the scores were scaled.
+
+    Args:
+        heads: H, query heads that it has values for.
+
+    Attention asks for these shortcuts by looking whether they are there, never by what class a bias is:
+
+    - ``line`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
+      offset, positions count up by one and the queries are the last T of the S keys.
+    - ``channels(dtype)``: extra channels of queries and keys, ``(#B, H, T, r)`` and ``(#B, H, S, r)``, already split
+      so that every product is exact in ``dtype``; the products add up to the bias, or to it plus a number that is
+      the same along a row of scores, which softmax does not see.
+    - ``band`` ``(#B, H, T, R)``: the values at the offsets 0, −1 … −(R−1); nothing is added elsewhere.
     """
 
     heads: int
+    line: Float[Tensor, "H offsets"] | None = None
+    band: Float[Tensor, "#B H T R"] | None = None
+    needs_scores: bool = False
+    """Whether ``rows`` reads the scaled scores of its block, as CoPE does."""
+
+    learned: tuple[Tensor, ...] = ()
+    """The tensors that ``rows`` computes from and that gradients flow to."""
 
     @abstractmethod
-    def __call__(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        """The biases at these offsets."""
+    def rows(
+        self, first: int, last: int, keys: int, scores: Float[Tensor, "B H rows S"] | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or float64.
+
+        A number added to a whole row is free: softmax does not see it.
+        """
+
+    def channels(self, dtype: torch.dtype) -> Channels | None:
+        """The extra channels for queries and keys of this type; None where the bias has none."""
+        return None
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
+        """The same, knowing the order of the tokens; for those that sum along it."""
+        return self
 
 
-class PlacedBias:
-    """A distance bias at given positions.
+class OffsetBias(Bias):
+    """A bias that is a function of the offset alone, held in O(H·L) where positions allow it.
 
-    ``line`` holds every value once, ``(H, 2S−1)`` for the offsets −(S−1) … S−1, where the positions allow it:
-    one row of consecutive positions, the queries the last T of the S keys. Elsewhere (padded, packed or
-    arbitrary positions) it is None and ``rows`` computes the bias of a few query rows at a time.
+    Args:
+        values: the function; it is called with int64 offsets and gives float32 or float64, heads in front.
+        heads: H.
+        q_positions, k_positions: ``(T,)`` or ``(B, T)``, and the keys'.
+        learned: the tensors that ``values`` reads and that gradients flow to.
     """
 
-    def __init__(self, bias: DistanceBias, q_positions: Tensor, k_positions: Tensor) -> None:
-        self.bias = bias
-        self.q_positions = q_positions
-        self.k_positions = k_positions
-        self.line: Tensor | None = None
+    def __init__(
+        self, values: Values, heads: int, q_positions: Tensor, k_positions: Tensor, learned: tuple[Tensor, ...] = ()
+    ) -> None:
+        self.values, self.heads, self.learned = values, heads, learned
+        self.q_positions, self.k_positions = q_positions, k_positions
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
-            self.line = bias(torch.arange(-last, last + 1, device=k_positions.device))
+            self.line = values(torch.arange(-last, last + 1, device=k_positions.device)).contiguous()
 
-    def rows(self, first: int, last: int, keys: int) -> Float[Tensor, "#B H rows S"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys."""
-        q = self.q_positions[..., first:last].unsqueeze(-1)
-        k = self.k_positions[..., :keys].unsqueeze(-2)
-        biases = self.bias(k - q)
-        return biases.transpose(0, 1) if biases.dim() == 4 else biases.unsqueeze(0)
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys)))
+
+
+class SumBias(Bias):
+    """Several biases added; it has the shortcuts that all of them have and that add up."""
+
+    def __init__(self, parts: tuple[Bias, ...]) -> None:
+        self.parts, self.heads = parts, parts[0].heads
+        self.learned = tuple(tensor for part in parts for tensor in part.learned)
+        self.needs_scores = any(part.needs_scores for part in parts)
+        lines = [part.line for part in parts]
+        if all(line is not None for line in lines):
+            self.line = torch.stack([line for line in lines if line is not None]).sum(0)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        total = self.parts[0].rows(first, last, keys, scores)
+        for part in self.parts[1:]:
+            total = total + part.rows(first, last, keys, scores)
+        return total
+
+    def channels(self, dtype: torch.dtype) -> Channels | None:
+        found = [channels for part in self.parts if (channels := part.channels(dtype)) is not None]
+        if len(found) < len(self.parts):
+            return None
+        return beside([q for q, _ in found]), beside([k for _, k in found])
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        parts = tuple(part.ordered(q_order, k_order) for part in self.parts)
+        return self if parts == self.parts else SumBias(parts)
+
+
+class HeadsBias(Bias):
+    """Biases of some heads each, in order; ``None`` for heads without one."""
+
+    def __init__(self, parts: tuple[tuple[Bias | None, int], ...]) -> None:
+        self.parts, self.heads = parts, sum(heads for _, heads in parts)
+        present = [part for part, _ in parts if part is not None]
+        self.learned = tuple(tensor for part in present for tensor in part.learned)
+        self.needs_scores = any(part.needs_scores for part in present)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        blocks, start = [], 0
+        for part, heads in self.parts:
+            own = None if scores is None else scores[:, start : start + heads]
+            blocks.append(None if part is None else part.rows(first, last, keys, own))
+            start += heads
+        like = next(block for block in blocks if block is not None)
+        batch = max(block.shape[0] for block in blocks if block is not None)
+        filled = [
+            like.new_zeros(1, heads, last - first, keys) if block is None else block
+            for block, (_, heads) in zip(blocks, self.parts, strict=True)
+        ]
+        return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return HeadsBias(tuple((part and part.ordered(q_order, k_order), heads) for part, heads in self.parts))
+
+
+class SomeHeads(Bias):
+    """The heads ``first`` to ``last`` (excluded) of a bias: one rank's share of it."""
+
+    def __init__(self, whole: Bias, first: int, last: int) -> None:
+        self.whole, self.first, self.last, self.heads = whole, first, last, last - first
+        self.learned, self.needs_scores = whole.learned, whole.needs_scores
+        self.line = None if whole.line is None else whole.line[first:last]
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        return self.whole.rows(first, last, keys, scores)[:, self.first : self.last]
+
+    def channels(self, dtype: torch.dtype) -> Channels | None:
+        whole = self.whole.channels(dtype)
+        return None if whole is None else (whole[0][:, self.first : self.last], whole[1][:, self.first : self.last])
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return SomeHeads(self.whole.ordered(q_order, k_order), self.first, self.last)
+
+
+def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
+    """Key position − query position of a block of rows."""
+    return k_positions[..., :keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
+
+
+def heads_second(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
+    """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch in front."""
+    return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
+
+
+def beside(tensors: list[Tensor]) -> Tensor:
+    """Channels side by side, whichever of them have a batch axis."""
+    batch = max(tensor.shape[0] for tensor in tensors)
+    return torch.cat([tensor.expand(batch, -1, -1, -1) for tensor in tensors], dim=-1)
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
     """Whether keys count up by one and the queries are the last of them; looks at values on the CPU only."""
-    if torch.compiler.is_compiling() or k_positions.device.type != "cpu":
+    if torch.compiler.is_compiling() or not readable(k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):
         return False
     aligned = torch.equal(k_positions[len(k_positions) - len(q_positions) :], q_positions)
     return aligned and bool((k_positions.diff() == 1).all())
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether looking at values is free and possible: a real tensor in the processor's own memory."""
+    return (
+        tensor.device.type == "cpu"
+        and type(tensor) is Tensor
+        and not torch._C._are_functorch_transforms_active()
+    )

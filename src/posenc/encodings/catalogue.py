@@ -1,15 +1,30 @@
-"""The catalogue: every encoding by name, as a fresh transformer would use it."""
+"""The catalogue: every encoding by name, and how a name or a text with settings becomes a module."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+import importlib
+import importlib.util
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
 
+from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
+from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.fox import FoX
+from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
 from posenc.encodings.nope import NoPE
+from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
+from posenc.encodings.t5 import T5
+from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules import LengthSchedule
+from posenc.schedules.registry import make as make_schedule
 
 
 @dataclass(frozen=True)
@@ -21,12 +36,14 @@ class ModelShape:
         heads: H, query heads.
         head_dim: D, channels of one head.
         num_positions: rows of a learned table, usually the trained length.
+        layers: how many layers the model has.
     """
 
     width: int | None = None
     heads: int | None = None
     head_dim: int | None = None
     num_positions: int | None = None
+    layers: int | None = None
 
     def need(self, fact: str) -> int:
         """The fact of that name; an error that says what to add where it was left out."""
@@ -36,34 +53,191 @@ class ModelShape:
         return value
 
 
-CATALOGUE: dict[str, Callable[[ModelShape], Encoding]] = {
-    "nope": lambda shape: NoPE(),
-    "sinusoidal": lambda shape: Sinusoidal(shape.need("width")),
-    "learned": lambda shape: Learned(shape.need("num_positions"), shape.need("width")),
-    "learned-clamped": lambda shape: Learned(shape.need("num_positions"), shape.need("width"), past_end="clamp"),
-    "rotary": lambda shape: Rotary(shape.need("head_dim"), pairing="half"),
-    "alibi": lambda shape: ALiBi(shape.need("heads")),
+FACTS = tuple(f.name for f in fields(ModelShape))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One name of the catalogue.
+
+    Args:
+        make: the class.
+        fresh: settings that a fresh transformer takes where the class has another default, or none on purpose.
+    """
+
+    make: Callable[..., Encoding]
+    fresh: Mapping[str, Any] = field(default_factory=dict)
+
+
+CATALOGUE: dict[str, Entry] = {
+    "nope": Entry(NoPE),
+    "sinusoidal": Entry(Sinusoidal),
+    "learned": Entry(Learned),
+    "learned-clamped": Entry(Learned, {"past_end": "clamp"}),
+    "rotary": Entry(Rotary, {"pairing": "half"}),
+    "alibi": Entry(ALiBi),
+    "t5": Entry(T5),
+    "fox": Entry(FoX),
+    "query-scale": Entry(QueryScale),
 }
+ALIASES = {"rope": "rotary"}
 
 
 def encoding(
-    name: str,
+    text: str,
     *,
     width: int | None = None,
     heads: int | None = None,
     head_dim: int | None = None,
     num_positions: int | None = None,
+    layers: int | None = None,
+    **settings: Any,
 ) -> Encoding:
-    """The encoding of this name for a fresh transformer: ``encoding("rotary", head_dim=64)``.
+    """The encoding that a text stands for, in a fresh transformer.
 
-    Pass what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one
-    call serves every name. Settings beyond those facts, and checkpoints, go through the classes:
-    ``Rotary(head_dim=64, pairing="interleaved", base=500_000)``. Rotary pairs are ``"half"`` here.
+    ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
+    what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one call serves
+    every text. Everything else is a setting of the class, by name. Rotary pairs are ``"half"`` unless it says
+    otherwise; a checkpoint's pairing must be said.
 
     Raises:
-        UnknownName: no encoding of that name; the message lists the nearest.
-        InvalidArgument: a fact is missing or out of range.
+        UnknownName: no encoding or setting of that name; the message lists the nearest.
+        InvalidArgument: a fact is missing, or a value out of range.
     """
+    recipe = parse(text)
+    if settings and recipe.parts:
+        raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
+    shape = ModelShape(width, heads, head_dim, num_positions, layers)
+    return build(replace(recipe, settings=(*recipe.settings, *settings.items())), shape)
+
+
+def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:
+    """The module of a recipe in a model of this shape.
+
+    ``total_length`` is what schedules that depend on the length of a request are planned for. Building a recipe
+    with somebody's own class imports its module.
+    """
+    if recipe.name == "stack":
+        return Stack(*(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
+    if recipe.name == "heads":
+        parts = [(build(part, replace(shape, heads=n), total_length=total_length), n) for part, n in recipe.parts]
+        if shape.heads is not None and sum(n for _, n in parts) != shape.heads:
+            raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
+        return Heads(*parts)
+    if recipe.name == "layers":
+        kinds = {str(part): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
+        pattern = tuple(str(part) for part, n in recipe.parts for _ in range(n))
+        return Layers(kinds, pattern, layers=shape.layers)
+    entry = lookup(recipe.name)
+    given = named(recipe, entry)
+    settings = {**entry.fresh, **{key: _valued(key, value, total_length) for key, value in given.items()}}
+    for name, parameter in _parameters(entry).items():
+        if name in FACTS and name not in settings:
+            known = getattr(shape, name)
+            if known is not None or parameter.default is inspect.Parameter.empty:
+                settings[name] = shape.need(name)
+    return entry.make(**settings)
+
+
+def lookup(name: str) -> Entry:
+    """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
+    if ":" in name:
+        return Entry(_imported(name))
+    name = ALIASES.get(name, name)
     if name not in CATALOGUE:
         raise UnknownName("encoding", name, CATALOGUE)
-    return CATALOGUE[name](ModelShape(width, heads, head_dim, num_positions))
+    return CATALOGUE[name]
+
+
+def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
+    """The settings that a recipe gives, all by name, checked against what the class has."""
+    known = _parameters(entry)
+    order = [name for name in known if name not in FACTS]
+    given: dict[str, Any] = {}
+    for key, value in recipe.settings:
+        name = (order[int(key)] if int(key) < len(order) else key) if key.isdigit() else key
+        if name not in known:
+            if key.isdigit():
+                raise InvalidArgument(f"{recipe} gives {int(key) + 1} settings; {recipe.name} has {len(order)}")
+            raise UnknownName(f"setting of {recipe.name}", name, known)
+        if name in given:
+            raise InvalidArgument(f"{recipe} gives {name} twice; leave one out")
+        given[name] = value
+    return given
+
+
+def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
+    """The one recipe of all that build the same: no alias, settings by name, defaults left out or, if ``full``, in.
+
+    A foreign class is left as it was written: looking at its settings would import it.
+    """
+    if recipe.parts:
+        return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))
+    if recipe.foreign:
+        return recipe
+    name = ALIASES.get(recipe.name, recipe.name)
+    entry = lookup(name)
+    given = {key: _valued(key, value, None, planned=False) for key, value in named(recipe, entry).items()}
+    defaults = {
+        key: entry.fresh.get(key, parameter.default)
+        for key, parameter in _parameters(entry).items()
+        if key not in FACTS
+    }
+    kept = {**defaults, **given} if full else {k: v for k, v in given.items() if k in FACTS or v != defaults[k]}
+    return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
+
+
+def source_hash(recipe: Recipe) -> str:
+    """A hash of the files that somebody's own classes stand in, found without importing them; empty without any."""
+    digest = hashlib.sha256()
+    for name in recipe.foreign:
+        spec = importlib.util.find_spec(name.split(":")[0])
+        if spec is None or spec.origin is None:
+            raise InvalidArgument(_no_module(name))
+        digest.update(Path(spec.origin).read_bytes())
+    return digest.hexdigest()[:16] if recipe.foreign else ""
+
+
+def _valued(key: str, value: Any, total_length: int | None, planned: bool = True) -> Any:
+    """A setting's value: schedules and axis maps are made from their texts."""
+    if isinstance(value, (Recipe, str)) and key in ("schedule", "axes"):
+        recipe = Recipe(value) if isinstance(value, str) else value
+        positional = [v for k, v in recipe.settings if k.isdigit()]
+        by_name = {k: v for k, v in recipe.settings if not k.isdigit()}
+        if key == "schedule":
+            value = make_schedule(recipe.name, *positional, **by_name)
+        elif recipe.name not in axis_maps.MAPS:
+            raise UnknownName("axis map", recipe.name, axis_maps.MAPS)
+        else:
+            value = axis_maps.MAPS[recipe.name](*positional, **by_name)
+    if planned and isinstance(value, LengthSchedule):
+        if total_length is None:
+            raise InvalidArgument(
+                f"{type(value).__name__} depends on the length of the request; pass total_length=, prompt and answer "
+                "together"
+            )
+        return value.plan(total_length)
+    return value
+
+
+def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(entry.make).parameters)
+
+
+def _imported(name: str) -> Callable[..., Encoding]:
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name and not module.startswith(error.name):
+            raise
+        raise InvalidArgument(_no_module(name)) from error
+    except AttributeError as error:
+        raise InvalidArgument(f"module {module!r} has no {attribute!r}; write my_module:MyEncoding") from error
+    if not (isinstance(found, type) and issubclass(found, Encoding)):
+        raise InvalidArgument(f"{name} is no posenc.Encoding; derive its class from posenc.Encoding")
+    return found
+
+
+def _no_module(name: str) -> str:
+    return f"encoding {name!r}: no module {name.split(':')[0]!r} is found from here; run where its file lies"

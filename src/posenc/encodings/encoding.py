@@ -1,47 +1,24 @@
-"""What an encoding is: at given positions it acts on a transformer through at most three doors.
+"""What an encoding is: a module that, placed at positions, acts on a transformer through at most three doors.
 
-    placed = encoding.at(positions)                       # all work that depends on positions alone
-    x = placed.embed(x)                                   # door 1: token embeddings
-    q, k = placed.rotate(q, k)                            # door 2: queries and keys, v never
-    y = posenc.attention(q, k, v, placed, causal=True)    # door 3: scores, through placed.bias
+    placed = encoding.at(positions)                          # all work that depends on positions alone
+    x = placed.embed(x)                                      # token embeddings
+    here, carry = placed[layer].read(x, carry)               # what depends on content
+    q, k = here.rotate(q, k)                                 # queries and keys, v never
+    y = posenc.attention(q, k, v, here, sight=True)          # scores, through here.bias and here.scale
 
-A door that an encoding does not use is the identity.
+What it declares, laws and callers rely on.
 """
 
 from abc import ABC, abstractmethod
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
-from posenc.encodings.bias import PlacedBias
+from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-
-Positions = Int[Tensor, " T"] | Int[Tensor, "B T"]
-KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"]
-
-
-class Placed:
-    """An encoding at given positions. Every door is the identity until a subclass opens it."""
-
-    bias: PlacedBias | None = None
-    """Door 3: what is added to the scores, read by ``posenc.attention``."""
-
-    def __init__(self, q_positions: Positions, k_positions: KeyPositions) -> None:
-        self.q_positions = q_positions
-        self.k_positions = k_positions
-
-    def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
-        """Door 1: the token embeddings, with their positions."""
-        return x
-
-    def rotate(
-        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
-    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
-        """Door 2: queries and keys, with their positions. Values have no door."""
-        return q, k
+from posenc.sight import Sight
 
 
 class Encoding(nn.Module, ABC):
@@ -50,11 +27,29 @@ class Encoding(nn.Module, ABC):
     name: ClassVar[str]
     """The name in the catalogue."""
 
-    doors: ClassVar[tuple[str, ...]]
-    """Which of ``embed``, ``rotate`` and ``bias`` it uses."""
+    doors: tuple[str, ...]
+    """Which of ``embed``, ``rotate``, ``bias`` and ``scale`` it uses."""
 
-    relative: ClassVar[bool]
+    relative: bool
     """Whether scores depend on offsets only, so that shifting every position changes nothing."""
+
+    isometric: bool = True
+    """Whether ``rotate`` keeps the lengths of vectors, and turns nothing at position 0."""
+
+    axes: int = 1
+    """Coordinates of a position. With A > 1 positions are ``(A, T)`` or ``(A, B, T)``."""
+
+    signed: bool = False
+    """Whether positions may be negative."""
+
+    reads_content: bool = False
+    """Whether a placed one must read tokens before attention can use it."""
+
+    per_layer: bool = False
+    """Whether every layer has a module of its own, with parameters of its own."""
+
+    needs: tuple[str, ...] = ()
+    """Facts of the model's shape that the weights depend on; see ``ModelShape``."""
 
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
@@ -74,14 +69,15 @@ class Encoding(nn.Module, ABC):
         """The encoding at these positions: does, once a forward, all work that depends on positions alone.
 
         Args:
-            positions: int64 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token embeddings).
+            positions: int64 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token embeddings);
+                ``(A, T)`` or ``(A, B, T)`` where the encoding has A > 1 axes.
             k_positions: the positions of the keys where they differ, as with a KV cache; default the same.
             dtype: of the tables computed here. float32 serves every model in float32 or below; pass float64
                 for a float64 model.
 
         Raises:
             InvalidArgument: not int64, or another shape.
-            PositionOutOfRange: below 0, or past the last position that the encoding has a value for.
+            PositionOutOfRange: outside the range that the encoding has a value for.
         """
         self.check(positions, "positions")
         if k_positions is None:
@@ -96,17 +92,20 @@ class Encoding(nn.Module, ABC):
 
     def check(self, positions: Positions, name: str) -> None:
         """Refuse positions that this encoding has no value for."""
-        positions_module.check(positions, name, self.position_limit)
+        positions_module.check(positions, name, self.position_limit, axes=self.axes, signed=self.signed)
+
+    def sight(self, layer: int, sight: Sight | bool) -> Sight:
+        """What layer ``layer`` may see of what the model may see; narrower only in ``Layers`` with windows."""
+        return Sight.of(sight)
+
+    def describe(self) -> str:
+        """One line that says what it does."""
+        return f"{self.name}: {self.extra_repr()}" if self.extra_repr() else self.name
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
         for child in self.children():
             child.reset_parameters()  # type: ignore[operator]
-
-
-def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
-    """Insert the heads' axis: ``(T, n)`` stays, ``(B, T, n)`` becomes ``(B, 1, T, n)``."""
-    return table if table.dim() == 2 else table.unsqueeze(1)
 
 
 def check_last(name: str, tensor: Tensor, size: int, argument: str) -> None:
@@ -115,15 +114,16 @@ def check_last(name: str, tensor: Tensor, size: int, argument: str) -> None:
         raise InvalidArgument(f"{name} has shape {tuple(tensor.shape)}; its last axis must be {argument}={size}")
 
 
-def check_length(name: str, tensor: Tensor, positions: Positions, axis: int = -2) -> None:
+def check_length(name: str, tensor: Tensor, positions: Positions, axis: int = -2, axes: int = 1) -> None:
     """Refuse a tensor that has not one row per position, or not one sequence per row of positions."""
     if tensor.shape[axis] != positions.shape[-1]:
         raise InvalidArgument(
             f"{name} has shape {tuple(tensor.shape)}, {tensor.shape[axis]} along its length, but the encoding "
             f"was placed at {positions.shape[-1]} positions; call at() with one position per token"
         )
-    if positions.dim() == 2 and positions.shape[0] not in (1, tensor.shape[0]):
+    batched = positions.dim() == (2 if axes == 1 else 3)
+    if batched and positions.shape[-2] not in (1, tensor.shape[0]):
         raise InvalidArgument(
-            f"{name} has batch size {tensor.shape[0]} but the encoding was placed at {positions.shape[0]} rows of "
+            f"{name} has batch size {tensor.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
             "positions; give one row per sequence, or one for all"
         )

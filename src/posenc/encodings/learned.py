@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
 
@@ -32,8 +33,8 @@ class Learned(Encoding):
     """
 
     name: ClassVar[str] = "learned"
-    doors: ClassVar[tuple[str, ...]] = ("embed",)
-    relative: ClassVar[bool] = False
+    doors = ("embed",)
+    relative = False
 
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()

@@ -8,7 +8,8 @@ from typing import ClassVar, final
 
 import torch
 
-from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 
 @final
@@ -16,8 +17,8 @@ class NoPE(Encoding):
     """The identity at every door; no parameters."""
 
     name: ClassVar[str] = "nope"
-    doors: ClassVar[tuple[str, ...]] = ()
-    relative: ClassVar[bool] = True
+    doors = ()
+    relative = True
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions)

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.encoding import Positions, check_last, check_length, over_heads
+from posenc.encodings.encoding import check_last, check_length
+from posenc.encodings.placed import Positions, over_heads
 from posenc.encodings.rotary import Rotary, rotate
 from posenc.errors import InvalidArgument
 

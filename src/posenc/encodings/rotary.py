@@ -15,15 +15,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import (
-    Encoding,
-    KeyPositions,
-    Placed,
-    Positions,
-    check_last,
-    check_length,
-    over_heads,
-)
+from posenc.encodings.encoding import Encoding, check_last, check_length
+from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
 from posenc.kernels.rotary import are_few, engine_from_tables, engine_from_turns, rotate_pair, serving
@@ -129,29 +122,30 @@ class PlacedRotary(Placed):
         ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
         takes the result without a detour. Autograd follows both.
         """
-        for name, x, positions in (("q", q, self.q_positions), ("k", k, self.k_positions)):
+        new = self.meets_cache(k)
+        for name, x, positions in (("q", q, self.q_positions), ("k", k, self.q_positions if new else self.k_positions)):
             check_last(name, x, self.rotary.head_dim, "head_dim")
             check_length(name, x, positions)
+        k_tables = self.q_tables if new else self.k_tables
         pairing = self.rotary.pairing
         served = serving(self.rotary.impl, q.device.type)
         if served == "torch":
-            turned = rotate(q, *self.q_tables, pairing), rotate(k, *self.k_tables, pairing)
+            turned = rotate(q, *self.q_tables, pairing), rotate(k, *k_tables, pairing)
             return turned if out is None else (out[0].copy_(turned[0]), out[1].copy_(turned[1]))
-        if served == "eager" and out is None and self._whole and are_few(q, k):
+        if served == "eager" and out is None and self._whole(new) and are_few(q, k):
             self._wide = self._wide or wide_tables(*self.q_tables, pairing)
             return few(q, k, self._wide, pairing)
         if served == "triton" and self.rotary.clock.phases == "exact" and self.dtype != torch.float64:
             turns = self.rotary.clock.turns
             engine = engine_from_turns(self.rotary.attention_factor)
-            q_phases, k_phases = (self.q_positions, turns), (self.k_positions, turns)
+            q_phases, k_phases = (self.q_positions, turns), (self.q_positions if new else self.k_positions, turns)
         else:
-            engine, q_phases, k_phases = engine_from_tables(served), self.q_tables, self.k_tables
+            engine, q_phases, k_phases = engine_from_tables(served), self.q_tables, k_tables
         return rotate_pair(engine, q, k, q_phases, k_phases, pairing, out)
 
-    @property
-    def _whole(self) -> bool:
+    def _whole(self, new: bool) -> bool:
         """Whether q and k share positions and turn with all their channels."""
-        return self.k_positions is self.q_positions and self.rotary.rotary_dim == self.rotary.head_dim
+        return (new or self.k_positions is self.q_positions) and self.rotary.rotary_dim == self.rotary.head_dim
 
 
 @final
@@ -172,8 +166,8 @@ class Rotary(Encoding):
     """
 
     name: ClassVar[str] = "rotary"
-    doors: ClassVar[tuple[str, ...]] = ("rotate",)
-    relative: ClassVar[bool] = True
+    doors = ("rotate",)
+    relative = True
 
     def __init__(
         self,

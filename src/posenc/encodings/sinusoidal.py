@@ -14,7 +14,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock
-from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions, check_last, check_length
+from posenc.encodings.encoding import Encoding, check_last, check_length
+from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import exact
@@ -94,8 +95,8 @@ class Sinusoidal(Encoding):
     """
 
     name: ClassVar[str] = "sinusoidal"
-    doors: ClassVar[tuple[str, ...]] = ("embed",)
-    relative: ClassVar[bool] = False
+    doors = ("embed",)
+    relative = False
 
     def __init__(
         self,

@@ -37,6 +37,24 @@ def to_dict(schedule: Schedule | LengthSchedule) -> dict[str, Any]:
     return {"schedule": names[0], **values}
 
 
+def make(name: str, *given: Any, **settings: Any) -> Schedule | LengthSchedule:
+    """The schedule of this name: ``make("yarn", 4, 4096)``, fields in their order or by name.
+
+    Raises:
+        UnknownName: no schedule, or no field, of that name.
+        InvalidArgument: too many fields, one twice, one missing, or a value out of range.
+    """
+    if name not in SCHEDULES:
+        raise UnknownName("schedule", name, SCHEDULES)
+    known = [f.name for f in fields(SCHEDULES[name])]  # type: ignore[arg-type]
+    if len(given) > len(known):
+        raise InvalidArgument(f"schedule {name!r} has {len(known)} fields ({', '.join(known)}); got {len(given)}")
+    twice = set(known[: len(given)]) & set(settings)
+    if twice:
+        raise InvalidArgument(f"schedule {name!r} was given {', '.join(sorted(twice))} twice; leave one out")
+    return from_dict({"schedule": name, **dict(zip(known, given, strict=False)), **settings})
+
+
 def from_dict(values: Mapping[str, Any]) -> Schedule | LengthSchedule:
     """The schedule that ``to_dict`` wrote; its fields are validated, unknown ones refused.
 

@@ -1,4 +1,4 @@
-"""A small transformer that knows its encoding only by the three doors.
+"""A small transformer that knows its encoding only by its doors.
 
 Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top to bottom.
 """
@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 import posenc
 from posenc.encodings import Encoding, Placed
+from posenc.encodings.layers import for_layers
 from posenc.errors import InvalidArgument
+from posenc.sight import Sight
 
 
 @dataclass(frozen=True)
@@ -61,11 +63,12 @@ class TransformerConfig:
 
 
 class Cache:
-    """Keys, values and positions of the tokens that a model has read."""
+    """Keys, values, carries and positions of the tokens that a model has read."""
 
     def __init__(self) -> None:
         self.positions: Tensor | None = None
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self.carries: dict[int, Tensor | None] = {}
 
     def __len__(self) -> int:
         return 0 if self.positions is None else self.positions.shape[-1]
@@ -85,19 +88,8 @@ class Cache:
         return k, v
 
 
-@dataclass(frozen=True)
-class Sight:
-    """What an attention layer may see: positions once for new tokens, once for all keys, and the masks."""
-
-    here: Placed
-    everywhere: Placed
-    causal: bool
-    key_mask: Tensor | None
-    segments: Tensor | None
-
-
 class Attention(nn.Module):
-    """Projections to q, k, v; the encoding's second and third door; projection back."""
+    """Projections to q, k, v; the encoding's doors; projection back."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
@@ -106,15 +98,15 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.width, sum(self.split) * self.head_dim, bias=config.biases)
         self.out = nn.Linear(config.width, config.width, bias=config.biases)
 
-    def forward(self, x: Tensor, sight: Sight, layer: int, cache: Cache | None) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, sight: Sight, layer: int, cache: Cache | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
-        q, k = sight.here.rotate(q, k)
+        here, carry = placed.read(x, None if cache is None else cache.carries.get(layer))
+        q, k = here.rotate(q, k)
         if cache is not None:
+            cache.carries[layer] = carry
             k, v = cache.extend(layer, k, v)
-        y = posenc.attention(
-            q, k, v, sight.everywhere, causal=sight.causal, key_mask=sight.key_mask, segments=sight.segments
-        )
+        y = posenc.attention(q, k, v, here, sight, scale=self.head_dim**-0.5)
         return self.out(y.transpose(1, 2).flatten(-2))
 
 
@@ -144,8 +136,8 @@ class Block(nn.Module):
         self.attention_norm, self.attention = _norm(config), Attention(config)
         self.feedforward_norm, self.feedforward = _norm(config), FeedForward(config)
 
-    def forward(self, x: Tensor, sight: Sight, layer: int, cache: Cache | None) -> Tensor:
-        x = x + self.attention(self.attention_norm(x), sight, layer, cache)
+    def forward(self, x: Tensor, placed: Placed, sight: Sight, layer: int, cache: Cache | None) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), placed, sight, layer, cache)
         return x + self.feedforward(self.feedforward_norm(x))
 
 
@@ -155,17 +147,18 @@ def _norm(config: TransformerConfig) -> nn.Module:
 
 
 class Transformer(nn.Module):
-    """Tokens to outputs; one encoding serves all layers.
+    """Tokens to outputs; any encoding, or another in every layer.
 
     Args:
         config: sizes and habits.
-        encoding: any encoding; it is placed once a forward.
+        encoding: any encoding, ``Layers`` among them; it is placed once a forward. One that declares ``per_layer``
+            gets a module a layer.
     """
 
     def __init__(self, config: TransformerConfig, encoding: Encoding) -> None:
         super().__init__()
         self.config = config
-        self.encoding = encoding
+        self.encoding = for_layers(encoding, config.layers)
         self.embedding = nn.Embedding(config.vocabulary, config.width)
         self.layers = [Block(config) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(self.layers)
@@ -199,20 +192,24 @@ class Transformer(nn.Module):
         tokens: Int[Tensor, "B T"],
         positions: Int[Tensor, "..."] | None = None,
         *,
-        key_mask: Bool[Tensor, "B S"] | None = None,
-        segments: Int[Tensor, "..."] | None = None,
+        sight: Sight | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T V"]:
-        """Outputs at every token; with a cache, ``tokens`` follow those it holds."""
+        """Outputs at every token; with a cache, ``tokens`` follow those it holds.
+
+        Without ``positions`` they count up; without a ``sight`` everything is seen, or what came before if the
+        config says causal.
+        """
         if positions is None:
             offset = 0 if cache is None else len(cache)
             positions = posenc.positions.plain(tokens.shape[1], offset=offset, device=tokens.device)
-        here = self.encoding.at(positions)
-        everywhere = here if cache is None else self.encoding.at(positions, cache.advance(positions))
-        sight = Sight(here, everywhere, self.config.causal, key_mask, segments)
-        x = here.embed(self.embedding(tokens))
+            positions = positions if self.encoding.axes == 1 else positions.expand(self.encoding.axes, -1)
+        sight = Sight(causal=self.config.causal) if sight is None else sight
+        keys = None if cache is None else cache.advance(positions)
+        placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
+        x = placed.embed(self.embedding(tokens))
         for layer, block in enumerate(self.blocks):
-            x = block(x, sight, layer, cache)
+            x = block(x, placed[layer], self.encoding.sight(layer, sight), layer, cache)
         return self.head(self.norm(x))
 
     @torch.no_grad()
@@ -225,3 +222,8 @@ class Transformer(nn.Module):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
             tokens.append(step)
         return torch.cat(tokens, dim=1)
+
+
+def _table_dtype(weight: Tensor) -> torch.dtype:
+    """float64 for a float64 model, float32 for every narrower one."""
+    return torch.promote_types(weight.dtype, torch.float32)

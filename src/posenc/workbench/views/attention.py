@@ -49,16 +49,15 @@ def fitting(name: str, seed: int) -> Encoding:
 
 @torch.no_grad()
 def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
-    """softmax(q·kᵀ/√D + bias) of one random head, float64; NaN where a key is hidden."""
+    """softmax of the scores of one random head, float64; NaN where a key is hidden."""
     generator = torch.Generator().manual_seed(seed)
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)
     w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator, dtype=torch.float64) / math.sqrt(WIDTH)
     placed = encoding.at(posenc.positions.plain(len(tokens)), dtype=torch.float64)
     x = placed.embed(vectors[[vocabulary.index(t) for t in tokens]][None])
-    q, k = placed.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
-    scores = (q @ k.mT)[0, 0] / math.sqrt(WIDTH)
-    if placed.bias is not None:
-        scores = scores + placed.bias.rows(0, len(tokens), len(tokens))[0, 0]
-    hidden = torch.full_like(scores, causal).triu(1).bool()
-    return scores.masked_fill(hidden, -math.inf).softmax(-1).masked_fill(hidden, math.nan)
+    here, _ = placed.read(x)
+    q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
+    weights = posenc.scores(q, k, here, causal)[0, 0].softmax(-1)
+    hidden = torch.full_like(weights, causal).triu(1).bool()
+    return weights.masked_fill(hidden, math.nan)

@@ -52,7 +52,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)
     q, k = placed.rotate(q, k)
-    y = posenc.attention(q, k, v, placed, causal=causal)
+    y = posenc.attention(q, k, v, placed, causal)
     return y.transpose(1, 2).flatten(-2)[0]
 
 

@@ -1,0 +1,248 @@
+"""Composition as values: several encodings on the same scores, on some heads each, or one rank's share of the heads."""
+
+from abc import abstractmethod
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from posenc.encodings.bias import HeadsBias, SumBias
+from posenc.encodings.bias import SomeHeads as SomeHeadsBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+class Composed(Encoding):
+    """An encoding made of others: it declares what they declare together."""
+
+    def __init__(self, parts: tuple[Encoding, ...]) -> None:
+        super().__init__()
+        if not parts or not all(isinstance(part, Encoding) for part in parts):
+            raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
+        self.parts = nn.ModuleList(parts)
+        self.doors = tuple(dict.fromkeys(door for part in parts for door in part.doors))
+        self.relative = all(part.relative for part in parts)
+        self.isometric = all(part.isometric for part in parts)
+        self.axes = max(part.axes for part in parts)
+        self.signed = all(part.signed for part in parts)
+        self.reads_content = any(part.reads_content for part in parts)
+        self.per_layer = any(part.per_layer for part in parts)
+        self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
+        self.position_limit = min(part.position_limit for part in parts)
+
+    @property
+    def encodings(self) -> tuple[Encoding, ...]:
+        """The parts, in order."""
+        return tuple(self.parts)  # type: ignore[arg-type]
+
+    def check(self, positions: Positions, name: str) -> None:
+        for part in self.encodings:
+            part.check(axes_for(part, positions, self.axes), name)
+
+    def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
+        same = k_positions is q_positions
+        placed = []
+        for part in self.encodings:
+            q = axes_for(part, q_positions, self.axes)
+            placed.append(part.place(q, q if same else axes_for(part, k_positions, self.axes), dtype))
+        return tuple(placed)
+
+
+def axes_for(part: Encoding, positions: Positions, axes: int) -> Positions:
+    """The positions that a part of something with ``axes`` axes takes: all of them, or axis 0."""
+    return positions[0] if axes > 1 and part.axes == 1 else positions
+
+
+class PlacedParts(Placed):
+    """Several placed encodings side by side; carries stand beside each other along the middle axis, in order."""
+
+    def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
+        super().__init__(*positions, axes)
+        self.parts = parts
+        self.carried = sum(part.carried for part in parts)
+        self.unread = any(part.unread for part in parts)
+
+    @abstractmethod
+    def again(self, parts: tuple[Placed, ...]) -> Placed:
+        """The same of other parts."""
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        read = [part.read(x, own) for part, own in zip(self.parts, self.shares(carry), strict=True)]
+        carries = [own for _, own in read if own is not None]
+        return self.again(tuple(part for part, _ in read)), torch.cat(carries, dim=1) if carries else None
+
+    def carrying(self, carry: Carry | None) -> Placed:
+        pairs = zip(self.parts, self.shares(carry), strict=True)
+        return self.again(tuple(part.carrying(own) for part, own in pairs))
+
+    def shares(self, carry: Carry | None) -> list[Carry | None]:
+        """What of the carry is each part's."""
+        if carry is None:
+            return [None] * len(self.parts)
+        if carry.shape[1] != self.carried:
+            raise InvalidArgument(f"carry has {carry.shape[1]} values a key; these encodings carry {self.carried}")
+        pieces = iter(carry.split([part.carried for part in self.parts if part.carried], dim=1))
+        return [next(pieces) if part.carried else None for part in self.parts]
+
+
+class PlacedStack(PlacedParts):
+    """Placed encodings one after the other: biases add, scales multiply."""
+
+    def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
+        super().__init__(parts, axes, positions)
+        biases = tuple(part.bias for part in parts if part.bias is not None)
+        if biases:
+            self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
+        for part in parts:
+            if part.scale is not None:
+                self.scale = part.scale if self.scale is None else self.scale * part.scale
+
+    def again(self, parts: tuple[Placed, ...]) -> Placed:
+        return PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
+
+    def embed(self, x: Tensor) -> Tensor:
+        for part in self.parts:
+            x = part.embed(x)
+        return x
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        for part in self.parts:
+            q, k = part.rotate(q, k)
+        return q, k
+
+
+@final
+class Stack(Composed):
+    """Encodings on top of each other: embeddings and rotations in order, biases added, scales multiplied.
+
+    ``Stack(Rotary(64, pairing="half"), FoX(512, 8))`` is RoPE with a forget gate. A one-axis part of a stack with
+    more axes takes axis 0.
+    """
+
+    name: ClassVar[str] = "stack"
+
+    def __init__(self, *parts: Encoding) -> None:
+        super().__init__(parts)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedStack(self._placed(q_positions, k_positions, dtype), self.axes, (q_positions, k_positions))
+
+    def describe(self) -> str:
+        return " + ".join(part.describe() for part in self.encodings)
+
+
+class PlacedHeads(PlacedParts):
+    """Placed encodings on consecutive groups of heads."""
+
+    def __init__(
+        self, parts: tuple[Placed, ...], counts: tuple[int, ...], axes: int, positions: tuple[Tensor, Tensor]
+    ) -> None:
+        super().__init__(parts, axes, positions)
+        self.counts = counts
+        if any(part.bias is not None for part in parts):
+            self.bias = HeadsBias(tuple(zip((part.bias for part in parts), counts, strict=True)))
+        scales = [part.scale for part in parts]
+        like = next((scale for scale in scales if scale is not None), None)
+        if like is not None:
+            filled = [torch.ones_like(like[:, :1]) if scale is None else scale for scale in scales]
+            batch = max(scale.shape[0] for scale in filled)
+            self.scale = torch.cat(
+                [scale.expand(batch, count, -1, -1) for scale, count in zip(filled, counts, strict=True)], dim=1
+            )
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        heads = sum(self.counts)
+        group = q.shape[1] // k.shape[1]
+        if q.shape[1] != heads or any(count % group for count in self.counts):
+            raise InvalidArgument(
+                f"q has {q.shape[1]} heads in groups of {group} that share keys, and the encodings take "
+                f"{self.counts} heads; they must add up to q's, in whole groups"
+            )
+        qs, ks = q.split(list(self.counts), dim=1), k.split([count // group for count in self.counts], dim=1)
+        turned = [part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)]
+        return torch.cat([a for a, _ in turned], dim=1), torch.cat([b for _, b in turned], dim=1)
+
+    def again(self, parts: tuple[Placed, ...]) -> Placed:
+        return PlacedHeads(parts, self.counts, self.axes, (self.q_positions, self.k_positions))
+
+
+@final
+class Heads(Composed):
+    """Another encoding on each group of consecutive heads: ``Heads((ALiBi(4), 4), (Rotary(64, pairing="half"), 4))``.
+
+    Args:
+        parts: encodings, each with its number of query heads, first heads first. Heads that share keys (grouped
+            queries) must stay together. An encoding that embeds acts on no head of its own and is refused.
+    """
+
+    name: ClassVar[str] = "heads"
+
+    def __init__(self, *parts: tuple[Encoding, int]) -> None:
+        super().__init__(tuple(part for part, _ in parts))
+        self.counts = tuple(count for _, count in parts)
+        for part, count in parts:
+            if type(count) is not int or count < 1:
+                raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
+            if "embed" in part.doors:
+                raise InvalidArgument(f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)")
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        parts = self._placed(q_positions, k_positions, dtype)
+        return PlacedHeads(parts, self.counts, self.axes, (q_positions, k_positions))
+
+    def describe(self) -> str:
+        each = zip(self.encodings, self.counts, strict=True)
+        return ", ".join(f"{count} heads {part.describe()}" for part, count in each)
+
+
+class PlacedSomeHeads(Placed):
+    """Some heads of a placed encoding."""
+
+    def __init__(self, whole: Placed, first: int, last: int) -> None:
+        super().__init__(whole.q_positions, whole.k_positions, whole.axes)
+        self.whole, self.first, self.last = whole, first, last
+        self.carried, self.unread = whole.carried, whole.unread
+        if whole.bias is not None:
+            self.bias = SomeHeadsBias(whole.bias, first, last)
+        if whole.scale is not None:
+            self.scale = whole.scale if whole.scale.shape[1] == 1 else whole.scale[:, first:last]
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.whole.embed(x)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return self.whole.rotate(q, k)
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        whole, carry = self.whole.read(x, carry)
+        return PlacedSomeHeads(whole, self.first, self.last), carry
+
+    def carrying(self, carry: Carry | None) -> Placed:
+        return PlacedSomeHeads(self.whole.carrying(carry), self.first, self.last)
+
+
+@final
+class SomeHeads(Composed):
+    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by heads
+    holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
+
+    A carry stays that of all heads.
+    """
+
+    name: ClassVar[str] = "some_heads"
+
+    def __init__(self, whole: Encoding, first: int, last: int) -> None:
+        super().__init__((whole,))
+        if not 0 <= first < last:
+            raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, heads of {whole.name}")
+        if isinstance(whole, Heads):
+            raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
+        self.first, self.last = first, last
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        (whole,) = self._placed(q_positions, k_positions, dtype)
+        return PlacedSomeHeads(whole, self.first, self.last)
+
+    def describe(self) -> str:
+        return f"heads {self.first}–{self.last - 1} of {self.encodings[0].describe()}"

@@ -1,0 +1,138 @@
+"""FoX, the forgetting transformer: a gate per token and head fades what came before it (Lin et al. 2025; 2503.02130).
+
+    score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
+
+The gate of the query counts, that of the key does not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax
+does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none here:
+a key ahead of its query gets no meaningful bias, so use a causal sight. The paper's model has no other positions
+(``fox`` alone); ``stack(rotary, fox)`` adds rotation.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid
+
+from posenc.encodings.bias import Bias, Channels
+from posenc.encodings.encoding import Encoding, check_length
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+class ForgetBias(Bias):
+    """c_i − c_j of log gates ``(B, H, S)``, summed along the keys' order.
+
+    Args:
+        gates: ln f of every key.
+        q_sums, k_sums: c at the queries and at the keys, once the order is known.
+    """
+
+    def __init__(self, gates: Float[Tensor, "B H S"], q_sums: Tensor | None = None, k_sums: Tensor | None = None):
+        self.gates, self.heads = gates, gates.shape[1]
+        self.q_sums, self.k_sums = q_sums, k_sums
+        self.learned = () if q_sums is None or k_sums is None else (q_sums, k_sums)
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        """Sums along the order: sort, add up, and look up where every query stands. In float64: sums grow long."""
+        by_order, place = k_order.sort(dim=-1)
+        B, H, S = self.gates.shape
+        place = place.expand(B, S)[:, None].expand(B, H, S)
+        wide = torch.float32 if self.gates.device.type == "mps" else torch.float64
+        sums = self.gates.to(wide).gather(-1, place).cumsum(-1)
+        k_sums = torch.empty_like(sums).scatter(-1, place, sums)
+        T = q_order.shape[-1]
+        upto = torch.searchsorted(by_order.contiguous(), q_order.contiguous(), right=True).expand(B, T)
+        padded = torch.cat((sums.new_zeros(B, H, 1), sums), dim=-1)
+        return ForgetBias(self.gates, padded.gather(-1, upto[:, None].expand(B, H, T)), k_sums)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+        q_sums, k_sums = self._sums()
+        difference = q_sums[..., first:last, None] - k_sums[..., None, :keys]
+        return difference.to(self.gates.dtype)
+
+    def channels(self, dtype: torch.dtype) -> Channels | None:
+        """One number per key: −c_j, in as many pieces as ``dtype`` needs to hold it as float32 would."""
+        q_sums, k_sums = self._sums()
+        rest = (k_sums[..., -1:] - k_sums).to(torch.float32)
+        pieces = []
+        for _ in range(1 if dtype == torch.float32 else 3):
+            pieces.append(rest.to(dtype).to(torch.float32))
+            rest = rest - pieces[-1]
+        k = torch.stack(pieces, dim=-1)
+        return k.new_ones(*q_sums.shape, k.shape[-1]), k
+
+    def _sums(self) -> tuple[Tensor, Tensor]:
+        if self.q_sums is None or self.k_sums is None:
+            raise InvalidArgument("the order of the tokens is not known yet; call bias.ordered(q_order, k_order) first")
+        return self.q_sums, self.k_sums
+
+
+class PlacedFoX(Placed):
+    """Where queries and keys are, and once tokens were read, the gates of all keys."""
+
+    def __init__(self, fox: "FoX", positions: tuple[Positions, KeyPositions], gates: Carry | None = None) -> None:
+        super().__init__(*positions)
+        self.fox = fox
+        self.carried = fox.heads
+        self.unread = gates is None
+        if gates is not None:
+            self.bias = ForgetBias(gates)
+
+    def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        check_length("x", x, self.q_positions)
+        gates = self.fox.gates(x)
+        return self._with(gates if carry is None else torch.cat((carry, gates), dim=-1))
+
+    def carrying(self, carry: Carry | None) -> Placed:
+        return self._with(carry)[0]
+
+    def _with(self, gates: Carry | None) -> tuple[Placed, Carry | None]:
+        return PlacedFoX(self.fox, (self.q_positions, self.k_positions), gates), gates
+
+
+@final
+class FoX(Encoding):
+    """Adds the sum of log gates between key and query to the scores; gates read the tokens that enter attention.
+
+    Args:
+        width: C, channels of those tokens.
+        heads: H, query heads.
+        bias: what b starts at: σ(b) is how much of the past a fresh model keeps at every token.
+
+    Every layer has its own gates. What a cache keeps beside keys and values is one log gate per head and key.
+    """
+
+    name: ClassVar[str] = "fox"
+    doors = ("bias",)
+    relative = True
+    reads_content = True
+    per_layer = True
+    needs = ("width", "heads")
+
+    def __init__(self, width: int, heads: int, *, bias: float = 5.0) -> None:
+        super().__init__()
+        if width < 1 or heads < 1:
+            raise InvalidArgument(f"width={width} and heads={heads} must both be at least 1")
+        self.width, self.heads, self.start = width, heads, bias
+        self.weight = nn.Parameter(torch.empty(heads, width))
+        self.bias = nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.width**-0.5)
+        nn.init.constant_(self.bias, self.start)
+
+    def gates(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T"]:
+        """ln f of every token, in float32 or wider."""
+        wide = torch.promote_types(x.dtype, torch.float32)
+        with torch.autocast(x.device.type, enabled=False):
+            scores = nn.functional.linear(x.to(wide), self.weight.to(wide), self.bias.to(wide))
+        return logsigmoid(scores).transpose(1, 2)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedFoX(self, (q_positions, k_positions))
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, heads={self.heads}, bias={self.start:g}"

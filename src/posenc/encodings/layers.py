@@ -1,0 +1,115 @@
+"""Layers: which kind of positions every layer of a model has, as one value."""
+
+import copy
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from posenc.encodings.compose import Composed
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.sight import Sight
+
+
+class PlacedLayers(Placed):
+    """Every kind placed once; indexed by layer."""
+
+    def __init__(
+        self, kinds: dict[str, Placed], of_layer: Sequence[str], axes: int, positions: tuple[Positions, KeyPositions]
+    ) -> None:
+        super().__init__(*positions, axes)
+        self.kinds, self.of_layer = kinds, of_layer
+
+    def __getitem__(self, layer: int) -> Placed:
+        return self.kinds[self.of_layer[layer % len(self.of_layer)]]
+
+    def embed(self, x: Tensor) -> Tensor:
+        """Every kind that embeds does so once, before the first layer."""
+        for placed in self.kinds.values():
+            x = placed.embed(x)
+        return x
+
+
+@final
+class Layers(Composed):
+    """Kinds of positions by name, and which kind every layer has.
+
+    Args:
+        kinds: encodings by name; NoPE is one, not None. A kind that declares ``per_layer`` is the pattern of which
+            every layer of that kind gets a copy, with parameters of its own; the others are shared and placed once.
+        pattern: the kind of every layer, first to last; shorter than the model, it is repeated.
+        layers: how many layers the model has; needed where a kind is ``per_layer``.
+        windows: for kinds whose layers see only so many tokens back, how many; see ``Sight.window``.
+
+    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3 and Llama 4.
+    """
+
+    name: ClassVar[str] = "layers"
+
+    def __init__(
+        self,
+        kinds: Mapping[str, Encoding],
+        pattern: Sequence[str],
+        *,
+        layers: int | None = None,
+        windows: Mapping[str, int] | None = None,
+    ) -> None:
+        windows = {} if windows is None else dict(windows)
+        for kind in (*pattern, *windows):
+            if kind not in kinds:
+                raise UnknownName("kind of layer", kind, kinds)
+        if not pattern:
+            raise InvalidArgument("pattern is empty; name the kind of every layer")
+        own = [kind for kind in kinds if kinds[kind].per_layer]
+        if own and layers is None:
+            raise InvalidArgument(f"layers=None; {own[0]} has parameters in every layer: say how many there are")
+        count = len(pattern) if layers is None else layers
+        of_layer = [pattern[i % len(pattern)] for i in range(count)]
+        modules = {kind: encoding for kind, encoding in kinds.items() if not encoding.per_layer}
+        for i, kind in enumerate(of_layer):
+            if kinds[kind].per_layer:
+                of_layer[i] = f"{kind}_{i}"
+                modules[of_layer[i]] = copy.deepcopy(kinds[kind])
+        super().__init__(tuple(modules.values()))
+        self.per_layer = False
+        self.names = tuple(modules)
+        self.pattern = tuple(pattern)
+        self.of_layer = tuple(of_layer)
+        self.windows = windows
+
+    @property
+    def kinds(self) -> dict[str, Encoding]:
+        """Every module by its kind, and by its layer too where layers have their own."""
+        return dict(zip(self.names, self.encodings, strict=True))
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
+        return PlacedLayers(placed, self.of_layer, self.axes, (q_positions, k_positions))
+
+    def sight(self, layer: int, sight: Sight | bool) -> Sight:
+        return Sight.of(sight).within(self.windows.get(self.pattern[layer % len(self.pattern)]))
+
+    def describe(self) -> str:
+        """One line a run of equal layers: which, what kind, what it does, its window."""
+        lines = []
+        for kind, run in groupby(enumerate(self.of_layer), key=lambda pair: self.pattern[pair[0] % len(self.pattern)]):
+            own = list(run)
+            first, last = own[0][0], own[-1][0]
+            which = f"layer {first}" if first == last else f"layers {first}–{last}"
+            window = f", window {self.windows[kind]}" if kind in self.windows else ""
+            lines.append(f"{which}: {kind}: {self.kinds[own[0][1]].describe()}{window}")
+        return "\n".join(lines)
+
+    def extra_repr(self) -> str:
+        return f"pattern={self.pattern}" + (f", windows={self.windows}" if self.windows else "")
+
+
+def for_layers(encoding: Encoding, layers: int) -> Encoding:
+    """The encoding as a model of so many layers holds it: a module a layer where it declares ``per_layer``."""
+    if not encoding.per_layer:
+        return encoding
+    return Layers({encoding.name: encoding}, (encoding.name,), layers=layers)

@@ -1,0 +1,92 @@
+"""An encoding at given positions: three doors, and what a row's scores are multiplied by.
+
+    x = placed.embed(x)                        # token embeddings
+    here, carry = placed.read(x, carry)        # what depends on content; itself where nothing does
+    q, k = here.rotate(q, k)                   # queries and keys, v never
+    y = posenc.attention(q, k, v, here, sight) # here.bias and here.scale enter there
+
+A door that an encoding does not use is the identity.
+"""
+
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.encodings.bias import Bias
+
+Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
+KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
+Carry = Float[Tensor, "B n S"]
+"""One raw value per key, n of them: gathered, sharded and cached like keys and values."""
+
+
+class Placed:
+    """An encoding at given positions. Every door is the identity until a subclass opens it.
+
+    Args:
+        q_positions, k_positions: of the queries (and token embeddings), and of the keys.
+        axes: coordinates of a position; with more than one, positions carry them as a leading axis.
+        bias: what is added to the scores, after they are scaled.
+        scale: what the scores of each query row are multiplied by, beside 1/√D.
+    """
+
+    carried: int = 0
+    """Values that it carries per key."""
+
+    unread: bool = False
+    """Whether it must ``read`` the tokens before attention can use it."""
+
+    def __init__(
+        self,
+        q_positions: Positions,
+        k_positions: KeyPositions,
+        axes: int = 1,
+        *,
+        bias: Bias | None = None,
+        scale: Float[Tensor, "#B #H T 1"] | None = None,
+    ) -> None:
+        self.q_positions, self.k_positions, self.axes = q_positions, k_positions, axes
+        self.bias, self.scale = bias, scale
+
+    def __getitem__(self, layer: int) -> "Placed":
+        """What layer ``layer`` has; the same in every layer, unless this is ``Layers``."""
+        return self
+
+    def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
+        """The token embeddings, with their positions; once, before the first layer."""
+        return x
+
+    def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple["Placed", Carry | None]:
+        """What the tokens x that enter a layer's attention add to it, and the carry of all keys so far.
+
+        ``carry`` is that of the keys in the cache; without a cache it is None. Where nothing depends on content
+        this is the encoding itself, and carries nothing.
+        """
+        return self, carry
+
+    def carrying(self, carry: Carry | None) -> "Placed":
+        """The same with this carry in place of its own, as after gathering shards; itself where nothing is carried."""
+        return self
+
+    def rotate(
+        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
+    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
+        """Queries and keys, with their positions. Values have no door.
+
+        k is either the keys of the T tokens at ``q_positions``, as when new tokens meet a cache, or all S keys at
+        ``k_positions``.
+        """
+        return q, k
+
+    def meets_cache(self, k: Float[Tensor, "B K S D"]) -> bool:
+        """Whether k are the keys of the T new tokens, and the other keys are in a cache."""
+        return k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]
+
+
+def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
+    """Insert the heads' axis: ``(T, n)`` stays, ``(B, T, n)`` becomes ``(B, 1, T, n)``."""
+    return table if table.dim() == 2 else table.unsqueeze(1)
+
+
+def row_scale(factors: Float[Tensor, "*shape"]) -> Float[Tensor, "#B 1 T 1"]:
+    """Factors per position, ``(T,)`` or ``(B, T)``, as ``Placed.scale`` holds them."""
+    return (factors[None] if factors.dim() == 1 else factors)[:, None, :, None]

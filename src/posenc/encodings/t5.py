@@ -1,0 +1,114 @@
+"""T5's relative bias: a learned number per head and distance bucket (Raffel et al. 2020, section 2.1; 1910.10683).
+
+    score(q, k) = q·k·scale + T[h, bucket(p_k − p_q)]
+
+Two-sided (encoders) half of the buckets serve keys behind the query, half those ahead; one-sided (decoders) all serve
+keys behind, and every key ahead falls into bucket 0. Of a side's N buckets the first e = N/2 hold one distance each;
+distance n ≥ e falls into e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1, so that the last is open: no position is too far.
+
+T5 itself does not divide q·k by √D: pass ``scale=1.0`` to attention for its checkpoints. The authors' code takes the
+logarithm in floating point; here the first distance of every bucket is found with integers, so that no type moves it.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc.encodings.bias import OffsetBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+def first_distances(buckets: int, max_distance: int) -> list[int]:
+    """The first distance of every bucket of one side: bucket j holds first[j] … first[j+1]−1."""
+    e = buckets // 2
+    firsts = list(range(e))
+    for j in range(buckets - e):
+        # The smallest n with (n/e)^(N−e) ≥ (M/e)^j, in whole numbers.
+        power = buckets - e
+        low, high = e, max_distance
+        while low < high:
+            n = (low + high) // 2
+            if n**power * e**j >= max_distance**j * e**power:
+                high = n
+            else:
+                low = n + 1
+        firsts.append(low)
+    return firsts
+
+
+@final
+class T5(Encoding):
+    """Adds a learned number to the scores, by head and bucket of the distance.
+
+    Args:
+        heads: H, query heads.
+        buckets: of both sides together; 32 in T5. Even, at least 4.
+        max_distance: M, from where on all distances share the last bucket; 128 in T5.
+        two_sided: whether keys ahead have buckets of their own, as in encoders. Bucket buckets/2, distance 0 ahead,
+            is then never used, as in T5.
+        shared: whether all layers read one table (T5), or each has its own (UMT5).
+        std: the table starts as N(0, std²).
+    """
+
+    name: ClassVar[str] = "t5"
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        buckets: int = 32,
+        max_distance: int = 128,
+        two_sided: bool = False,
+        shared: bool = True,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        side = buckets // 2 if two_sided else buckets
+        if heads < 1:
+            raise InvalidArgument(f"heads={heads} must be at least 1")
+        if buckets < 4 or buckets % 2 or side < 2:
+            raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")
+        if max_distance <= side // 2:
+            raise InvalidArgument(
+                f"max_distance={max_distance} must be above {side // 2}, the distances that have a bucket of their own"
+            )
+        self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
+        self.two_sided, self.per_layer, self.std = two_sided, not shared, std
+        self.weight = nn.Parameter(torch.empty(buckets, heads))
+        firsts = torch.tensor(first_distances(side, max_distance)[1:], dtype=torch.int64, device="cpu")
+        self.register_buffer("firsts", torch.empty(len(firsts), dtype=torch.int64), persistent=False)
+        self.reset_parameters()
+
+    firsts: Tensor
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.std)
+        side = self.buckets // 2 if self.two_sided else self.buckets
+        self.firsts.copy_(torch.tensor(first_distances(side, self.max_distance)[1:], device="cpu"))
+
+    def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The bucket of every offset, key position − query position."""
+        distance = offsets.abs() if self.two_sided else (-offsets).clamp(min=0)
+        own = torch.bucketize(distance, self.firsts, right=True)
+        return own + (offsets > 0) * (self.buckets // 2) if self.two_sided else own
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        table = self.weight.to(torch.promote_types(dtype, torch.float32))
+
+        def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+            return nn.functional.embedding(self.bucket(offsets), table).movedim(-1, 0)
+
+        return Placed(
+            q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, (table,))
+        )
+
+    def extra_repr(self) -> str:
+        sides = "two-sided" if self.two_sided else "one-sided"
+        return f"heads={self.heads}, buckets={self.buckets}, max_distance={self.max_distance}, {sides}"

@@ -1,0 +1,178 @@
+"""Encodings as text: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
+
+    rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
+    rotary(schedule=yarn(4, 4096))          values: numbers, names, tuples, schedules, axis maps
+    stack(rotary, fox)                      on top of each other
+    heads(alibi*4, rotary*4)                on so many heads each
+    layers(rotary*3 + nope)                 by layer, repeated to the model's depth
+    my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
+"""
+
+import ast
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from posenc.encodings.axes import AxisMap
+from posenc.errors import InvalidArgument
+from posenc.schedules import LengthSchedule, Schedule, to_dict
+
+COMPOSED = ("stack", "heads", "layers")
+FOREIGN = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How an encoding is made: a name, settings, and for composed ones parts with counts.
+
+    Args:
+        name: of the catalogue, ``stack``, ``heads``, ``layers``, or ``module:Class``.
+        settings: name and value of every setting given, sorted by name; positional ones come first, named "0", "1" ….
+        parts: for composed ones, each part with how often it stands there (heads, or layers in a row).
+    """
+
+    name: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    parts: tuple[tuple["Recipe", int], ...] = ()
+
+    @property
+    def foreign(self) -> tuple[str, ...]:
+        """The ``module:Class`` names in it, whose modules building it imports."""
+        own = (self.name,) if ":" in self.name else ()
+        return own + tuple(name for part, _ in self.parts for name in part.foreign)
+
+    def get(self, setting: str, default: Any = None) -> Any:
+        """The value of a setting that was given, or the default."""
+        return dict(self.settings).get(setting, default)
+
+    def with_(self, **settings: Any) -> "Recipe":
+        """The same with these settings set; None takes one out."""
+        kept = {**dict(self.settings), **settings}
+        given = tuple(sorted((key, value) for key, value in kept.items() if value is not None))
+        return Recipe(self.name, given, self.parts)
+
+    def __str__(self) -> str:
+        """The text that parses to this recipe."""
+        if self.parts:
+            sign = " + " if self.name == "layers" else ", "
+            return f"{self.name}({sign.join(f'{part}*{n}' if n > 1 else str(part) for part, n in self.parts)})"
+        given = [value_text(v) if key.isdigit() else f"{key}={value_text(v)}" for key, v in self.settings]
+        return f"{self.name}({', '.join(given)})" if given else self.name
+
+
+def value_text(value: Any) -> str:
+    """A setting's value as the grammar has it."""
+    if isinstance(value, Recipe):
+        return str(value)
+    if isinstance(value, AxisMap):
+        return value.text
+    if isinstance(value, Schedule | LengthSchedule):
+        fields = to_dict(value)
+        name = fields.pop("schedule")
+        return f"{name}({', '.join(f'{k}={value_text(v)}' for k, v in fields.items() if v is not None)})"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
+        return str(int(value))
+    if isinstance(value, (tuple, list)):
+        inner = ", ".join(value_text(v) for v in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, str):
+        return value if value.isidentifier() else repr(value)
+    return repr(value)
+
+
+def parse(text: str) -> Recipe:
+    """The recipe that a text stands for; nothing is looked up, imported or evaluated.
+
+    Raises:
+        InvalidArgument: the text is not of the grammar; the message shows where.
+    """
+    if not isinstance(text, str) or not text.strip():
+        raise InvalidArgument(f"encoding {text!r} is no text; write a name, such as rotary, or rotary(base=500000)")
+    names: list[str] = []
+
+    def remember(match: re.Match[str]) -> str:
+        names.append(match[0])
+        return f"foreign__{len(names) - 1}"
+
+    try:
+        body = ast.parse(FOREIGN.sub(remember, text.strip()), mode="eval").body
+        recipe = _recipe(body, names)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, InvalidArgument):
+            raise
+        raise InvalidArgument(
+            f"encoding {text!r} cannot be read ({error.args[0] if error.args else 'too deep'}); write "
+            "rotary(base=500000), stack(rotary, fox), heads(alibi*4, rotary*4) or layers(rotary*3 + nope)"
+        ) from error
+    return recipe
+
+
+def split(texts: str) -> list[str]:
+    """Encodings separated by commas, commas inside brackets aside: ``"t5,heads(alibi*4, rotary*4)"`` are two."""
+    found, depth, start = [], 0, 0
+    for i, letter in enumerate(texts):
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            found.append(texts[start:i])
+            start = i + 1
+    found.append(texts[start:])
+    return [text.strip() for text in found if text.strip()]
+
+
+def _recipe(node: ast.expr, names: list[str]) -> Recipe:
+    name = _name(node.func if isinstance(node, ast.Call) else node, names)
+    if not isinstance(node, ast.Call):
+        return Recipe(name)
+    if name == "layers":
+        if len(node.args) != 1 or node.keywords:
+            raise InvalidArgument(f"{ast.unparse(node)}: layers takes one pattern, such as layers(rotary*3 + nope)")
+        return Recipe(name, parts=tuple(_terms(node.args[0], names)))
+    if name in COMPOSED:
+        if not node.args or node.keywords:
+            raise InvalidArgument(f"{ast.unparse(node)}: {name} takes encodings, such as {name}(rotary*4, alibi*4)")
+        return Recipe(name, parts=tuple(_counted(argument, names) for argument in node.args))
+    given = [(str(i), _value(argument, names)) for i, argument in enumerate(node.args)]
+    for keyword in node.keywords:
+        if keyword.arg is None:
+            raise InvalidArgument(f"{ast.unparse(node)}: ** has no place here; write every setting as name=value")
+        given.append((keyword.arg, _value(keyword.value, names)))
+    return Recipe(name, tuple(sorted(given, key=lambda pair: pair[0])))
+
+
+def _terms(node: ast.expr, names: list[str]) -> list[tuple[Recipe, int]]:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return [*_terms(node.left, names), *_terms(node.right, names)]
+    return [_counted(node, names)]
+
+
+def _counted(node: ast.expr, names: list[str]) -> tuple[Recipe, int]:
+    if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)):
+        return _recipe(node, names), 1
+    count = node.right.value if isinstance(node.right, ast.Constant) else None
+    if type(count) is not int or count < 1:
+        raise InvalidArgument(f"{ast.unparse(node)}: after * comes a whole number of at least 1")
+    return _recipe(node.left, names), count
+
+
+def _name(node: ast.expr, names: list[str]) -> str:
+    if isinstance(node, ast.Name):
+        return names[int(node.id[9:])] if node.id.startswith("foreign__") else node.id
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):  # a name with a hyphen: learned-clamped
+        return f"{_name(node.left, names)}-{_name(node.right, names)}"
+    raise InvalidArgument(f"{ast.unparse(node)!r} is no name of an encoding; write one, such as rotary or alibi")
+
+
+def _value(node: ast.expr, names: list[str]) -> Any:
+    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str | None):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return -node.operand.value  # type: ignore[operator]
+    if isinstance(node, ast.Tuple | ast.List):
+        return tuple(_value(element, names) for element in node.elts)
+    if isinstance(node, ast.Call):
+        return _recipe(node, names)
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+        return _name(node, names)
+    raise InvalidArgument(f"{ast.unparse(node)!r} is no value; write numbers, names, tuples, or name(…)")

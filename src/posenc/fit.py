@@ -1,0 +1,80 @@
+"""Every way in which q, k, v, an encoding and a sight can fail to fit together, each with its own sentence."""
+
+import math
+
+from torch import Tensor
+
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+from posenc.sight import Sight
+
+
+def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, scale: float | None) -> None:
+    """Refuse what does not fit; ``v`` is None where only scores are asked for."""
+    if not isinstance(placed, Placed):
+        raise InvalidArgument(
+            f"placed is {type(placed).__name__}; place the encoding first: encoding.at(positions), and for no "
+            "positions at all posenc.NoPE().at(positions)"
+        )
+    given = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    for name, x in given.items():
+        if x.dim() != 4:
+            raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+        if not x.dtype.is_floating_point:
+            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
+    _devices(given, placed)
+    _sizes(q, k, k if v is None else v)
+    _positions(q, k, placed)
+    if scale is not None and not math.isfinite(scale):
+        raise InvalidArgument(f"scale={scale} must be finite; leave it out to use 1/√D = {q.shape[-1] ** -0.5:.4g}")
+    sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)
+
+
+def _devices(given: dict[str, Tensor], placed: Placed) -> None:
+    device = given["q"].device
+    devices = {name: x.device for name, x in given.items()} | {"the encoding": placed.q_positions.device}
+    for name, other in devices.items():
+        if other != device:
+            raise InvalidArgument(f"q is on {device} and {name} on {other}; move one with .to(…)")
+
+
+def _sizes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    if not q.shape[0] == k.shape[0] == v.shape[0]:
+        raise InvalidArgument(
+            f"q has batch size {q.shape[0]}, k {k.shape[0]} and v {v.shape[0]}; they must agree: expand the smaller"
+        )
+    if k.shape[1] != v.shape[1] or k.shape[1] < 1 or q.shape[1] % k.shape[1]:
+        raise InvalidArgument(
+            f"q has {q.shape[1]} heads, k {k.shape[1]} and v {v.shape[1]}; k and v need the same, a divisor of q's"
+        )
+    if q.shape[3] != k.shape[3] or q.shape[3] < 1:
+        raise InvalidArgument(
+            f"q has {q.shape[3]} channels a head and k {k.shape[3]}; they must agree, and be at least 1"
+        )
+    if k.shape[2] != v.shape[2]:
+        raise InvalidArgument(f"k has {k.shape[2]} keys and v {v.shape[2]}; they must agree")
+
+
+def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
+    if placed.unread:
+        raise InvalidArgument(
+            "this encoding reads what tokens say, and has not read them yet; call "
+            "here, carry = placed.read(x, carry) and pass here in place of placed"
+        )
+    for name, x, positions in (("q", q, placed.q_positions), ("k", k, placed.k_positions)):
+        if x.shape[2] != positions.shape[-1]:
+            raise InvalidArgument(
+                f"{name} has length {x.shape[2]} but the encoding was placed at {positions.shape[-1]} positions; "
+                "with a cache call encoding.at(positions, k_positions)"
+            )
+        batched = positions.dim() == (2 if placed.axes == 1 else 3)
+        if batched and positions.shape[-2] not in (1, x.shape[0]):
+            raise InvalidArgument(
+                f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
+                "positions; give one row per sequence, or one for all"
+            )
+    if placed.bias is not None and placed.bias.heads != q.shape[1]:
+        raise InvalidArgument(
+            f"q has {q.shape[1]} heads and the bias {placed.bias.heads}; the encoding needs all {q.shape[1]}, and a "
+            "rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+        )

@@ -1,0 +1,82 @@
+"""One block of query rows against its keys: output, logsumexp and their gradients, from q, k, v and a float mask.
+
+Where torch's own fused CPU kernel serves, it computes; elsewhere a few plain operators do, in float32 or wider.
+Both know grouped queries. A row whose mask is all −∞ gives zeros, and a logsumexp of −∞.
+"""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
+
+
+def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V"]) -> Block:
+    """softmax(scores)·v and the logsumexp of the scores, in the scores' type, rounded once to v's."""
+    lse = scores.logsumexp(-1)
+    weights = (scores - finite(lse)[..., None]).exp()
+    return grouped(weights, v.to(scores.dtype)).to(v.dtype), lse
+
+
+def plain_backward(
+    grad: Tensor, grad_lse: Tensor | None, scores: Tensor, v: Tensor, out: Tensor, lse: Tensor
+) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
+    """Gradients of the scores and of v."""
+    grad, wide = grad.to(scores.dtype), v.to(scores.dtype)
+    weights = (scores - finite(lse)[..., None]).exp()
+    inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
+    if grad_lse is not None:
+        inner = inner - grad_lse.to(scores.dtype)[..., None]
+    grad_scores = weights * (grouped(grad, wide.mT) - inner)
+    grad_v = split(weights, v.shape[1]).mT @ split(grad, v.shape[1])
+    return grad_scores, grad_v.to(v.dtype)
+
+
+def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:
+    """q·kᵀ of every head with its group's keys, in float32 or wider."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return grouped(q.to(wide), k.to(wide).mT)
+
+
+def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr n"]:
+    """Heads that share keys laid one under the other, as rows of one matrix."""
+    B, H, rows, n = x.shape
+    return x.reshape(B, groups, H // groups * rows, n)
+
+
+def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
+    """x @ y, every head of x with the head of y that its group shares."""
+    return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
+
+
+def finite(lse: Tensor) -> Tensor:
+    """Zero where a row sees no key, so that its weights are exp(−∞) and not NaN."""
+    return lse.masked_fill(lse == -math.inf, 0.0)
+
+
+def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether torch's CPU kernel serves these, whole and with a mask."""
+    return (
+        q.device.type == "cpu"
+        and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+        and q.shape[-1] == v.shape[-1]
+        and min(q.numel(), k.numel()) > 0
+    )
+
+
+def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> Block:
+    """The block by torch's CPU kernel; the logsumexp of a row without keys is 0 here, as its backward expects."""
+    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=mask, scale=scale)
+    return out, lse
+
+
+def fused_backward(
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, out: Tensor, lse: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of q, k and v by torch's CPU kernel."""
+    dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
+        grad, q, k, v, out, lse, 0.0, False, attn_mask=mask, scale=scale
+    )
+    return dq, dk, dv

@@ -1,0 +1,141 @@
+"""Who may see whom: a value made once a forward, like a placed encoding, and read by attention.
+
+A query sees a key unless something hides it: the key comes later in the sequence (causal), lies outside the
+window, belongs to another document, or is padding. Causality and windows compare *order*, a token's place in its
+sequence, and never its position: positions restart in packed documents and repeat in pictures.
+"""
+
+from dataclasses import dataclass, replace
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+
+Queries = Int[Tensor, " T"] | Int[Tensor, "B T"]
+Keys = Int[Tensor, " S"] | Int[Tensor, "B S"]
+
+
+@dataclass(frozen=True, eq=False)
+class Sight:
+    """What queries may see of the keys. ``Sight()`` is everything; ``True`` in its place means ``Sight(causal=True)``.
+
+    Args:
+        causal: a query sees itself and what comes before it in order.
+        q_order, k_order: int64 ``(T,)`` or ``(B, T)``, each token's place in its sequence. By default both sequences
+            end at the same token, as with a cache that grows: query t stands at t + (S − T). A shard, a permuted
+            sequence, a preallocated cache pass their own; without ``k_order`` keys have the queries'.
+        window: a query sees the keys less than this many places before it in order, and, where not causal, after it.
+        q_segments, k_segments: integers of the same shapes, the document of every token; nobody sees another
+            document. Without ``k_segments`` the keys' are ``q_segments``; with a cache give both.
+        key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
+
+    A query that may see no key attends to nothing and returns zeros.
+    """
+
+    causal: bool = False
+    q_order: Queries | None = None
+    k_order: Keys | None = None
+    window: int | None = None
+    q_segments: Queries | None = None
+    k_segments: Keys | None = None
+    key_mask: Bool[Tensor, "B S"] | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.causal, bool):
+            raise InvalidArgument(f"causal={self.causal!r} must be True or False")
+        if self.window is not None and (type(self.window) is not int or self.window < 1):
+            raise InvalidArgument(f"window={self.window!r} must be a whole number of at least 1, or None for no window")
+        for name in ("order", "segments"):
+            q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
+            if q is None and k is not None:
+                raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
+            for side, row in (("q", q), ("k", k)):
+                if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
+                    raise InvalidArgument(f"{side}_{name} is {row.dtype}; expected integers, such as torch.int64")
+            if q is not None and k is None:
+                object.__setattr__(self, f"k_{name}", q)
+        if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):
+            raise InvalidArgument(
+                f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
+                "true at keys that may be seen: pass key_mask.bool()"
+            )
+
+    @classmethod
+    def of(cls, sight: "Sight | bool") -> "Sight":
+        """The sight itself; ``True`` for causal, ``False`` for everything."""
+        if isinstance(sight, cls):
+            return sight
+        if not isinstance(sight, bool):
+            raise InvalidArgument(
+                f"sight is {type(sight).__name__}; expected True (causal), False (everything) or posenc.Sight(…)"
+            )
+        return CAUSAL if sight else EVERYTHING
+
+    def within(self, window: int | None) -> "Sight":
+        """The same, within this window besides; the narrower of two windows holds."""
+        if window is None or (self.window is not None and self.window <= window):
+            return self
+        return replace(self, window=window)
+
+    @property
+    def only_causal(self) -> bool:
+        """Whether nothing hides keys but causality in the default order, or nothing at all."""
+        return all(x is None for x in (self.q_order, self.window, self.q_segments, self.key_mask))
+
+    def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The place in the sequence of every query and key, ``(T,)`` or ``(B, T)``."""
+        if self.q_order is not None and self.k_order is not None:
+            return self.q_order, self.k_order
+        keys = torch.arange(S, device=device)
+        return keys[S - T :], keys
+
+    def keys_before(self, last: int, T: int, S: int) -> int:
+        """How many of the first keys the first ``last`` queries can see at most; all where order is not the default."""
+        return last + S - T if self.causal and self.q_order is None else S
+
+    def visible(
+        self, first: int, last: int, keys: int, T: int, S: int, device: torch.device
+    ) -> Bool[Tensor, "#B 1 #rows keys"] | None:
+        """Which of the first ``keys`` keys the queries ``first`` to ``last`` (excluded) may see; None for all."""
+        parts = []
+        if self.causal or self.window is not None:
+            q, k = self.order(T, S, device)
+            ahead = k[..., None, :keys] - q[..., first:last, None]
+            parts += [ahead <= 0] if self.causal else []
+            parts += [ahead > -self.window] if self.window is not None else []
+            parts += [ahead < self.window] if self.window is not None and not self.causal else []
+        if self.q_segments is not None and self.k_segments is not None:
+            parts.append(self.q_segments[..., first:last, None] == self.k_segments[..., None, :keys])
+        parts = [part[None, None] if part.dim() == 2 else part[:, None] for part in parts]
+        if self.key_mask is not None:
+            parts.append(self.key_mask[:, None, None, :keys])
+        if not parts:
+            return None
+        seen = parts[0]
+        for part in parts[1:]:
+            seen = seen & part
+        return seen
+
+    def check(self, B: int, T: int, S: int, device: torch.device) -> None:
+        """Refuse what does not fit B sequences of T queries and S keys on this device."""
+        lengths = {"q_order": T, "k_order": S, "q_segments": T, "k_segments": S, "key_mask": S}
+        for name, length in lengths.items():
+            row = getattr(self, name)
+            if row is None:
+                continue
+            if row.shape[-1] != length or row.dim() > 2 or (row.dim() == 2 and row.shape[0] not in (1, B)):
+                raise InvalidArgument(
+                    f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one per "
+                    + ("query" if length == T and name.startswith("q") else "key")
+                )
+            if row.device != device:
+                raise InvalidArgument(f"{name} is on {row.device} and q on {device}; move it: .to({str(device)!r})")
+        if self.q_order is None and T > S and (self.causal or self.window is not None):
+            raise InvalidArgument(
+                f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order to say who is where"
+            )
+
+
+EVERYTHING, CAUSAL = Sight(), Sight(causal=True)
