@@ -3,9 +3,11 @@
 __version__ = "0.1.0"
 
 from posenc import errors as errors
+from posenc import layouts as layouts
 from posenc import positions as positions
 from posenc import schedules as schedules
 from posenc.attention import attention as attention
+from posenc.attention import merge as merge
 from posenc.attention import scores as scores
 from posenc.clock import Clock as Clock
 from posenc.encodings import CATALOGUE as CATALOGUE

@@ -8,6 +8,7 @@ serve, along a line or through extra channels where the bias offers them, else b
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -36,7 +37,8 @@ def scores(
 ) -> Float[Tensor, "B H T S"]:
     """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
 
-    Arguments and errors are those of ``attention``. A bias may leave out a number that a whole row shares.
+    Arguments and errors are those of ``attention``. What a bias says it ``left_out`` of a row, a number that all its
+    keys share, is left out here too.
     """
     sight = Sight.of(sight)
     check(q, k, None, placed, sight, scale)
@@ -94,6 +96,21 @@ def attention(
     return _attend(q, k, v, placed, sight, scale, dropout, return_logsumexp)
 
 
+def merge(
+    parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
+    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
+
+    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
+    """
+    lse = torch.stack([part for _, part in parts]).logsumexp(0)
+    shift = lse.masked_fill(lse == -math.inf, 0.0)
+    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
+    assert isinstance(y, Tensor)
+    return y.to(parts[0][0].dtype), lse
+
+
 def _attend(
     q: Tensor,
     k: Tensor,
@@ -130,6 +147,8 @@ def _attend(
     plain = not torch.is_grad_enabled() or dropout or torch._C._are_functorch_transforms_active()
     if return_logsumexp or recipe.needs_scores or not plain:
         out, lse = recomputed(q, k, v, recipe)
+        if return_logsumexp and bias is not None and bias.left_out is not None:
+            lse = lse + bias.left_out
         return (out, lse) if return_logsumexp else out
     blocks = []
     for first, last, keys in row_blocks(T, S, sight.causal and sight.q_order is None):

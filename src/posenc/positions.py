@@ -1,9 +1,10 @@
-"""Makes position tensors: plain, with an offset, left-padded (from a mask), packed (from lengths).
+"""Makes position tensors: plain, with an offset, left-padded (from a mask), packed (from lengths), sharded.
 
 A position is an int64 from 0 to 2^31−1. It is never made from an activation's dtype and never a bare length:
 caches, padding, packing and sharded sequences are a matter of which positions are passed, and of nothing else.
 """
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -52,6 +53,36 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts
     return torch.arange(len(segments), dtype=torch.int64, device=device) - starts[segments], segments
+
+
+def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], Int[Tensor, " T"]]:
+    """Positions and segments of documents laid end to end, from the bounds that FlashAttention's varlen calls take.
+
+    ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
+    """
+    bounds = cu_seqlens.tolist()
+    if len(bounds) < 1 or bounds[0] != 0:
+        raise InvalidArgument(f"cu_seqlens={bounds[:4]}… must start at 0 and end at the number of tokens")
+    return packed([b - a for a, b in itertools.pairwise(bounds)], device=cu_seqlens.device)
+
+
+def sharded(
+    length: int, rank: int, ranks: int, *, zigzag: bool = False, device: Device = None
+) -> Int[Tensor, " T"]:
+    """The places in a sequence of ``length`` tokens that one of ``ranks`` ranks holds.
+
+    In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that under a
+    causal mask every rank has the same work. They serve as positions and as ``Sight.q_order``; index the tokens by
+    them too.
+    """
+    pieces = 2 * ranks if zigzag else ranks
+    if not 0 <= rank < ranks:
+        raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")
+    if length % pieces:
+        raise InvalidArgument(f"length={length} must be a multiple of {pieces} to be cut for {ranks} ranks; pad it")
+    own = (rank, pieces - 1 - rank) if zigzag else (rank,)
+    size = length // pieces
+    return torch.cat([plain(size, offset=piece * size, device=device) for piece in own])
 
 
 def check(

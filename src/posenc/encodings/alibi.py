@@ -47,9 +47,14 @@ class LinearBias(Bias):
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
         self.q_positions, self.k_positions = q_positions, k_positions
+        self.nearest: Tensor | None = None
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
             self.line = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
+        elif k_positions.shape[-1]:
+            low, high = k_positions.amin(-1, keepdim=True), k_positions.amax(-1, keepdim=True)
+            self.nearest = torch.maximum(low - q_positions, q_positions - high).clamp(min=0)
+            self.left_out = heads_second(self.values(self.nearest)[..., None, :]).squeeze(2)
 
     def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
         """−m_h·distance, heads in front."""
@@ -57,10 +62,8 @@ class LinearBias(Bias):
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         distances = offsets(self.q_positions, self.k_positions, first, last, keys).abs()
-        if self.k_positions.shape[-1]:
-            q = self.q_positions[..., first:last]
-            low, high = self.k_positions.amin(-1, keepdim=True), self.k_positions.amax(-1, keepdim=True)
-            distances = distances - (torch.maximum(low - q, q - high).clamp(min=0)).unsqueeze(-1)
+        if self.nearest is not None:
+            distances = distances - self.nearest[..., first:last, None]
         return heads_second(self.values(distances))
 
 

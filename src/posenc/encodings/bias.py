@@ -36,6 +36,10 @@ class Bias(ABC):
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, as CoPE does."""
 
+    left_out: Float[Tensor, "#B H T"] | None = None
+    """What ``rows`` and ``line`` leave out of every row, the same for all its keys: softmax does not see it, and
+    float32 has more digits for what differs. The logsumexp gets it back."""
+
     learned: tuple[Tensor, ...] = ()
     """The tensors that ``rows`` computes from and that gradients flow to."""
 
@@ -43,9 +47,8 @@ class Bias(ABC):
     def rows(
         self, first: int, last: int, keys: int, scores: Float[Tensor, "B H rows S"] | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or float64.
-
-        A number added to a whole row is free: softmax does not see it.
+        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or float64,
+        less what is ``left_out`` of every row.
         """
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
@@ -87,6 +90,9 @@ class SumBias(Bias):
         self.parts, self.heads = parts, parts[0].heads
         self.learned = tuple(tensor for part in parts for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in parts)
+        for part in parts:
+            if part.left_out is not None:
+                self.left_out = part.left_out if self.left_out is None else self.left_out + part.left_out
         lines = [part.line for part in parts]
         if all(line is not None for line in lines):
             self.line = torch.stack([line for line in lines if line is not None]).sum(0)
@@ -116,6 +122,14 @@ class HeadsBias(Bias):
         present = [part for part, _ in parts if part is not None]
         self.learned = tuple(tensor for part in present for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in present)
+        shares = [None if part is None else part.left_out for part, _ in parts]
+        like = next((share for share in shares if share is not None), None)
+        if like is not None:
+            counts = [heads for _, heads in parts]
+            zero = torch.zeros_like(like[:, :1])
+            batch = max(share.shape[0] for share in shares if share is not None)
+            filled = [(zero if share is None else share).expand(batch, n, -1) for share, n in zip(shares, counts, strict=True)]
+            self.left_out = torch.cat(filled, dim=1)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         blocks, start = [], 0
@@ -142,6 +156,7 @@ class SomeHeads(Bias):
         self.whole, self.first, self.last, self.heads = whole, first, last, last - first
         self.learned, self.needs_scores = whole.learned, whole.needs_scores
         self.line = None if whole.line is None else whole.line[first:last]
+        self.left_out = None if whole.left_out is None else whole.left_out[:, first:last]
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, scores)[:, self.first : self.last]
