@@ -84,9 +84,9 @@ def _by_rows(
     for first, last, keys in _row_blocks(q.shape[2], k.shape[2], causal):
         mask = _visible(first, last, keys, q, k, causal, key_mask, segments)
         if placed.bias is not None:
-            bias = placed.bias.rows(first, last, keys).to(_mask_dtype(q))
+            bias = placed.bias.differences(first, last, keys, mask).to(_mask_dtype(q))
             # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-            mask = bias if mask is None else bias + torch.where(mask, 0.0, -math.inf)
+            mask = bias if mask is None else bias + torch.where(mask, bias.new_zeros(()), -math.inf)
         block = sdpa(
             q[:, :, first:last],
             k[:, :, :keys],
@@ -106,7 +106,7 @@ def _along_line(q: Tensor, k: Tensor, v: Tensor, line: Tensor, causal: bool, sca
     the line is the block's mask. Rows are turned back afterwards.
     """
     T, S = q.shape[2], k.shape[2]
-    line = line.to(_mask_dtype(q))
+    line = line.to(_mask_dtype(q)).contiguous()
     if causal:  # of the future, a block sees at most as many keys as it has rows
         line = torch.cat((line[:, :S], line.new_full((line.shape[0], TRAINING_ROWS), -math.inf)), dim=1)
     out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])

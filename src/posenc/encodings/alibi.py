@@ -11,12 +11,13 @@ sides: a two-sided model never rewards the future. The causal mask is attention'
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posenc.encodings.bias import DistanceBias, PlacedBias
 from posenc.encodings.encoding import Encoding, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.positions import LIMIT
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -32,15 +33,25 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 class LinearBias(DistanceBias):
-    """−m_h·|offset| in float32: exact for every distance below 2^24, whatever the model's type."""
+    """−m_h·|offset| in the slopes' type: in float32 exact for every distance below 2^24."""
 
     def __init__(self, slopes: Float[Tensor, " H"]) -> None:
         self.slopes = slopes
         self.heads = slopes.shape[0]
 
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-        distance = offsets.abs().to(torch.float32)
+        distance = offsets.abs().to(self.slopes.dtype)
         return -self.slopes.view(-1, *[1] * offsets.dim()) * distance
+
+    def nearer(
+        self, offsets: Int[Tensor, "*shape"], visible: Bool[Tensor, "*mask"] | None
+    ) -> Int[Tensor, "*shape2"]:
+        """Distances beyond the nearest visible key's."""
+        distance = offsets.abs()
+        if distance.shape[-1] == 0:
+            return distance
+        seen = distance if visible is None else distance.masked_fill(~visible, LIMIT)
+        return distance - seen.amin(-1, keepdim=True)
 
 
 class PlacedALiBi(Placed):
@@ -92,7 +103,10 @@ class ALiBi(Encoding):
         self.slope_bits.copy_(values.view(torch.int32))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedALiBi(q_positions, k_positions, LinearBias(self.slopes))
+        values = self.slopes
+        if dtype == torch.float64:
+            values = torch.tensor(slopes(self.heads, self.max_exponent), dtype=dtype, device=values.device)
+        return PlacedALiBi(q_positions, k_positions, LinearBias(values))
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}, max_exponent={self.max_exponent:g}"

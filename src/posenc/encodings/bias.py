@@ -3,15 +3,15 @@
 from abc import ABC, abstractmethod
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
 class DistanceBias(ABC):
     """What a head adds to its score, after the 1/√D scaling, as a function of the offset.
 
-    Calling it with offsets (key position − query position, int64, any shape) gives float32 biases with the
-    heads in front: ``(H, *offsets.shape)``.
+    Calling it with offsets (key position − query position, int64, any shape) gives biases in float32 at least,
+    with the heads in front: ``(H, *offsets.shape)``.
     """
 
     heads: int
@@ -19,6 +19,16 @@ class DistanceBias(ABC):
     @abstractmethod
     def __call__(self, offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
         """The biases at these offsets."""
+
+    def nearer(
+        self, offsets: Int[Tensor, "*shape"], visible: Bool[Tensor, "*mask"] | None
+    ) -> Int[Tensor, "*shape2"]:
+        """Offsets closer to 0 whose biases differ along every row as these do, over the keys that it sees.
+
+        Softmax looks at differences only, and smaller numbers lose no digits. ``visible`` broadcasts against
+        the offsets; None is every key. A bias that knows no such offsets keeps its own.
+        """
+        return offsets
 
 
 class PlacedBias:
@@ -40,10 +50,22 @@ class PlacedBias:
 
     def rows(self, first: int, last: int, keys: int) -> Float[Tensor, "#B H rows S"]:
         """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys."""
-        q = self.q_positions[..., first:last].unsqueeze(-1)
-        k = self.k_positions[..., :keys].unsqueeze(-2)
-        biases = self.bias(k - q)
-        return biases.transpose(0, 1) if biases.dim() == 4 else biases.unsqueeze(0)
+        return _heads_second(self.bias(self._offsets(first, last, keys)))
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Bool[Tensor, "#B 1 rows S"] | None
+    ) -> Float[Tensor, "#B H rows S"]:
+        """``rows``, but for a number that all visible keys of a row share: exact however far away they are."""
+        offsets = self._offsets(first, last, keys)
+        visible = None if visible is None else visible.squeeze(1)
+        return _heads_second(self.bias(self.bias.nearer(offsets, visible)))
+
+    def _offsets(self, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
+        return self.k_positions[..., None, :keys] - self.q_positions[..., first:last, None]
+
+
+def _heads_second(biases: Float[Tensor, "H *B rows S"]) -> Float[Tensor, "#B H rows S"]:
+    return biases.transpose(0, 1) if biases.dim() == 4 else biases.unsqueeze(0)
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
