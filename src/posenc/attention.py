@@ -24,6 +24,8 @@ ROWS = 128
 TRAINING_ROWS = 256
 """Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
 
+_INTEGERS = {torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64}
+
 
 def attention(
     q: Float[Tensor, "B H T D"],
@@ -44,11 +46,16 @@ def attention(
         causal: query t sees key s when s ≤ t + (S − T): both sequences end at the same token, as with a cache.
         key_mask: true at keys that may be seen; false at padding. A query that sees no key returns zeros.
         segments: document of every key, the queries' being its last T; nobody sees another document.
-        scale: multiplies the scores before the bias; 1/√D by default.
+        scale: multiplies the scores before the bias, above 0; 1/√D by default.
 
     Raises:
-        InvalidArgument: shapes, devices or head counts that do not fit together.
+        InvalidArgument: shapes, types, devices or head counts that do not fit together.
     """
+    if not isinstance(placed, Placed):
+        given = placed if placed is None else type(placed).__name__
+        raise InvalidArgument(f"placed is {given}; give an encoding at its positions: encoding.at(positions)")
+    if scale is not None and not 0 < scale < math.inf:
+        raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
     _check_tensors(q, k, v, placed)
     _check_masks(q, k, causal, key_mask, segments)
     if placed.bias is not None and torch.is_autocast_enabled(q.device.type):
@@ -213,6 +220,9 @@ def _check_tensors(q: Tensor, k: Tensor, v: Tensor, placed: Placed) -> None:
 def _check_masks(q: Tensor, k: Tensor, causal: bool, key_mask: Tensor | None, segments: Tensor | None) -> None:
     """Every way in which what hides keys can fail to fit them."""
     B, T, S = q.shape[0], q.shape[2], k.shape[2]
+    for name, x in (("key_mask", key_mask), ("segments", segments)):
+        if x is not None and x.device != q.device:
+            raise InvalidArgument(f"q is on {q.device} and {name} on {x.device}; move one with .to(…)")
     if causal and T > S:
         raise InvalidArgument(f"causal with {T} queries and {S} keys; give every query its key")
     if key_mask is not None and (key_mask.dtype != torch.bool or key_mask.shape != (B, S)):
@@ -222,6 +232,8 @@ def _check_masks(q: Tensor, k: Tensor, causal: bool, key_mask: Tensor | None, se
         )
     if segments is None:
         return
+    if segments.dtype not in _INTEGERS:
+        raise InvalidArgument(f"segments is {segments.dtype}; documents are numbered: pass segments.long()")
     if segments.shape not in {(S,), (1, S), (B, S)}:
         raise InvalidArgument(
             f"segments has shape {tuple(segments.shape)}; expected (S,) or (B, S) = ({B}, {S}), one per key"
