@@ -66,11 +66,12 @@ def attention(
             return attention(q, k, v, placed, causal=causal, key_mask=key_mask, segments=segments, scale=scale)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     grouped = q.shape[1] != k.shape[1]
-    square = q.shape[2] == k.shape[2]
     if key_mask is None and segments is None:
-        if placed.bias is None and (square or not causal or q.shape[2] == 1):
-            is_causal = causal and q.shape[2] > 1
-            return sdpa(q, k, v, is_causal=is_causal, scale=scale, enable_gqa=grouped)
+        # Two calls, and not one whose flag is made of lengths: where lengths are symbols, so would the flag be.
+        if placed.bias is None and (not causal or q.shape[2] == 1):
+            return sdpa(q, k, v, scale=scale, enable_gqa=grouped)
+        if placed.bias is None and q.shape[2] == k.shape[2]:
+            return sdpa(q, k, v, is_causal=True, scale=scale, enable_gqa=grouped)
         if placed.bias is not None and placed.bias.line is not None:
             return _along_line(q, k, v, placed.bias.line, causal, scale)
     return _by_rows(q, k, v, placed, causal, key_mask, segments, scale)
