@@ -13,7 +13,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
     """Refuse what does not fit; ``v`` is None where only scores are asked for."""
     if not isinstance(placed, Placed):
         raise InvalidArgument(
-            f"placed is {type(placed).__name__}; place the encoding first: encoding.at(positions), and for no "
+            f"placed is {None if placed is None else type(placed).__name__}; place the encoding first: encoding.at(positions), and for no "
             "positions at all posenc.NoPE().at(positions)"
         )
     given = {"q": q, "k": k} | ({} if v is None else {"v": v})
@@ -25,8 +25,8 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
     _devices(given, placed)
     _sizes(q, k, k if v is None else v)
     _positions(q, k, placed)
-    if scale is not None and not math.isfinite(scale):
-        raise InvalidArgument(f"scale={scale} must be finite; leave it out to use 1/√D = {q.shape[-1] ** -0.5:.4g}")
+    if scale is not None and not 0 < scale < math.inf:
+        raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
     sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)
 
 

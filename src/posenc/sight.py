@@ -53,7 +53,7 @@ class Sight:
                 raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
             for side, row in (("q", q), ("k", k)):
                 if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
-                    raise InvalidArgument(f"{side}_{name} is {row.dtype}; expected integers, such as torch.int64")
+                    raise InvalidArgument(f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()")
             if q is not None and k is None:
                 object.__setattr__(self, f"k_{name}", q)
         if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):

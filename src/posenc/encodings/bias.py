@@ -4,12 +4,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
 """A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
 
+Visible = Bool[Tensor, "#B 1 #rows S"] | None
 Channels = tuple[Float[Tensor, "#B H T r"], Float[Tensor, "#B H S r"]]
 """Extra channels of queries and of keys."""
 
@@ -36,10 +37,6 @@ class Bias(ABC):
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, as CoPE does."""
 
-    left_out: Float[Tensor, "#B H T"] | None = None
-    """What ``rows`` and ``line`` leave out of every row, the same for all its keys: softmax does not see it, and
-    float32 has more digits for what differs. The logsumexp gets it back."""
-
     learned: tuple[Tensor, ...] = ()
     """The tensors that ``rows`` computes from and that gradients flow to."""
 
@@ -47,9 +44,16 @@ class Bias(ABC):
     def rows(
         self, first: int, last: int, keys: int, scores: Float[Tensor, "B H rows S"] | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or float64,
-        less what is ``left_out`` of every row.
+        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or wider."""
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Float[Tensor, "B H rows S"] | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        """``rows``, or, where it has more digits then, less a number that all visible keys of a row share.
+
+        Softmax does not see such a number. ``visible`` broadcasts against the block; None is every key.
         """
+        return self.rows(first, last, keys, scores)
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         """The extra channels for queries and keys of this type; None where the bias has none."""
@@ -90,18 +94,17 @@ class SumBias(Bias):
         self.parts, self.heads = parts, parts[0].heads
         self.learned = tuple(tensor for part in parts for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in parts)
-        for part in parts:
-            if part.left_out is not None:
-                self.left_out = part.left_out if self.left_out is None else self.left_out + part.left_out
         lines = [part.line for part in parts]
         if all(line is not None for line in lines):
             self.line = torch.stack([line for line in lines if line is not None]).sum(0)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        total = self.parts[0].rows(first, last, keys, scores)
-        for part in self.parts[1:]:
-            total = total + part.rows(first, last, keys, scores)
-        return total
+        return added([part.rows(first, last, keys, scores) for part in self.parts])
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        return added([part.differences(first, last, keys, visible, scores) for part in self.parts])
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         found = [channels for part in self.parts if (channels := part.channels(dtype)) is not None]
@@ -122,25 +125,30 @@ class HeadsBias(Bias):
         present = [part for part, _ in parts if part is not None]
         self.learned = tuple(tensor for part in present for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in present)
-        shares = [None if part is None else part.left_out for part, _ in parts]
-        like = next((share for share in shares if share is not None), None)
-        if like is not None:
-            counts = [heads for _, heads in parts]
-            zero = torch.zeros_like(like[:, :1])
-            batch = max(share.shape[0] for share in shares if share is not None)
-            filled = [(zero if share is None else share).expand(batch, n, -1) for share, n in zip(shares, counts, strict=True)]
-            self.left_out = torch.cat(filled, dim=1)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        return self._joined(lambda part, own: part.rows(first, last, keys, own), last - first, keys, scores)
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        def block(part: Bias, own: Tensor | None) -> Tensor:
+            return part.differences(first, last, keys, visible, own)
+
+        return self._joined(block, last - first, keys, scores)
+
+    def _joined(
+        self, block: Callable[[Bias, Tensor | None], Tensor], rows: int, keys: int, scores: Tensor | None
+    ) -> Tensor:
         blocks, start = [], 0
         for part, heads in self.parts:
             own = None if scores is None else scores[:, start : start + heads]
-            blocks.append(None if part is None else part.rows(first, last, keys, own))
+            blocks.append(None if part is None else block(part, own))
             start += heads
         like = next(block for block in blocks if block is not None)
         batch = max(block.shape[0] for block in blocks if block is not None)
         filled = [
-            like.new_zeros(1, heads, last - first, keys) if block is None else block
+            like.new_zeros(1, heads, rows, keys) if block is None else block
             for block, (_, heads) in zip(blocks, self.parts, strict=True)
         ]
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
@@ -156,10 +164,14 @@ class SomeHeads(Bias):
         self.whole, self.first, self.last, self.heads = whole, first, last, last - first
         self.learned, self.needs_scores = whole.learned, whole.needs_scores
         self.line = None if whole.line is None else whole.line[first:last]
-        self.left_out = None if whole.left_out is None else whole.left_out[:, first:last]
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, scores)[:, self.first : self.last]
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        return self.whole.differences(first, last, keys, visible, scores)[:, self.first : self.last]
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         whole = self.whole.channels(dtype)
@@ -177,6 +189,14 @@ def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, key
 def heads_second(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:
     """``(H, rows, S)`` or ``(H, B, rows, S)`` with the batch in front."""
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
+
+
+def added(blocks: list[Tensor]) -> Tensor:
+    """The sum of blocks, whichever of them have a batch axis."""
+    total = blocks[0]
+    for block in blocks[1:]:
+        total = total + block
+    return total
 
 
 def beside(tensors: list[Tensor]) -> Tensor:
