@@ -83,13 +83,12 @@ def test_vmap_is_a_loop_without_autograd(name: str, which: str) -> None:
 @pytest.mark.usefixtures("unchecked")
 @not_yet
 def test_a_trace_gives_what_the_call_gives(name: str) -> None:
-    whole = encoding(name)
+    placed = encoding(name).at(plain(LENGTH))
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        placed = whole.at(plain(LENGTH))
         return attend(*placed.rotate(q, k), v, placed, causal=True)
 
-    traced = torch.jit.trace(call, qkv())
+    traced = torch.jit.trace(call, qkv(), check_trace=False)  # which compares graphs; values are compared here
     given = qkv()
     torch.testing.assert_close(traced(*given), call(*given), rtol=0, atol=1e-12)
 
