@@ -4,9 +4,8 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from posenc.workbench.inspect import inspect as look
+from posenc.workbench.screen import screen
 
 
 def inspect(
@@ -19,9 +18,11 @@ def inspect(
     ] = None,
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    from posenc.workbench.inspect import inspect as look
+
     found = look(path, base=base)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(found.text(), markup=False)
+    console = screen(soft_wrap=True)
+    console.print(found.text())
     if output is None:
         return
     if found.view is None:
