@@ -8,6 +8,7 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import InvalidArgument
+from posenc.names import canonical
 from posenc.workbench.views.view import Axis, Heatmap, View
 
 WIDTH, HEADS = 8, 2
@@ -87,6 +88,7 @@ def shuffle(
             f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "
             f"give each of 0 … {len(words) - 1} once"
         )
+    encoding = canonical(encoding)
     made = make(encoding)
     moved = [words[i] for i in order]
     with torch.no_grad():
