@@ -1,6 +1,5 @@
 """Our exceptions: each message names the argument, its value, what was expected and the fix."""
 
-import copyreg
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -13,7 +12,11 @@ class PosencError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Made again from its message, whatever its signature: a worker's error reaches its caller as itself."""
-        return copyreg.__newobj__, (type(self), *self.args), self.__dict__
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[PosencError], args: tuple[Any, ...]) -> PosencError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix

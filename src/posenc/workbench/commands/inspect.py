@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from posenc.errors import InvalidArgument
 from posenc.workbench.screen import screen
 
 
@@ -22,11 +23,10 @@ def inspect(
 
     found = look(path, base=base)
     console = screen(soft_wrap=True)
+    if output is not None and found.view is None:
+        raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
     console.print(found.text())
-    if output is None:
-        return
-    if found.view is None:
-        console.print("no figure: only rotary models have frequencies")
+    if output is None or found.view is None:
         return
     from posenc.workbench.figures.draw import save
 
