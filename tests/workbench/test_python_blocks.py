@@ -1,7 +1,5 @@
-"""\"Show the Python\" runs as it stands and prints numbers of its picture."""
+"""“Show the Python” runs as it stands and prints numbers of its picture."""
 
-import math
-import re
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -9,15 +7,13 @@ import torch
 
 from posenc.errors import PositionOutOfRange
 from posenc.schedules import Spectrum
-from posenc.workbench.lab.questions import QUESTIONS
-from posenc.workbench.lab.replies import reply
 from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.view import Heatmap, Lines, View
 
 CASES = [
     *((name, {}) for name in VIEWS),
     ("heatmap", {"first": "3", "second": "20", "order": "block"}),
-    ("hands", {"position": "1000000"}),
+    ("hands", {"position": "1000000", "base": "1234567.5"}),
     ("fill", {"step": "1"}),
     ("fill", {"step": "2"}),
     ("fingerprint", {"position": "5"}),
@@ -28,6 +24,7 @@ CASES = [
     ("score", {"content": "peaked"}),
     ("bias", {"causal": "true"}),
     ("cat-sat", {"step": "1"}),
+    ("cat-sat", {"step": "2"}),
     ("cat-sat", {"step": "4"}),
     ("shuffle", {"encoding": "learned", "causal": "true"}),
     ("attention", {"encoding": "learned"}),
@@ -36,18 +33,23 @@ CASES = [
     ("schedule", {"schedule": "ntk"}),
 ]
 
+ROUNDING = 1e-6
+"""Blocks compute in float32 what pictures compute in float64: sums of up to 128 products, each good to 6e-8, whose
+roundings add up as √128 · 6e-8 = 7e-7."""
+
 
 def shown(view: View) -> torch.Tensor:
     """Every number that is painted or read out."""
     parts = [torch.tensor([v for v in view.readouts.values() if isinstance(v, float | int)], dtype=torch.float64)]
     for panel in view.panels:
         if isinstance(panel, Heatmap):
-            parts.append(panel.values.flatten().double())
+            parts.extend((panel.values.flatten().double(), torch.tensor(panel.values.shape)))
         elif isinstance(panel, Lines):
             parts.extend(line.values.flatten().double() for line in panel.lines)
         else:
             parts.append(torch.tensor([(a.x, a.y) for a in panel.arrows], dtype=torch.float64).flatten())
-    return torch.cat(parts)
+    numbers = torch.cat(parts)
+    return numbers[~numbers.isnan()]
 
 
 def numbers(value: object) -> Iterator[float]:
@@ -55,7 +57,7 @@ def numbers(value: object) -> Iterator[float]:
     if isinstance(value, torch.Tensor):
         yield from value.detach().flatten().double().tolist()
     elif isinstance(value, Spectrum):
-        yield from value.frequencies
+        yield from map(float, value.frequencies)
     elif isinstance(value, Mapping):
         yield from numbers(list(value.values()))
     elif isinstance(value, list | tuple):
@@ -71,10 +73,13 @@ def test_a_block_prints_numbers_of_its_picture(name: str, settings: dict[str, st
     try:
         exec(view.python, {"print": lambda *values: printed.extend(values)})
     except PositionOutOfRange as error:
-        assert view.readouts["answer"] == f"PositionOutOfRange: {error}"
+        refused = f"PositionOutOfRange: {error}"
+    else:
+        refused = ""
+    if refused:
+        assert view.readouts["answer"] == refused
         return
-    assert printed
     picture = shown(view)
-    strays = [n for n in numbers(printed) if (picture - n).abs().min() > 1e-6 * max(1, abs(n))]
-    print(name, settings, len(list(numbers(printed))), len(strays), strays[:4])
-    assert not strays
+    found = list(numbers(printed))
+    assert found
+    assert not [n for n in found if (picture - n).abs().min() > ROUNDING * max(1, abs(n))]

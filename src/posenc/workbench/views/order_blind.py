@@ -32,8 +32,12 @@ import torch, posenc
 
 cat, sat = [0.80, 0.30, 0.50, 0.20], [0.10, 0.60, 0.90, 0.40]
 x = torch.tensor([{rows}])[None, None]            # (B, H, T, D)
+{printed}"""
+_OUTPUTS = """\
 placed = posenc.NoPE().at(posenc.positions.plain(2))
 print(posenc.attention(x, x, x, placed))         # Q = K = V = X, scale 1/√4"""
+CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))                # scale 1/√4", _OUTPUTS, _OUTPUTS)
+"""What each frame adds to the one before."""
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
@@ -143,5 +147,5 @@ def cat_sat(step: int = 3) -> View:
             "Swapped words, swapped outputs, the same numbers",
         )[step - 1],
         panels=tuple(panels),
-        python=CAT_SAT_PYTHON.format(rows=", ".join(names)),
+        python=CAT_SAT_PYTHON.format(rows=", ".join(names), printed=CAT_SAT_PRINTED[step - 1]),
     )
