@@ -119,6 +119,18 @@ main()
     assert not {m.split(".")[0] for m in run.stdout.split()} & HEAVY
 
 
+def test_the_lab_is_started_without_torch() -> None:
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    program = """
+from posenc.workbench.lab import server
+server.serve = lambda host, port, open_page: print(f"serving {host}")
+from typer.testing import CliRunner
+from posenc.workbench.cli import app
+assert CliRunner().invoke(app, ["lab", "--no-open"]).output == "serving 127.0.0.1\\n"
+"""
+    assert not loaded_by(program) & HEAVY
+
+
 def test_pages_of_the_lab_appear_before_torch() -> None:
     """Home, a room, the quiz, style and script; the first number is what loads torch."""
     pytest.importorskip("starlette", reason="starlette is not installed")
