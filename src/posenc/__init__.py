@@ -1,20 +1,68 @@
-"""posenc: the position layer for transformers."""
+"""posenc: the position layer for transformers. A name loads what it stands for, and torch, when first used."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from posenc import errors as errors
-from posenc import positions as positions
-from posenc import schedules as schedules
-from posenc.attention import attention as attention
-from posenc.clock import Clock as Clock
-from posenc.encodings import CATALOGUE as CATALOGUE
-from posenc.encodings import ALiBi as ALiBi
-from posenc.encodings import DistanceBias as DistanceBias
-from posenc.encodings import Encoding as Encoding
-from posenc.encodings import Learned as Learned
-from posenc.encodings import NoPE as NoPE
-from posenc.encodings import Placed as Placed
-from posenc.encodings import Rotary as Rotary
-from posenc.encodings import Sinusoidal as Sinusoidal
-from posenc.encodings import encoding as encoding
-from posenc.encodings import rerotate as rerotate
+if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to it
+    from posenc import errors as errors
+    from posenc import positions as positions
+    from posenc import schedules as schedules
+    from posenc.attention import attention as attention
+    from posenc.clock import Clock as Clock
+    from posenc.encodings.alibi import ALiBi as ALiBi
+    from posenc.encodings.bias import DistanceBias as DistanceBias
+    from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
+    from posenc.encodings.catalogue import encoding as encoding
+    from posenc.encodings.encoding import Encoding as Encoding
+    from posenc.encodings.encoding import Placed as Placed
+    from posenc.encodings.learned import Learned as Learned
+    from posenc.encodings.nope import NoPE as NoPE
+    from posenc.encodings.rerotate import rerotate as rerotate
+    from posenc.encodings.rotary import Rotary as Rotary
+    from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
+else:
+    _HOMES = {
+        "errors": "posenc.errors",
+        "positions": "posenc.positions",
+        "schedules": "posenc.schedules",
+        "attention": "posenc.attention",
+        "Clock": "posenc.clock",
+        "CATALOGUE": "posenc.encodings.catalogue",
+        "ALiBi": "posenc.encodings.alibi",
+        "DistanceBias": "posenc.encodings.bias",
+        "Encoding": "posenc.encodings.encoding",
+        "Learned": "posenc.encodings.learned",
+        "NoPE": "posenc.encodings.nope",
+        "Placed": "posenc.encodings.encoding",
+        "Rotary": "posenc.encodings.rotary",
+        "Sinusoidal": "posenc.encodings.sinusoidal",
+        "encoding": "posenc.encodings.catalogue",
+        "rerotate": "posenc.encodings.rerotate",
+    }
+    __all__ = list(_HOMES)
+
+    def _stands_for(name, module):
+        """What a public name means in its home: the thing of that name there, or else the module itself."""
+        return getattr(module, name, module)
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'posenc' has no attribute {name!r}")
+        found = globals()[name] = _stands_for(name, import_module(_HOMES[name]))
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *_HOMES})
+
+    class _Face(ModuleType):
+        """The import system writes every submodule onto its package; ``posenc.attention`` stays the function."""
+
+        def __setattr__(self, name, value):
+            shown = name in _HOMES and isinstance(value, ModuleType)
+            super().__setattr__(name, _stands_for(name, value) if shown else value)
+
+    sys.modules[__name__].__class__ = _Face

@@ -10,6 +10,7 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.names import canonical
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def encoding(
     head_dim: int | None = None,
     num_positions: int | None = None,
 ) -> Encoding:
-    """The encoding of this name for a fresh transformer: ``encoding("rotary", head_dim=64)``.
+    """The encoding of this name for a fresh transformer: ``encoding("rotary", head_dim=64)``, or ``"rope"``.
 
     Pass what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one
     call serves every name. Settings beyond those facts, and checkpoints, go through the classes:
@@ -64,6 +65,7 @@ def encoding(
         UnknownName: no encoding of that name; the message lists the nearest.
         InvalidArgument: a fact is missing or out of range.
     """
+    name = canonical(name)
     if name not in CATALOGUE:
         raise UnknownName("encoding", name, CATALOGUE)
     return CATALOGUE[name](ModelShape(width, heads, head_dim, num_positions))
