@@ -180,7 +180,9 @@ def packed_is_separate(case: Case) -> None:
     positions, segments = packed(lengths)
     for causal in (True, False):
         model = case.model(causal=causal)
-        together = model(torch.cat(documents, dim=1), positions, sight=posenc.Sight(causal=causal, q_segments=segments))
+        together = model(
+            torch.cat(documents, dim=1), positions, sight=posenc.Sight(causal=causal, q_segments=segments)
+        )
         apart = torch.cat([model(document) for document in documents], dim=1)
         near(together, apart)
 

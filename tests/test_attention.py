@@ -263,7 +263,9 @@ def test_more_queries_than_keys_are_refused_where_rows_must_align() -> None:
     q, k, v = qkv(1, 4, 4, 5, 3)
     at = NoPE().at(plain(5), plain(3))
     for sight in (True, posenc.Sight(window=2)):
-        with pytest.raises(InvalidArgument, match="5 queries and 3 keys cannot end at the same token; pass q_order"):
+        with pytest.raises(
+            InvalidArgument, match="5 queries and 3 keys cannot end at the same token; pass q_order"
+        ):
             posenc.attention(q, k, v, at, sight)
     apart = posenc.Sight(causal=True, q_order=plain(5), k_order=plain(3))
     assert posenc.attention(q, k, v, at, apart).shape == (1, 4, 5, 8)

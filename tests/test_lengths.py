@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lengths import CASES
+
 HERE = Path(__file__).parent
 WAYS = ["compiled", "compiled as the lengths come", "exported"]
 
@@ -24,15 +26,7 @@ def outcomes(way: str) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", ["nope", "sinusoidal", "learned", "rotary", "rotary decoding"])
+@pytest.mark.parametrize("case", list(CASES))
 def test_one_graph_serves_every_length(case: str, way: str) -> None:
-    wrong = outcomes(way)[case]
-    assert wrong is None, wrong
-
-
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("case", ["rotary cached", "rotary padded", "rotary packed", "alibi", "alibi padded"])
-@pytest.mark.xfail(strict=True, reason="whatever works in blocks of rows makes a graph for every length")
-def test_one_graph_serves_every_length_in_blocks(case: str, way: str) -> None:
     wrong = outcomes(way)[case]
     assert wrong is None, wrong

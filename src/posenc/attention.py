@@ -83,9 +83,13 @@ def attention(
     sight = Sight.of(sight)
     check(q, k, v, placed, sight, scale)
     if not 0 <= dropout < 1:
-        raise InvalidArgument(f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped")
+        raise InvalidArgument(
+            f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
+        )
     if dropout and return_logsumexp:
-        raise InvalidArgument("dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp")
+        raise InvalidArgument(
+            "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
+        )
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:

@@ -13,7 +13,9 @@ from posenc.errors import InvalidArgument
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
     """FlashAttention's layout, seen as ours."""
     if x.dim() != 4:
-        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, T, H, D), or from_packed for (total, H, D)")
+        raise InvalidArgument(
+            f"x has shape {tuple(x.shape)}; expected (B, T, H, D), or from_packed for (total, H, D)"
+        )
     return x.transpose(1, 2)
 
 
@@ -28,7 +30,9 @@ def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
     Its positions and segments: ``posenc.positions.from_cu_seqlens(cu_seqlens)``.
     """
     if x.dim() != 3:
-        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (total, H, D), or from_bthd for (B, T, H, D)")
+        raise InvalidArgument(
+            f"x has shape {tuple(x.shape)}; expected (total, H, D), or from_bthd for (B, T, H, D)"
+        )
     return x.transpose(0, 1)[None]
 
 

@@ -46,14 +46,18 @@ class Sight:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
         if self.window is not None and (type(self.window) is not int or self.window < 1):
-            raise InvalidArgument(f"window={self.window!r} must be a whole number of at least 1, or None for no window")
+            raise InvalidArgument(
+                f"window={self.window!r} must be a whole number of at least 1, or None for no window"
+            )
         for name in ("order", "segments"):
             q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
             if q is None and k is not None:
                 raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
             for side, row in (("q", q), ("k", k)):
                 if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
-                    raise InvalidArgument(f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()")
+                    raise InvalidArgument(
+                        f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()"
+                    )
             if q is not None and k is None:
                 object.__setattr__(self, f"k_{name}", q)
         if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):

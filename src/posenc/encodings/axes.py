@@ -88,7 +88,9 @@ def axial(*sections: int) -> AxisMap:
     """Consecutive sections, every axis with a ladder of its own over its section (Flux, Pixtral-like towers)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
-    return AxisMap(axis, tuple(rung for count in sections for rung in range(count)), sections, text=f"axial{sections}")
+    return AxisMap(
+        axis, tuple(rung for count in sections for rung in range(count)), sections, text=f"axial{sections}"
+    )
 
 
 def alternating(axes: int, pairs: int) -> AxisMap:

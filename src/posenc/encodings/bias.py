@@ -218,7 +218,5 @@ def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
 def readable(tensor: Tensor) -> bool:
     """Whether looking at values is free and possible: a real tensor in the processor's own memory."""
     return (
-        tensor.device.type == "cpu"
-        and type(tensor) is Tensor
-        and not torch._C._are_functorch_transforms_active()
+        tensor.device.type == "cpu" and type(tensor) is Tensor and not torch._C._are_functorch_transforms_active()
     )

@@ -185,7 +185,9 @@ class Heads(Composed):
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
             if "embed" in part.doors:
-                raise InvalidArgument(f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)")
+                raise InvalidArgument(
+                    f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)"
+                )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         parts = self._placed(q_positions, k_positions, dtype)

@@ -65,7 +65,9 @@ class ForgetBias(Bias):
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:
-            raise InvalidArgument("the order of the tokens is not known yet; call bias.ordered(q_order, k_order) first")
+            raise InvalidArgument(
+                "the order of the tokens is not known yet; call bias.ordered(q_order, k_order) first"
+            )
         return self.q_sums, self.k_sums
 
 

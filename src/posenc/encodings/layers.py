@@ -19,7 +19,11 @@ class PlacedLayers(Placed):
     """Every kind placed once; indexed by layer."""
 
     def __init__(
-        self, kinds: dict[str, Placed], of_layer: Sequence[str], axes: int, positions: tuple[Positions, KeyPositions]
+        self,
+        kinds: dict[str, Placed],
+        of_layer: Sequence[str],
+        axes: int,
+        positions: tuple[Positions, KeyPositions],
     ) -> None:
         super().__init__(*positions, axes)
         self.kinds, self.of_layer = kinds, of_layer
@@ -96,7 +100,9 @@ class Layers(Composed):
     def describe(self) -> str:
         """One line a run of equal layers: which, what kind, what it does, its window."""
         lines = []
-        for kind, run in groupby(enumerate(self.of_layer), key=lambda pair: self.pattern[pair[0] % len(self.pattern)]):
+        for kind, run in groupby(
+            enumerate(self.of_layer), key=lambda pair: self.pattern[pair[0] % len(self.pattern)]
+        ):
             own = list(run)
             first, last = own[0][0], own[-1][0]
             which = f"layer {first}" if first == last else f"layers {first}–{last}"

@@ -45,7 +45,9 @@ class QueryScale(Encoding):
         if rule not in get_args(Rule):
             raise UnknownName("rule", rule, get_args(Rule))
         if type(floor) is not int or floor < 1:
-            raise InvalidArgument(f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192")
+            raise InvalidArgument(
+                f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"
+            )
         if not 0 <= amount < float("inf"):
             raise InvalidArgument(f"amount={amount} must be finite and not negative; Llama 4 has 0.1")
         self.rule: Rule = rule

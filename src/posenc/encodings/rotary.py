@@ -123,7 +123,10 @@ class PlacedRotary(Placed):
         takes the result without a detour. Autograd follows both.
         """
         new = self.meets_cache(k)
-        for name, x, positions in (("q", q, self.q_positions), ("k", k, self.q_positions if new else self.k_positions)):
+        for name, x, positions in (
+            ("q", q, self.q_positions),
+            ("k", k, self.q_positions if new else self.k_positions),
+        ):
             check_last(name, x, self.rotary.head_dim, "head_dim")
             check_length(name, x, positions)
         k_tables = self.q_tables if new else self.k_tables

@@ -1,11 +1,11 @@
 """Encodings as text: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
 
-    rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
-    rotary(schedule=yarn(4, 4096))          values: numbers, names, tuples, schedules, axis maps
-    stack(rotary, fox)                      on top of each other
-    heads(alibi*4, rotary*4)                on so many heads each
-    layers(rotary*3 + nope)                 by layer, repeated to the model's depth
-    my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
+rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
+rotary(schedule=yarn(4, 4096))          values: numbers, names, tuples, schedules, axis maps
+stack(rotary, fox)                      on top of each other
+heads(alibi*4, rotary*4)                on so many heads each
+layers(rotary*3 + nope)                 by layer, repeated to the model's depth
+my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
 """
 
 import ast
@@ -163,7 +163,9 @@ def _name(node: ast.expr, names: list[str]) -> str:
 
 def _restored(text: str, names: list[str]) -> str:
     """The text as it was written."""
-    return re.sub(r"odd__(\d+)", lambda match: names[int(match[1])] if int(match[1]) < len(names) else match[0], text)
+    return re.sub(
+        r"odd__(\d+)", lambda match: names[int(match[1])] if int(match[1]) < len(names) else match[0], text
+    )
 
 
 def _value(node: ast.expr, names: list[str]) -> Any:

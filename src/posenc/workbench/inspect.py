@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from posenc.clock import Clock
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.layers import ALiBiLayer, LearnedLayer, ModelPositions, NoPELayer, RotaryLayer
 from posenc.schedules import (
@@ -51,8 +52,11 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``) and say what it means.
 
     Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself.
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
+            lacks no base, and one is given.
     """
+    if base is not None and _reads(config):
+        raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
     positions = read(config, base=base)
     rotary = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
     facts = [_layers(positions, name) for name in positions.kinds]
@@ -70,6 +74,15 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
         layer = positions.rotary
         view = drawn(layer.plan(positions.max_length), layer.rotary_dim, layer.base, positions.original_length)
     return Inspection(_answer(positions), tuple(facts), tuple(risks), view)
+
+
+def _reads(config: object) -> bool:
+    """Whether the config can be read as it stands."""
+    try:
+        read(config)
+    except InvalidArgument:
+        return False
+    return True
 
 
 def count(value: float) -> str:

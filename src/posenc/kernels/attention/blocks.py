@@ -55,9 +55,7 @@ class Work(Protocol):
 
     def keys(self, last: int) -> int: ...
 
-    def mask(
-        self, first: int, last: int, scores: Tensor | None = None
-    ) -> Float[Tensor, "#B #H #rows S"]: ...
+    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]: ...
 
 
 class Masks:
@@ -157,7 +155,9 @@ class _Recomputed(torch.autograd.Function):
                 of = k[:, :, :keys], v[:, :, :keys]
                 block = fused_forward(rows, *of, mask, work.is_causal and masks.whole, work.scale)
                 results.append([masks.turned(x) for x in block])
-            out, lse = (torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True))
+            out, lse = (
+                torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
+            )
         else:
             out, lse = by_operators(q, k, v, work)
         ctx.save_for_backward(q, k, v, out, lse, *learned)

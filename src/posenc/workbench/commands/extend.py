@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from posenc.errors import InvalidArgument
+from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.runs.extend import Extension
@@ -55,7 +56,7 @@ def extend(
     from posenc.workbench.runs.scores import Scores
     from posenc.workbench.runs.verdict import judge
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen(soft_wrap=True)
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
