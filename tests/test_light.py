@@ -57,7 +57,7 @@ def test_every_name_is_what_its_home_calls_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["import posenc.attention", "from posenc.attention import ROWS", "posenc.attention"]
+    "first", ["import posenc.attention", "from posenc.attention import merge", "posenc.attention"]
 )
 def test_attention_is_the_function_whatever_was_loaded_first(first: str) -> None:
     program = (
@@ -79,7 +79,7 @@ rope = posenc.encoding("rotary", head_dim=8)
 def forward(q):
     placed = rope.at(posenc.positions.plain(4))
     q, k = placed.rotate(q, q)
-    return posenc.attention(q, k, k, placed, causal=True)
+    return posenc.attention(q, k, k, placed, True)
 q = torch.randn(1, 1, 4, 8)
 compiled = torch.compile(forward, backend="eager", fullgraph=True)(q)
 torch.testing.assert_close(compiled, forward(q))

@@ -1,4 +1,5 @@
-"""Scaled dot-product attention that any encoding plugs into: the eager specification, and the way to whoever computes.
+"""Scaled dot-product attention that any encoding plugs into: the eager specification, and the way to whoever
+computes.
 
     y = softmax(scores) v,   scores = q·kᵀ · scale · placed.scale + placed.bias, −∞ where ``sight`` hides
 
@@ -187,7 +188,7 @@ class Work:
 
     @property
     def is_causal(self) -> bool:
-        return self.sight.causal and not self.T == 1
+        return self.sight.causal and self.T != 1
 
     @property
     def whole(self) -> bool:

@@ -1,7 +1,7 @@
 """Other layouts at the border: views of what other libraries hold, nothing copied.
 
-The library works on ``(B, H, T, D)``, and no shape tells which axis is which: a caller that holds another layout says
-so, once, where its tensors come in and go out. Rotation, in place too, and attention take any strides.
+The library works on ``(B, H, T, D)``, and no shape tells which axis is which: a caller that holds another layout
+says so, once, where its tensors come in and go out. Rotation, in place too, and attention take any strides.
 """
 
 from jaxtyping import Float

@@ -71,9 +71,9 @@ def sharded(
 ) -> Int[Tensor, " T"]:
     """The places in a sequence of ``length`` tokens that one of ``ranks`` ranks holds.
 
-    In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that under a
-    causal mask every rank has the same work. They serve as positions and as ``Sight.q_order``; index the tokens by
-    them too.
+    In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that
+    under a causal mask every rank has the same work. They serve as positions and as ``Sight.q_order``; index the
+    tokens by them too.
     """
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
@@ -93,7 +93,8 @@ def check(
     axes: int = 1,
     signed: bool = False,
 ) -> None:
-    """Refuse what is no position: another dtype or shape, below 0 (or −limit, if signed), or at ``limit`` and beyond.
+    """Refuse what is no position: another dtype or shape, below 0 (or −limit, if signed), or at ``limit`` and
+    beyond.
 
     On the CPU a value out of range raises here. Under ``torch.compile`` and on other devices, where looking
     would wait for the device, the check is an asynchronous assertion.

@@ -104,7 +104,7 @@ def ring(name: str, zigzag: bool) -> None:
     rank, ranks = dist.get_rank(), dist.get_world_size()
     own = sharded(LENGTH, rank, ranks, zigzag=zigzag)
     encoding = made(name)
-    x, q, k, v, _ = tensors()
+    _, q, k, v, _ = tensors()
     with torch.no_grad():
         turned_q, turned_k = encoding.at(own, dtype=torch.float64).rotate(q[:, :, own], k[:, :, own])
         held, values, parts = turned_k.contiguous(), v[:, :, own].contiguous(), []

@@ -38,7 +38,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 class LinearBias(Bias):
-    """−m_h·|offset| in the slopes' type; in float32 exact at distances below 2^24, and ``differences`` everywhere."""
+    """−m_h·|offset| in the slopes' type: in float32 exact below 2^24, and in ``differences`` at any distance."""
 
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
@@ -57,7 +57,7 @@ class LinearBias(Bias):
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        """The bias of every key beyond that of the nearest visible one, taken off in int64, before float32 rounds."""
+        """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
         distances = self._distances(first, last, keys)
         if keys:
             seen = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)

@@ -1,7 +1,7 @@
 """Axis maps: which coordinate of a position each pair of channels turns by, as frozen values.
 
-A position with A axes is a row of A integers (time, row, column). Pair i turns by its frequency times the coordinate
-``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
+A position with A axes is a row of A integers (time, row, column). Pair i turns by its frequency times the
+coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
 """
 
 from dataclasses import dataclass, field
@@ -18,7 +18,8 @@ class AxisMap:
 
     Args:
         axis_of_pair: from 0; every axis below the largest is used.
-        rung_of_pair: which rung of its axis' ladder each pair takes; None gives pair i rung i of one ladder for all.
+        rung_of_pair: which rung of its axis' ladder each pair takes; None gives pair i
+            rung i of one ladder for all.
         pairs_of_axis: rungs of every axis' own ladder; None for one ladder over all pairs.
         units: what one step of a coordinate is worth, exactly; 1 where left out. It multiplies the frequencies, so
             that fractions of a picture stay exact integers: with 1/14 a coordinate counts fourteenths.
@@ -71,8 +72,8 @@ def chunked(*sections: int) -> AxisMap:
 
 
 def strided(*sections: int) -> AxisMap:
-    """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i < A·section
-    of that axis; what is left over stays with axis 0.
+    """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
+    A·section of that axis; what is left over stays with axis 0.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)

@@ -25,9 +25,9 @@ class Bias(ABC):
 
     - ``line`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
-    - ``channels(dtype)``: extra channels of queries and keys, ``(#B, H, T, r)`` and ``(#B, H, S, r)``, already split
-      so that every product is exact in ``dtype``; the products add up to the bias, or to it plus a number that is
-      the same along a row of scores, which softmax does not see.
+    - ``channels(dtype)``: extra channels of queries and keys, ``(#B, H, T, r)`` and ``(#B, H, S, r)``, already
+      split so that every product is exact in ``dtype``; the products add up to the bias, or to it plus a number
+      that is the same along a row of scores, which softmax does not see.
     - ``band`` ``(#B, H, T, R)``: the values at the offsets 0, −1 … −(R−1); nothing is added elsewhere.
     """
 
@@ -44,7 +44,7 @@ class Bias(ABC):
     def rows(
         self, first: int, last: int, keys: int, scores: Float[Tensor, "B H rows S"] | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or wider."""
+        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, at least float32."""
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Float[Tensor, "B H rows S"] | None = None

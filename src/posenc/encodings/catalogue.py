@@ -213,8 +213,8 @@ def _valued(key: str, value: Any, total_length: int | None, planned: bool = True
     if planned and isinstance(value, LengthSchedule):
         if total_length is None:
             raise InvalidArgument(
-                f"{type(value).__name__} depends on the length of the request; pass total_length=, prompt and answer "
-                "together"
+                f"{type(value).__name__} depends on the length of the request; pass total_length=, prompt and "
+                "answer together"
             )
         return value.plan(total_length)
     return value

@@ -1,4 +1,4 @@
-"""Composition as values: several encodings on the same scores, on some heads each, or one rank's share of the heads."""
+"""Composition as values: encodings stacked, on some heads each, or one rank's share of the heads."""
 
 from abc import abstractmethod
 from typing import ClassVar, final
@@ -169,7 +169,8 @@ class PlacedHeads(PlacedParts):
 
 @final
 class Heads(Composed):
-    """Another encoding on each group of consecutive heads: ``Heads((ALiBi(4), 4), (Rotary(64, pairing="half"), 4))``.
+    """Another encoding on each group of consecutive heads: ``Heads((ALiBi(4), 4), (Rotary(64, pairing="half"),
+    4))``.
 
     Args:
         parts: encodings, each with its number of query heads, first heads first. Heads that share keys (grouped
@@ -226,8 +227,8 @@ class PlacedSomeHeads(Placed):
 
 @final
 class SomeHeads(Composed):
-    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by heads
-    holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
+    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by
+    heads holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
 
     A carry stays that of all heads.
     """

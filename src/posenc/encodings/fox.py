@@ -1,11 +1,12 @@
-"""FoX, the forgetting transformer: a gate per token and head fades what came before it (Lin et al. 2025; 2503.02130).
+"""FoX, the forgetting transformer: a gate per token and head fades what came before it (Lin et al. 2025;
+2503.02130).
 
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
 The gate of the query counts, that of the key does not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax
-does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none here:
-a key ahead of its query gets no meaningful bias, so use a causal sight. The paper's model has no other positions
-(``fox`` alone); ``stack(rotary, fox)`` adds rotation.
+does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none
+here: a key ahead of its query gets no meaningful bias, so use a causal sight. The paper's model has no other
+positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
 from typing import ClassVar, final

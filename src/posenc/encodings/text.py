@@ -28,7 +28,8 @@ class Recipe:
 
     Args:
         name: of the catalogue, ``stack``, ``heads``, ``layers``, or ``module:Class``.
-        settings: name and value of every setting given, sorted by name; positional ones come first, named "0", "1" ….
+        settings: name and value of every setting given, sorted by name; positional ones come first, named "0", "1"
+        ….
         parts: for composed ones, each part with how often it stands there (heads, or layers in a row).
     """
 

@@ -1,8 +1,8 @@
 """Attention by blocks of query rows, and its gradients: masks and biases are made again instead of kept.
 
 Extra memory is O(H·rows·S), forward and backward, whatever is hidden or added. A bias along a line costs none at
-all: with the rows of a block reversed it depends on row + key alone, so that a view with strides (1, 1) over the line
-is the block's mask; rows are turned back afterwards.
+all: with the rows of a block reversed it depends on row + key alone, so that a view with strides (1, 1) over the
+line is the block's mask; rows are turned back afterwards.
 """
 
 import math
