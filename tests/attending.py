@@ -20,6 +20,4 @@ def attend(
     T = q.shape[2]
     own = None if segments is None else segments[..., segments.shape[-1] - T :]
     sight = posenc.Sight(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)
-    y = posenc.attention(q, k, v, placed, sight, scale=scale)
-    assert isinstance(y, Tensor)
-    return y
+    return posenc.attention(q, k, v, placed, sight, scale=scale)

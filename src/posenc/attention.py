@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import torch
 from jaxtyping import Float
@@ -50,6 +51,34 @@ def scores(
         result = result + placed.bias.ordered(*sight.order(T, S, q.device)).rows(0, T, S, result)
     seen = sight.visible(0, T, S, T, S, q.device)
     return result if seen is None else result.masked_fill(~seen, -math.inf)
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight | bool = ...,
+    *,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_logsumexp: Literal[False] = ...,
+) -> Tensor: ...
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight | bool = ...,
+    *,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_logsumexp: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 
 
 def attention(

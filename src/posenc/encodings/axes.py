@@ -4,6 +4,7 @@ A position with A axes is a row of A integers (time, row, column). Pair i turns 
 coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -103,7 +104,12 @@ def alternating(axes: int, pairs: int) -> AxisMap:
     return AxisMap(axis, rungs, (pairs // axes,) * axes, text=f"alternating({axes}, {pairs})")
 
 
-MAPS = {"chunked": chunked, "strided": strided, "axial": axial, "alternating": alternating}
+MAPS: dict[str, Callable[..., AxisMap]] = {
+    "chunked": chunked,
+    "strided": strided,
+    "axial": axial,
+    "alternating": alternating,
+}
 """Every maker of an axis map, by the name that texts have for it."""
 
 

@@ -33,10 +33,17 @@ TRAINING_ROWS = 256
 class Work(Protocol):
     """What is added to the scores of a block of rows, made whenever it is asked for."""
 
-    T: int
-    S: int
-    scale: float
-    exact_rows: bool
+    @property
+    def T(self) -> int: ...
+
+    @property
+    def S(self) -> int: ...
+
+    @property
+    def scale(self) -> float: ...
+
+    @property
+    def exact_rows(self) -> bool: ...
 
     @property
     def is_causal(self) -> bool: ...
