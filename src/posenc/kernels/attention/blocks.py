@@ -190,17 +190,18 @@ class _Recomputed(torch.autograd.Function):
             block = [x[:, :, first:last] for x in (grad, q, out, lse)]
             if through:
                 rows, about, *result = (masks.turned(x) for x in block)
-                more = fused_backward(
-                    rows, about, to, of, masks.at(first, last, keys), False, work.scale, (result[0], result[1])
+                mask = masks.at(first, last, keys)
+                more_q, more_k, more_v = fused_backward(
+                    rows, about, to, of, mask, False, work.scale, (result[0], result[1])
                 )
-                dq[:, :, first:last] = masks.turned(more[0])
+                more_q = masks.turned(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more = _by_autograd(block, more_lse, to, of, work, first, last)
-                dq[:, :, first:last] = more[0]
-                own = [a + b for a, b in zip(own, more[3:], strict=True)]
-            dk[:, :, :keys] += more[1]
-            dv[:, :, :keys] += more[2]
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, work, first, last)
+                own = [a + b for a, b in zip(own, rest, strict=True)]
+            dq[:, :, first:last] = more_q
+            dk[:, :, :keys] += more_k
+            dv[:, :, :keys] += more_v
         return None, dq, dk, dv, *own
 
 
