@@ -1,8 +1,9 @@
 """Resolves the project with every extra against constraints.txt as a machine with no settings of its own would.
 
 `python3 tools/resolve.py [PYTHON ...]`, with this Python when none is named. It is pip that resolves, since pip is
-what people have, and nothing is installed. All extras go in one resolution: where every package is pinned and the
-pins agree with each other, they agree for every smaller set of extras too.
+what people have, and nothing is installed; today's pip, since older ones fetch gigabytes even for a dry run. All
+extras go in one resolution: where every package is pinned and the pins agree with each other, they agree for every
+smaller set of extras too.
 """
 
 import os
@@ -33,6 +34,7 @@ def resolves(python: str, project: str) -> bool:
         own = str(Path(room, "bin", "python"))
         named = subprocess.run([own, "-V"], capture_output=True, text=True, check=True).stdout.strip()
         start = time.monotonic()
+        subprocess.run([own, "-m", "pip", "install", "--quiet", "--upgrade", "pip"], env=plain, check=True)
         command = [own, "-m", "pip", "install", "--quiet", "--dry-run", "-c", "constraints.txt", project]
         pip = subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True)
     print(

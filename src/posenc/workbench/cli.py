@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -14,6 +15,7 @@ from posenc.workbench.commands.lab import lab
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
 from posenc.workbench.commands.verify import verify
+from posenc.workbench.versions import versions
 
 app = typer.Typer(
     add_completion=False,
@@ -21,6 +23,18 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="The position layer for transformers: which encoding, and how far past its training length?",
 )
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
+) -> None:
+    """Alone the option is answered by ``entry``, which needs no typer; before a verb it is answered here."""
+    if version:
+        print(versions())
+        raise typer.Exit
+
+
 for verb in (compare, extend, inspect, lab, runs, show, verify):
     app.command()(verb)
 
