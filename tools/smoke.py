@@ -1,8 +1,8 @@
 """Builds the sdist and the wheel from it, and uses the wheel away from the checkout: the library, then each extra.
 
-`python3 tools/smoke.py [EXTRAS ...]`, all when none is named. The wheel is built from the sdist, so that an sdist which lacks something fails here.
-Every extra gets an environment of its own with nothing but what it asks for; torch, the same for all, is installed
-once and lent to them.
+`python3 tools/smoke.py [EXTRAS ...]`, with all of them when none is named. The wheel is built from the sdist, so
+that an sdist which lacks something fails here. Every extra gets an environment of its own with nothing but what it
+asks for; torch, the same for all, is installed once and lent to them.
 """
 
 import os
