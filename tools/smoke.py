@@ -116,8 +116,8 @@ def cli(python: Path, posenc: Path, room: Path) -> None:
 
 def plot(python: Path, posenc: Path, room: Path) -> None:
     """A figure is drawn."""
-    run(posenc, "show", "rotation", "--output", room / "rotation.svg")
-    expect((room / "rotation.svg").read_text(), "<svg")
+    run(posenc, "show", "hands", "--output", room / "hands.svg")
+    expect((room / "hands.svg").read_text(), "<svg")
 
 
 def compare(python: Path, posenc: Path, room: Path) -> None:
