@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.encoding import Positions, check_last, check_length, over_heads
+from posenc.encodings.encoding import Positions, check_heads, over_heads
 from posenc.encodings.rotary import Rotary, rotate
 from posenc.errors import InvalidArgument
 
@@ -32,9 +32,8 @@ def rerotate(
             raise InvalidArgument(
                 f"from_ has {name}={old!r} and to has {name}={new!r}; only base, schedule and phases may differ"
             )
-    check_last("k", k, from_.head_dim, "head_dim")
-    check_length("k", k, positions)
     from_.check(positions, "positions")
+    check_heads("k", k, positions, from_.head_dim)
     wide = torch.float32 if positions.device.type == "mps" else torch.float64
     old_cos, old_sin = (over_heads(table) for table in from_.clock(positions, wide))
     new_cos, new_sin = (over_heads(table) for table in to.clock(positions, wide))
