@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import modes
 import posenc
 import reference
 from cases import Case
@@ -278,4 +279,5 @@ LAWS: list[Law] = [
     survives_autocast,
     survives_inference_mode,
     survives_export,
+    *modes.LAWS,
 ]

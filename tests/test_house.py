@@ -42,6 +42,8 @@ ROOMS = {
     "lab": 4,
     "commands": 5,
     "cli": 6,
+    "versions": 0,
+    "entry": 7,
 }
 """Inside the workbench a room imports rooms below its own floor, and itself."""
 

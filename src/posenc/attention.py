@@ -170,7 +170,7 @@ def _attend(
             return sdpa(q, k, v, is_causal=True, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
         return sdpa(q, k, v, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
     if compiling:
-        mask = work.mask(0, work.T)
+        mask = work.mask(0, work.queries)
         return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
     return by_blocks(q, k, v, work, dropout)
 
@@ -194,8 +194,8 @@ class Work:
     sight: Sight
     bias: Bias | None
     scale: float
-    T: int
-    S: int
+    queries: int
+    all_keys: int
     device: torch.device
     dtype: torch.dtype
     exact_rows: bool
@@ -213,11 +213,13 @@ class Work:
     @property
     def open(self) -> bool:
         """Whether nothing hides keys that one flag could not say: everything is seen, or causality all there is."""
-        return self.sight.only_causal and (not self.sight.causal or self.T == 1 or bool(self.T == self.S))
+        return self.sight.only_causal and (
+            not self.sight.causal or self.queries == 1 or bool(self.queries == self.all_keys)
+        )
 
     @property
     def is_causal(self) -> bool:
-        return self.sight.causal and self.T != 1
+        return self.sight.causal and self.queries != 1
 
     @property
     def whole(self) -> bool:
@@ -247,12 +249,12 @@ class Work:
 
     def keys(self, last: int) -> int:
         """How many of the first keys the first ``last`` rows may see at most."""
-        return self.sight.keys_before(last, self.T, self.S)
+        return self.sight.keys_before(last, self.queries, self.all_keys)
 
     def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]:
         """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their first keys."""
         keys = self.keys(last)
-        seen = self.sight.visible(first, last, keys, self.T, self.S, self.device)
+        seen = self.sight.visible(first, last, keys, self.queries, self.all_keys, self.device)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
         hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
         if self.bias is None:

@@ -5,6 +5,7 @@ caches, padding, packing and sharded sequences are a matter of which positions a
 """
 
 import itertools
+import operator
 from collections.abc import Sequence
 
 import torch
@@ -21,6 +22,7 @@ Device = torch.device | str | None
 
 def plain(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
     """``offset, offset+1, …``: one sequence, or the next ``length`` tokens after ``offset`` cached ones."""
+    length, offset = _whole(length, "length"), _whole(offset, "offset")
     if length < 0:
         raise InvalidArgument(f"length={length} must not be negative")
     if offset < 0 or offset + length > LIMIT:
@@ -47,9 +49,10 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
     Pass the segments to attention so that no document sees another.
     """
+    lengths = [_whole(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
-        raise InvalidArgument(f"lengths={list(lengths)} must all be at least 1; leave empty documents out")
-    counts = torch.tensor(list(lengths), dtype=torch.int64, device=device)
+        raise InvalidArgument(f"lengths={lengths} must all be at least 1; leave empty documents out")
+    counts = torch.tensor(lengths, dtype=torch.int64, device=device)
     segments = torch.arange(len(lengths), dtype=torch.int64, device=device).repeat_interleave(counts)
     starts = counts.cumsum(0) - counts
     return torch.arange(len(segments), dtype=torch.int64, device=device) - starts[segments], segments
@@ -93,12 +96,16 @@ def check(
     axes: int = 1,
     signed: bool = False,
 ) -> None:
-    """Refuse what is no position: another dtype or shape, below 0 (or −limit, if signed), or at ``limit`` and
-    beyond.
+    """Refuse what is no position: another type or shape, below 0 (−limit where signed), or at ``limit`` and beyond.
 
-    On the CPU a value out of range raises here. Under ``torch.compile`` and on other devices, where looking
-    would wait for the device, the check is an asynchronous assertion.
+    On the CPU a value out of range raises here. Where nobody may look (traced, fake, or on another device, where
+    looking would wait for it) the check is an asynchronous assertion.
     """
+    if not isinstance(positions, Tensor):
+        raise InvalidArgument(
+            f"{name}={positions!r} is no tensor; expected int64 (T,) or (B, T): positions.plain(length), or "
+            "torch.tensor([…])"
+        )
     if positions.dtype != torch.int64:
         raise InvalidArgument(
             f"{name} is {positions.dtype}; positions are exact integers: pass torch.int64 (never the model's dtype)"
@@ -113,12 +120,35 @@ def check(
     lowest = 1 - limit if signed else 0
     if positions.numel() == 0 or positions.is_meta:
         return
-    if torch.compiler.is_compiling() or positions.device.type != "cpu":
+    extremes = _extremes(positions)
+    if extremes is None:
         inside = ((positions >= lowest) & (positions < limit)).all()
         torch._assert_async(inside, f"{name} leaves the range {lowest} … {limit - 1}")
         return
-    low, high = (int(v) for v in positions.aminmax())
+    low, high = extremes
     if low < lowest:
         raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
     if high >= limit:
         raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")
+
+
+def _extremes(positions: Tensor) -> tuple[int, int] | None:
+    """The lowest and the highest position; None where values cannot be looked at."""
+    if torch.compiler.is_compiling() or positions.device.type != "cpu":
+        return None
+    while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: all rows at once
+        positions = torch._C._functorch.get_unwrapped(positions)
+    if type(positions) not in (Tensor, torch.nn.Parameter):
+        return None
+    try:
+        low, high = (int(v) for v in positions.aminmax())
+    except RuntimeError:  # a tracer follows this tensor
+        return None
+    return low, high
+
+
+def _whole(value: int, name: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None

@@ -40,6 +40,9 @@ class AxisMap:
         if self.units is not None and (len(self.units) != self.axes or any(unit <= 0 for unit in self.units)):
             raise InvalidArgument(f"units={self.units} must be {self.axes} positive fractions, one per axis")
 
+    def __str__(self) -> str:
+        return self.text or f"AxisMap{self.axis_of_pair}"
+
     @property
     def axes(self) -> int:
         """A, the coordinates of a position."""

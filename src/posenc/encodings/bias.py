@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from posenc.kernels.memory import may_be_looked_at
+
 Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
 """A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
 
@@ -207,16 +209,9 @@ def beside(tensors: list[Tensor]) -> Tensor:
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
     """Whether keys count up by one and the queries are the last of them; looks at values on the CPU only."""
-    if torch.compiler.is_compiling() or not readable(k_positions):
+    if k_positions.device.type != "cpu" or not may_be_looked_at(q_positions, k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):
         return False
     aligned = torch.equal(k_positions[len(k_positions) - len(q_positions) :], q_positions)
     return aligned and bool((k_positions.diff() == 1).all())
-
-
-def readable(tensor: Tensor) -> bool:
-    """Whether looking at values is free and possible: a real tensor in the processor's own memory."""
-    return (
-        tensor.device.type == "cpu" and type(tensor) is Tensor and not torch._C._are_functorch_transforms_active()
-    )

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from posenc.encodings.bias import Bias, Channels
-from posenc.encodings.encoding import Encoding, check_length
+from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 
@@ -84,7 +84,7 @@ class PlacedFoX(Placed):
             self.bias = ForgetBias(gates)
 
     def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        check_length("x", x, self.q_positions)
+        check_embeddings(x, self.q_positions, self.fox.width)
         gates = self.fox.gates(x)
         return self._with(gates if carry is None else torch.cat((carry, gates), dim=-1))
 

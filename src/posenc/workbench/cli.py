@@ -2,6 +2,7 @@
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
 
@@ -14,6 +15,7 @@ from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
 from posenc.workbench.commands.verify import verify
 from posenc.workbench.screen import screen
+from posenc.workbench.versions import versions
 
 START = """\
 posenc compare      which encoding holds past its training length? 15 small trainings, about three minutes
@@ -25,8 +27,14 @@ app = typer.Typer(pretty_exceptions_enable=False)
 
 
 @app.callback(invoke_without_command=True)
-def posenc(context: typer.Context) -> None:
+def posenc(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
+) -> None:
     """The position layer for transformers: which encoding, and how far past its training length?"""
+    if version:  # alone it is answered by ``entry``, which needs no typer
+        print(versions())
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(START)
 

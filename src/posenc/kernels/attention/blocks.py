@@ -34,10 +34,10 @@ class Work(Protocol):
     """What is added to the scores of a block of rows, made whenever it is asked for."""
 
     @property
-    def T(self) -> int: ...
+    def queries(self) -> int: ...
 
     @property
-    def S(self) -> int: ...
+    def all_keys(self) -> int: ...
 
     @property
     def scale(self) -> float: ...
@@ -70,19 +70,21 @@ class Masks:
 
     def __init__(self, work: Work, rows: int, dtype: torch.dtype) -> None:
         self.work, self.whole = work, work.whole
-        self.size = max(work.T, 1) if self.whole else rows
+        self.size = max(work.queries, 1) if self.whole else rows
         self.line = work.line
         if self.line is not None:
             line = self.line.to(dtype)
             # Of the future, a block sees at most as many keys as it has rows.
             future = line.new_full((line.shape[0], rows), -math.inf)
-            self.line = torch.cat((line[:, : work.S], future), dim=1) if work.keys(1) < work.S else line
+            self.line = (
+                torch.cat((line[:, : work.all_keys], future), dim=1) if work.keys(1) < work.all_keys else line
+            )
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
-        for first in range(0, max(self.work.T, 1), self.size):
-            last = min(first + self.size, self.work.T)
-            yield first, last, self.work.S if self.whole else self.work.keys(last)
+        for first in range(0, max(self.work.queries, 1), self.size):
+            last = min(first + self.size, self.work.queries)
+            yield first, last, self.work.all_keys if self.whole else self.work.keys(last)
 
     def at(self, first: int, last: int, keys: int) -> Tensor | None:
         """The mask of a block, its rows reversed if it lies along a line."""
@@ -90,7 +92,7 @@ class Masks:
             return None
         if self.line is None:
             return self.work.mask(first, last)
-        own = self.line[:, self.work.T - last :]
+        own = self.line[:, self.work.queries - last :]
         return own.as_strided((1, own.shape[0], last - first, keys), (0, self.line.shape[1], 1, 1))
 
     def turned(self, x: Tensor) -> Tensor:
@@ -125,8 +127,8 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Fl
 def by_operators(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
     """Output and logsumexp by plain operators, which every transform of functions knows."""
     results = []
-    for first in range(0, max(work.T, 1), TRAINING_ROWS):
-        last = min(first + TRAINING_ROWS, work.T)
+    for first in range(0, max(work.queries, 1), TRAINING_ROWS):
+        last = min(first + TRAINING_ROWS, work.queries)
         keys = work.keys(last)
         scores = block_scores(q[:, :, first:last], k[:, :, :keys], work, first, last)
         results.append(plain_forward(scores, v[:, :, :keys]))
