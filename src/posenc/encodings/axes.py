@@ -4,13 +4,15 @@ A position with A axes is a row of A integers (time, row, column). Pair i turns 
 coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule, exact
 from posenc.schedules.spectrum import Spectrum
+
+Units = Sequence[Fraction | int | str] | None
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class AxisMap:
     rung_of_pair: tuple[int, ...] | None = None
     pairs_of_axis: tuple[int, ...] | None = None
     units: tuple[Fraction, ...] | None = None
-    text: str = field(default="", compare=False)
-    """How a text makes it."""
+    made: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
+    """The name and the numbers by which a text makes it; None for a map made by hand, which has no text."""
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
@@ -39,9 +41,24 @@ class AxisMap:
             raise InvalidArgument(f"axis_of_pair={self.axis_of_pair} must use every axis from 0 to the largest")
         if self.units is not None and (len(self.units) != self.axes or any(unit <= 0 for unit in self.units)):
             raise InvalidArgument(f"units={self.units} must be {self.axes} positive fractions, one per axis")
+        if self.pairs_of_axis is not None and len(self.pairs_of_axis) != self.axes:
+            raise InvalidArgument(f"pairs_of_axis={self.pairs_of_axis} must be {self.axes} numbers, one per axis")
+        ladders = [self.pairs] * self.axes if self.pairs_of_axis is None else self.pairs_of_axis
+        rungs = range(self.pairs) if self.rung_of_pair is None else self.rung_of_pair
+        on_ladder = [0 <= rung < ladders[axis] for axis, rung in zip(self.axis_of_pair, rungs, strict=False)]
+        if len(rungs) != self.pairs or not all(on_ladder):
+            raise InvalidArgument(
+                f"rung_of_pair={self.rung_of_pair} must be {self.pairs} numbers, each below the pairs of its axis' "
+                f"ladder, {tuple(ladders)}"
+            )
 
     def __str__(self) -> str:
-        return self.text or f"AxisMap{self.axis_of_pair}"
+        """The text that makes it: ``axial(4, 4, units=('1/14', '1/14'))``."""
+        if self.made is None:
+            return f"AxisMap{self.axis_of_pair}"
+        name, numbers = self.made
+        units = [] if self.units is None else [f"units={tuple(str(unit) for unit in self.units)}"]
+        return f"{name}({', '.join([*map(str, numbers), *units])})"
 
     @property
     def axes(self) -> int:
@@ -68,14 +85,17 @@ def spectrum(axes: AxisMap, schedule: Schedule, base: float) -> Spectrum:
     )
 
 
-def chunked(*sections: int) -> AxisMap:
-    """One ladder over all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16, 24, 24)."""
+def chunked(*sections: int, units: Units = None) -> AxisMap:
+    """One ladder over all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
+
+    Here and below ``units`` are those of ``AxisMap``, each a whole number, a fraction, or a text such as "1/14".
+    """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
-    return AxisMap(axis, text=f"chunked{sections}")
+    return AxisMap(axis, units=_fractions(units), made=("chunked", sections))
 
 
-def strided(*sections: int) -> AxisMap:
+def strided(*sections: int, units: Units = None) -> AxisMap:
     """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
     A·section of that axis; what is left over stays with axis 0.
     """
@@ -86,25 +106,24 @@ def strided(*sections: int) -> AxisMap:
         raise InvalidArgument(
             f"strided{sections} cannot be dealt out in turn; the first section must be the largest"
         )
-    return AxisMap(dealt, text=f"strided{sections}")
+    return AxisMap(dealt, units=_fractions(units), made=("strided", sections))
 
 
-def axial(*sections: int) -> AxisMap:
-    """Consecutive sections, every axis with a ladder of its own over its section (Flux, Pixtral-like towers)."""
+def axial(*sections: int, units: Units = None) -> AxisMap:
+    """Consecutive sections, every axis with a ladder of its own over its section (Flux, towers of Qwen-VL)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
-    return AxisMap(
-        axis, tuple(rung for count in sections for rung in range(count)), sections, text=f"axial{sections}"
-    )
+    rungs = tuple(rung for count in sections for rung in range(count))
+    return AxisMap(axis, rungs, sections, _fractions(units), made=("axial", sections))
 
 
-def alternating(axes: int, pairs: int) -> AxisMap:
+def alternating(axes: int, pairs: int, *, units: Units = None) -> AxisMap:
     """Axes take turns pair by pair, all on the same rung at a time: x1 y1 x.1 y.1 … (Kimi's vision tower)."""
     if axes < 1 or pairs < axes or pairs % axes:
         raise InvalidArgument(f"alternating({axes}, {pairs}) needs pairs to be a multiple of axes, both at least 1")
     rungs = tuple(i // axes for i in range(pairs))
     axis = tuple(i % axes for i in range(pairs))
-    return AxisMap(axis, rungs, (pairs // axes,) * axes, text=f"alternating({axes}, {pairs})")
+    return AxisMap(axis, rungs, (pairs // axes,) * axes, _fractions(units), made=("alternating", (axes, pairs)))
 
 
 MAPS: dict[str, Callable[..., AxisMap]] = {
@@ -119,3 +138,10 @@ MAPS: dict[str, Callable[..., AxisMap]] = {
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
         raise InvalidArgument(f"sections={sections} must be whole numbers of pairs, at least 1 for every axis")
+
+
+def _fractions(units: Units) -> tuple[Fraction, ...] | None:
+    try:
+        return None if units is None else tuple(Fraction(unit) for unit in units)
+    except (TypeError, ValueError, ZeroDivisionError):
+        raise InvalidArgument(f"units={units} must be fractions, one per axis, such as ('1/14', '1/14')") from None

@@ -67,7 +67,7 @@ def value_text(value: Any) -> str:
     if isinstance(value, Recipe):
         return str(value)
     if isinstance(value, AxisMap):
-        return value.text
+        return str(value)
     if isinstance(value, Schedule | LengthSchedule):
         fields = to_dict(value)
         name = fields.pop("schedule")

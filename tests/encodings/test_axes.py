@@ -1,0 +1,200 @@
+"""Axis maps: which coordinate every pair turns by, on which rung, in what unit; and rotation under them."""
+
+from dataclasses import replace
+from fractions import Fraction
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from posenc import Rotary, attention, rerotate
+from posenc.encodings.axes import AxisMap, alternating, axial, chunked, strided
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.text import parse
+from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.positions import plain
+
+T, H, W = 0, 1, 2
+MAPS = [chunked(2, 1, 1), strided(2, 1, 1), axial(2, 1, 1), alternating(2, 4)]
+IN_UNITS = [chunked(3, 1, units=("1/14", 2)), axial(2, 2, units=(Fraction(24, 72), "24/72"))]
+
+
+@pytest.mark.parametrize(
+    ("made", "axes"),
+    [
+        (chunked(16, 24, 24), [T] * 16 + [H] * 24 + [W] * 24),
+        (strided(24, 20, 20), [T, H, W] * 20 + [T] * 4),
+        (strided(11, 11, 10), [T, H, W] * 10 + [T, H]),
+        (axial(8, 28, 28), [T] * 8 + [H] * 28 + [W] * 28),
+        (alternating(2, 4), [0, 1, 0, 1]),
+    ],
+    ids=str,
+)
+def test_the_axis_of_every_pair(made: AxisMap, axes: list[int]) -> None:
+    assert list(made.axis_of_pair) == axes
+
+
+LADDER = [1.0, 0.1, 0.01, 0.001]
+CHANNELS = {
+    "Qwen-VL towers": (axial(4, 4), [("y", f) for f in LADDER] + [("x", f) for f in LADDER]),
+    "Pixtral": (
+        AxisMap((0, 0, 0, 0, 1, 1, 1, 1), (0, 2, 4, 6, 1, 3, 5, 7)),
+        [("y", f) for f in LADDER] + [("x", f / 10**0.5) for f in LADDER],
+    ),
+    "Kimi": (alternating(2, 8), [(axis, f) for f in LADDER for axis in "yx"]),
+}
+"""Sixteen channels, base 10 000: the axis of every pair and its frequency, as the models' code has them."""
+
+
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@pytest.mark.parametrize("model", CHANNELS)
+def test_every_channel_turns_as_in_the_models(model: str, pairing: str) -> None:
+    made, pairs = CHANNELS[model]
+    at = torch.tensor([[0, 3, 17, 2], [5, 1, 0, 40]])
+    x = torch.randn(1, 1, 4, 16, dtype=torch.float64)
+    want = x.clone()
+    for i, (axis, frequency) in enumerate(pairs):
+        a, b = (i, i + 8) if pairing == "half" else (2 * i, 2 * i + 1)
+        angle = at["yx".index(axis)].double() * frequency
+        want[..., a] = x[..., a] * angle.cos() - x[..., b] * angle.sin()
+        want[..., b] = x[..., a] * angle.sin() + x[..., b] * angle.cos()
+    rotary = Rotary(16, pairing=pairing, axes=made)  # type: ignore[arg-type]
+    got, _ = rotary.at(at, dtype=torch.float64).rotate(x, x)
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("phases", ["exact", "float32"])
+@pytest.mark.parametrize("made", [chunked(2, 1, 1), strided(2, 1, 1)], ids=str)
+def test_text_turns_as_without_axes(made: AxisMap, phases: str) -> None:
+    """Where all coordinates are equal, one ladder over all pairs is plain RoPE, bit for bit."""
+    at = torch.cat((plain(40), torch.tensor([10**6, 2**31 - 1])))
+    with_axes = Rotary(8, pairing="half", axes=made, phases=phases)  # type: ignore[arg-type]
+    without = Rotary(8, pairing="half", phases=phases)  # type: ignore[arg-type]
+    for mine, plainly in zip(with_axes.tables(at.expand(3, -1)), without.tables(at), strict=True):
+        assert torch.equal(mine, plainly)
+
+
+@pytest.mark.parametrize("made", MAPS, ids=str)
+def test_every_coordinate_counts(made: AxisMap) -> None:
+    """Swapping two axes, or moving along one, changes the scores."""
+    A, rotary = made.axes, Rotary(8, pairing="half", axes=made)
+    at = torch.stack([plain(6, offset=7 * axis) * (axis + 1) for axis in range(A)])
+    q, k = torch.randn(2, 1, 2, 6, 8)
+
+    def scores(positions: Tensor) -> Tensor:
+        return posenc.scores(*rotary.at(positions).rotate(q, k), rotary.at(positions))
+
+    for axis in range(A):
+        other = at.clone()
+        other[[axis, axis - 1]] = other[[axis - 1, axis]]
+        assert (scores(other) - scores(at)).abs().max() > 1e-3
+        # All tokens further along one axis: the same scores, since only offsets count; some 40 roundings of 2^-24.
+        moved = at.clone()
+        moved[axis] += 10**6
+        torch.testing.assert_close(scores(moved), scores(at), rtol=0, atol=1e-5)
+
+
+def test_rows_of_a_batch_have_positions_of_their_own() -> None:
+    rotary = Rotary(8, pairing="half", axes=chunked(2, 1, 1))
+    at = torch.randint(50, (3, 2, 5))
+    q, k, v = torch.randn(3, 2, 2, 5, 8)
+    both = attention(*rotary.at(at).rotate(q, k), v, rotary.at(at), True)
+    for row in range(2):
+        placed = rotary.at(at[:, row])
+        alone = attention(*placed.rotate(q[row, None], k[row, None]), v[row, None], placed, True)
+        torch.testing.assert_close(both[row, None], alone, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("coordinate", [1, 10**6 + 1, 2**31 - 1])
+def test_fractions_are_exact_at_any_coordinate(coordinate: int) -> None:
+    """Coordinates that count fourteenths: cos and sin to 4e-10, the rounding of the turns' last bit."""
+    rotary = Rotary(8, pairing="half", axes=axial(2, 2, units=("1/14", "3/7")))
+    cos, sin = rotary.tables(torch.tensor([[coordinate], [coordinate]]), torch.float64)
+    with mpmath.workdps(50):
+        for pair, (rung, unit) in enumerate([(0, (1, 14)), (1, (1, 14)), (0, (3, 7)), (1, (3, 7))]):
+            angle = mpmath.mpf(coordinate) * unit[0] / unit[1] / mpmath.sqrt(10_000) ** rung
+            assert abs(cos[0, pair].item() - float(mpmath.cos(angle))) <= 4e-10
+            assert abs(sin[0, pair].item() - float(mpmath.sin(angle))) <= 4e-10
+
+
+def test_a_step_of_fourteen_fourteenths_is_a_step() -> None:
+    whole, parts = (Rotary(8, pairing="half", axes=axial(2, 2, units=units)) for units in (None, ("1/14", "1/14")))
+    at = torch.randint(1000, (2, 9))
+    for a, b in zip(whole.tables(at), parts.tables(14 * at), strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=2**-24)
+
+
+def test_coordinates_may_be_signed_where_it_is_said() -> None:
+    """Around a centre: cos is even and sin odd, bit for bit, as far as positions go."""
+    rotary = Rotary(8, pairing="half", axes=axial(2, 2), signed=True)
+    at = torch.tensor([[1, 7, 2**31 - 1], [0, 3, 10**6]])
+    (cos, sin), (other_cos, other_sin) = rotary.tables(at), rotary.tables(-at)
+    assert torch.equal(cos, other_cos)
+    assert torch.equal(sin, -other_sin)
+    rotary.at(-at)
+    with pytest.raises(PositionOutOfRange, match="positions holds -2147483647; positions start at 0"):
+        Rotary(8, pairing="half", axes=axial(2, 2)).at(-at)
+
+
+def test_cached_keys_move_to_another_base() -> None:
+    old, new = (Rotary(8, pairing="half", axes=strided(2, 1, 1), base=base) for base in (1e4, 5e5))
+    at, k = torch.randint(1000, (3, 9)), torch.randn(1, 2, 9, 8, dtype=torch.float64)
+    turned, want = (r.at(at, dtype=torch.float64).rotate(k, k)[1] for r in (old, new))
+    torch.testing.assert_close(rerotate(turned, at, old, new), want, rtol=0, atol=1e-13)
+    with pytest.raises(InvalidArgument, match="from_ has axis_map="):
+        rerotate(turned, at, old, Rotary(8, pairing="half", axes=chunked(2, 1, 1)))
+
+
+def test_a_part_without_axes_takes_the_first() -> None:
+    """ALiBi beside M-RoPE counts time."""
+    stack = posenc.encoding("stack(rotary(axes=chunked(2, 1, 1)), alibi)", head_dim=8, heads=2)
+    at = torch.tensor([[0, 4, 4, 5], [0, 1, 2, 5], [0, 1, 1, 5]])
+    bias, want = stack.at(at).bias, posenc.ALiBi(2).at(at[0]).bias
+    assert bias is not None
+    assert want is not None
+    assert torch.equal(bias.rows(0, 4, 4), want.rows(0, 4, 4))
+
+
+@pytest.mark.parametrize("made", [*MAPS, *IN_UNITS], ids=str)
+def test_a_map_and_its_text_are_one(made: AxisMap) -> None:
+    text = f"rotary(axes={made})"
+    built = posenc.encoding(text, head_dim=8)
+    assert isinstance(built, Rotary)
+    assert built.axis_map == made
+    again = str(canonical(parse(text)))
+    assert str(canonical(parse(again))) == again
+    assert str(made) in again
+
+
+def test_units_are_part_of_a_maps_text() -> None:
+    """So that two maps with one text are one map, however they came about."""
+    coarse = axial(2, 2)
+    fine = replace(coarse, units=(Fraction(1, 14), Fraction(1)))
+    assert str(fine) == "axial(2, 2, units=('1/14', '1'))"
+    assert fine == axial(2, 2, units=("1/14", 1)) != coarse
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: AxisMap((0, 2)), r"axis_of_pair=\(0, 2\) must use every axis from 0 to the largest"),
+        (lambda: AxisMap((0, 1), (0,)), r"rung_of_pair=\(0,\) must be 2 numbers, each below the pairs of its axis"),
+        (lambda: AxisMap((0, 1), (0, 2)), r"rung_of_pair=\(0, 2\) must be 2 numbers"),
+        (lambda: AxisMap((0, 1), (0, 0), (1,)), r"pairs_of_axis=\(1,\) must be 2 numbers, one per axis"),
+        (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of pairs, at least 1 for every axis"),
+        (lambda: strided(1, 2), r"strided\(1, 2\) cannot be dealt out in turn; the first section must be the larg"),
+        (lambda: alternating(2, 5), r"alternating\(2, 5\) needs pairs to be a multiple of axes"),
+        (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
+        (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
+        (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, and rotary_dim=10 turn"),
+        (
+            lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(plain(4)),
+            r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",
+        ),
+    ],
+)
+def test_bad_maps_are_refused(make, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()

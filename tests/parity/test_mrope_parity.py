@@ -1,0 +1,79 @@
+"""M-RoPE against transformers: Qwen2-VL's sections, cut, and Qwen3-VL's, dealt out in turn."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc import Rotary
+from posenc.encodings.axes import AxisMap, chunked, strided
+
+
+def qwen2(sections: list[int]):
+    from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLTextConfig
+    from transformers.models.qwen2_vl.modeling_qwen2_vl import Qwen2VLRotaryEmbedding, apply_rotary_pos_emb
+
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections}
+    config = Qwen2VLTextConfig(hidden_size=2 * sum(sections), num_attention_heads=1, rope_parameters=rope)
+    return Qwen2VLRotaryEmbedding(config), apply_rotary_pos_emb
+
+
+def qwen3(sections: list[int]):
+    from transformers.models.qwen3_vl.configuration_qwen3_vl import Qwen3VLTextConfig
+    from transformers.models.qwen3_vl.modeling_qwen3_vl import Qwen3VLTextRotaryEmbedding, apply_rotary_pos_emb
+
+    rope = {"rope_type": "default", "rope_theta": 1e6, "mrope_section": sections}
+    config = Qwen3VLTextConfig(head_dim=2 * sum(sections), rope_parameters=rope)
+    return Qwen3VLTextRotaryEmbedding(config), apply_rotary_pos_emb
+
+
+CASES = [
+    pytest.param(qwen2, chunked(16, 24, 24), id="Qwen2-VL"),
+    pytest.param(qwen3, strided(24, 20, 20), id="Qwen3-VL"),
+    pytest.param(qwen3, strided(11, 11, 10), id="Qwen3.5"),
+]
+
+
+def random_ids() -> Tensor:
+    """Three axes, two sequences, a thousand tokens."""
+    return torch.randint(10_000, (3, 2, 1000))
+
+
+def sections(made: AxisMap) -> list[int]:
+    return [made.axis_of_pair.count(axis) for axis in range(3)]
+
+
+@pytest.mark.parametrize(("theirs", "made"), CASES)
+def test_float32_phases_are_theirs_bit_for_bit(theirs, made: AxisMap) -> None:
+    embedding, _ = theirs(sections(made))
+    ids, D = random_ids(), 2 * made.pairs
+    ours = Rotary(D, pairing="half", base=1e6, axes=made, phases="float32").tables(ids)
+    for mine, their in zip(ours, embedding(torch.zeros(1), ids), strict=True):
+        assert torch.equal(mine[:, 0], their[..., : D // 2])
+
+
+@pytest.mark.parametrize(("theirs", "made"), CASES)
+def test_exact_phases_are_theirs_but_for_their_rounding(theirs, made: AxisMap) -> None:
+    """Their frequencies are off by 2^-23·(1 + ln base) in relation, their angles by one rounding more."""
+    embedding, _ = theirs(sections(made))
+    ids, D = random_ids(), 2 * made.pairs
+    rotary = Rotary(D, pairing="half", base=1e6, axes=made)
+    frequencies = torch.tensor([float(f) for f in rotary.clock.spectrum.frequencies], dtype=torch.float64)
+    angles = ids.movedim(0, -1)[..., list(made.axis_of_pair)] * frequencies
+    bound = angles * 2.0**-23 * 16 + 2.0**-23
+    for mine, their in zip(rotary.tables(ids), embedding(torch.zeros(1), ids), strict=True):
+        assert ((mine[:, 0] - their[..., : D // 2]).abs() <= bound).all()
+
+
+@pytest.mark.parametrize(("theirs", "made"), CASES)
+def test_queries_and_keys_turn_as_theirs(theirs, made: AxisMap) -> None:
+    """And no longer where two axes change places."""
+    embedding, apply = theirs(sections(made))
+    ids, D = random_ids(), 2 * made.pairs
+    q, k = torch.randn(2, 4, 1000, D), torch.randn(2, 2, 1000, D)
+    want = apply(q, k, *embedding(q, ids))
+    rotary = Rotary(D, pairing="half", base=1e6, axes=made, phases="float32")
+    for mine, their in zip(rotary.at(ids).rotate(q, k), want, strict=True):
+        # Both round two products and a sum of numbers up to 5; only the order differs.
+        torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 5)
+    swapped, _ = rotary.at(ids[[0, 2, 1]]).rotate(q, k)
+    assert (swapped - want[0]).abs().max() > 1
