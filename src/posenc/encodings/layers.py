@@ -10,13 +10,16 @@ from torch import Tensor
 
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.sight import Sight
 
 
 class PlacedLayers(Placed):
-    """Every kind placed once; indexed by layer."""
+    """Every kind placed once; indexed by layer. But for ``embed`` its doors are those of a layer, and closed here."""
+
+    unread = True
+    todo = "this is the positions of all layers; take one: placed[layer]"
 
     def __init__(
         self,
@@ -36,6 +39,15 @@ class PlacedLayers(Placed):
         for placed in self.kinds.values():
             x = placed.embed(x)
         return x
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        raise InvalidArgument(self.todo)
+
+    def carrying(self, carry: Carry | None) -> Placed:
+        raise InvalidArgument(self.todo)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        raise InvalidArgument(self.todo)
 
 
 @final

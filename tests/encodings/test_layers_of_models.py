@@ -1,0 +1,106 @@
+"""Layers as models have them: SmolLM3, Gemma 3, Llama 4; and what a layer's description says."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import FoX, Layers, NoPE, Rotary, Sight, attention
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import plain
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+
+def rotates(placed: posenc.Placed) -> bool:
+    q = torch.ones(1, 1, 2, 8)
+    return not torch.equal(placed.rotate(q, q)[0], q)
+
+
+def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
+    layers = posenc.encoding("layers(rotary(base=5000000)*3 + nope)", head_dim=8, layers=36)
+    placed = layers.at(plain(2))
+    assert [i for i in range(36) if not rotates(placed[i])] == list(range(3, 36, 4))
+    lines = layers.describe().splitlines()
+    assert len(lines) == 18
+    assert lines[0].startswith("layers 0–2: rotary(base=5000000): rotary: head_dim=8, pairing='half', base=5e+06")
+    assert lines[1] == "layer 3: nope: nope"
+    assert lines[-1] == "layer 35: nope: nope"
+
+
+def gemma3() -> Layers:
+    local, full = (Rotary(8, pairing="half", base=base) for base in (1e4, 1e6))
+    return Layers({"local": local, "full": full}, ("local",) * 5 + ("full",), layers=12, windows={"local": 3})
+
+
+def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
+    layers, at = gemma3(), plain(9)
+    placed = layers.at(at)
+    q, k, v = torch.randn(3, 1, 2, 9, 8)
+    for i in range(12):
+        is_full = i % 6 == 5
+        alone = Rotary(8, pairing="half", base=1e6 if is_full else 1e4).at(at)
+        got = attention(*placed[i].rotate(q, k), v, placed[i], layers.sight(i, True))
+        want = attention(*alone.rotate(q, k), v, alone, Sight(causal=True, window=None if is_full else 3))
+        assert torch.equal(got, want)
+    lines = layers.describe().splitlines()
+    assert [line.split(": ")[0] for line in lines] == ["layers 0–4", "layer 5", "layers 6–10", "layer 11"]
+    assert lines[0].endswith(", window 3")
+    assert "window" not in lines[1]
+    assert placed[0] is placed[6], "a kind is placed once for all its layers"
+
+
+def test_a_window_narrows_what_the_model_sees_and_never_widens_it() -> None:
+    layers = gemma3()
+    assert layers.sight(0, True).window == 3
+    assert layers.sight(0, Sight(causal=True, window=2)).window == 2
+    assert layers.sight(5, Sight(causal=True, window=2)).window == 2
+    assert layers.sight(5, True).window is None
+
+
+def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
+    layers = posenc.encoding("layers(rotary*3 + stack(nope, query-scale))", head_dim=8, layers=8)
+    placed = layers.at(plain(2, offset=8190))
+    assert [rotates(placed[i]) for i in range(8)] == [True, True, True, False] * 2
+    assert [placed[i].scale is None for i in range(8)] == [True, True, True, False] * 2
+    scale = placed[3].scale
+    assert scale is not None
+    assert scale.flatten().tolist() == pytest.approx([1.0, 1.0693147], abs=6e-8)
+    assert layers.describe().splitlines()[1] == (
+        "layer 3: stack(nope, query-scale): nope + query-scale: rule='llama4', amount=0.1, floor=8192"
+    )
+
+
+@pytest.mark.parametrize("text", ["layers(rotary*3 + nope)", "layers(t5 + stack(rotary, fox))", "layers(fox)"])
+def test_a_model_of_mixed_layers_reads_pieces_as_the_whole(text: str) -> None:
+    from posenc.workbench.transformer import Cache
+
+    config = TransformerConfig(17, width=32, layers=4)
+    encoding = posenc.encoding(text, width=32, heads=4, head_dim=8, layers=4)
+    model = Transformer(config, encoding).initialise(0).double().requires_grad_(False)
+    row = torch.randint(17, (2, 12))
+    cache = Cache()
+    parts = [model(piece, cache=cache) for piece in row.split([5, 1, 1, 5], dim=1)]
+    torch.testing.assert_close(torch.cat(parts, dim=1), model(row), rtol=0, atol=1e-12)
+
+
+def test_layers_are_asked_for_by_number() -> None:
+    """All layers together have no positions of their own, and must not pass for none."""
+    layers = Layers({"rope": Rotary(8, pairing="half"), "nope": NoPE()}, ("rope", "nope"))
+    placed, q = layers.at(plain(3)), torch.randn(1, 2, 3, 8)
+    message = r"this is the positions of all layers; take one: placed\[layer\]"
+    with pytest.raises(InvalidArgument, match=message):
+        placed.rotate(q, q)
+    with pytest.raises(InvalidArgument, match=message):
+        placed.read(torch.randn(1, 3, 16))
+    with pytest.raises(InvalidArgument, match=message):
+        placed.carrying(None)
+    with pytest.raises(InvalidArgument, match=message):
+        attention(q, q, q, placed, True)
+
+
+def test_bad_layers_are_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown kind of layer 'rop'; did you mean 'rope'"):
+        Layers({"rope": Rotary(8, pairing="half")}, ("rop",))
+    with pytest.raises(InvalidArgument, match="pattern is empty; name the kind of every layer"):
+        Layers({"nope": NoPE()}, ())
+    with pytest.raises(InvalidArgument, match="layers=None; fox has parameters in every layer: say how many there"):
+        Layers({"fox": FoX(8, 2)}, ("fox",))

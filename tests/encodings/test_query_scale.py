@@ -1,0 +1,95 @@
+"""The scale of queries by position: both rules at their steps, in float32 under any type, for packed documents too."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import NoPE, QueryScale, Rotary, Sight, Stack, attention, scores
+from posenc.encodings.query_scale import Rule
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import left_padded, packed, plain
+
+STEPS = {
+    "llama4": {0: 1.0, 8190: 1.0, 8191: 1.0693147, 1048575: 1.4859812},
+    "ministral3": {0: 1.0, 8191: 1.0, 8192: 1.0693147, 16383: 1.0693147, 16384: 1.1098612},
+}
+
+
+@pytest.mark.parametrize("rule", STEPS)
+def test_factors_at_their_steps(rule: Rule) -> None:
+    got = QueryScale(rule=rule).factors(torch.tensor(list(STEPS[rule])))
+    assert got.tolist() == pytest.approx(list(STEPS[rule].values()), abs=1.2e-7)
+
+
+def test_scores_are_multiplied_and_a_bias_is_not() -> None:
+    at, (q, k) = plain(5, offset=8189), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
+    plainly = scores(q, k, NoPE().at(at))
+    factors = torch.tensor([1, 1, 1.0693147180559945, 1.0693147180559945, 1.0693147180559945]).double()
+    got = scores(q, k, QueryScale().at(at, dtype=torch.float64))
+    torch.testing.assert_close(got, plainly * factors[:, None], rtol=1e-7, atol=0)
+    alibi = posenc.ALiBi(2)
+    bias = alibi.at(at).bias
+    assert bias is not None
+    both = scores(q, k, Stack(alibi, QueryScale()).at(at))
+    torch.testing.assert_close(both - bias.rows(0, 5, 5), got, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_a_16_bit_model_has_float32_factors(dtype: torch.dtype) -> None:
+    """In bf16 the first step would be 1.0703."""
+    model = Stack(Rotary(8, pairing="half"), QueryScale()).to(dtype)
+    with torch.autocast("cpu"):
+        scale = model.at(plain(3, offset=8190)).scale
+    assert scale is not None
+    assert scale.dtype == torch.float32
+    assert scale.flatten().tolist() == pytest.approx([1.0, 1.0693147, 1.0693147], abs=6e-8)
+
+
+def test_far_positions_step_where_they_should() -> None:
+    """Where float32 cannot tell positions apart: the step is counted in integers."""
+    step = 8192 * 262_143 - 1
+    before, after = QueryScale().factors(torch.tensor([step - 1, step]), torch.float64).tolist()
+    assert before == pytest.approx(1 + 0.1 * torch.tensor(262_143.0).double().log().item(), abs=1e-14)
+    assert after > before
+
+
+def test_attention_equals_scaled_queries() -> None:
+    """Values and gradients, also along a masked path."""
+    at, (q, k, v) = plain(40), torch.randn(3, 1, 2, 40, 8, dtype=torch.float64).requires_grad_()
+    encoding = QueryScale(floor=7)
+    factors = encoding.factors(at, torch.float64)[:, None]
+    for sight in (Sight(causal=True), Sight(causal=True, window=9), Sight(key_mask=torch.rand(1, 40) > 0.3)):
+        got = attention(q, k, v, encoding.at(at, dtype=torch.float64), sight)
+        want = attention(q * factors, k, v, NoPE().at(at), sight)
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-14)
+        gradients = (torch.autograd.grad(y.square().sum(), q)[0] for y in (got, want))
+        torch.testing.assert_close(*gradients, rtol=0, atol=1e-13)
+
+
+def test_positions_count_and_neither_rows_nor_keys() -> None:
+    """Packed documents start anew, padding does not count, a cache goes on."""
+    encoding = QueryScale(floor=2)
+    at, _ = packed([3, 4])
+    want = encoding.factors(plain(4))
+    scale = encoding.at(at).scale
+    assert scale is not None
+    assert torch.equal(scale.flatten(), torch.cat((want[:3], want)))
+    mask = torch.tensor([[False, True, True, True, True], [True] * 5])
+    padded = encoding.at(left_padded(mask)).scale
+    assert padded is not None
+    assert torch.equal(padded[0, 0, 1:, 0], want)
+    cached = encoding.at(plain(1, offset=3), plain(4)).scale
+    assert cached is not None
+    assert cached.item() == want[3].item()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown rule 'llama5'; did you mean 'llama4'"):
+        QueryScale(rule="llama5")  # type: ignore[arg-type]
+    with pytest.raises(
+        InvalidArgument, match="floor=0 must be a whole number of positions, at least 1; Llama 4 has"
+    ):
+        QueryScale(floor=0)
+    with pytest.raises(InvalidArgument, match=r"amount=-0.1 must be finite and not negative; Llama 4 has 0.1"):
+        QueryScale(amount=-0.1)
