@@ -32,9 +32,7 @@ def plane_score(m: int, n: int, direction: int = 1) -> float:
     """The widget's score: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
     q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
     turned = [
-        rotate(
-            v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half"
-        )
+        rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
         for v, p in ((q, m), (k, n))
     ]
     return float((turned[0] * turned[1]).sum())
