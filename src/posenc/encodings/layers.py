@@ -107,7 +107,9 @@ class Layers(Composed):
             first, last = own[0][0], own[-1][0]
             which = f"layer {first}" if first == last else f"layers {first}–{last}"
             window = f", window {self.windows[kind]}" if kind in self.windows else ""
-            lines.append(f"{which}: {kind}: {self.kinds[own[0][1]].describe()}{window}")
+            what = self.kinds[own[0][1]].describe()
+            named = what if kind.split("(")[0] == what.split(":")[0] else f"{kind}: {what}"
+            lines.append(f"{which}: {named}{window}")
         return "\n".join(lines)
 
     def extra_repr(self) -> str:
