@@ -9,10 +9,10 @@ import torch
 import typer
 
 from posenc.clock import Clock
-from posenc.workbench.claims import rotary as rotary_module
 from posenc.encodings.alibi import LinearBias
 from posenc.errors import UnknownName
 from posenc.schedules import default
+from posenc.workbench.claims import rotary as rotary_module
 from posenc.workbench.claims.catalogue import CLAIMS, chosen
 from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
 from posenc.workbench.commands.verify import verify
