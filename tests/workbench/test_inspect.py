@@ -133,6 +133,8 @@ def test_views_by_name() -> None:
         "proportional",
     ):
         assert make("schedule", {"schedule": name, "rotary_dim": "32"}).panels
+    # A config with factor 8 has it at 8 times its length: NTK at 8² − 8 + 1.
+    assert make("schedule", {"schedule": "dynamic", "factor": "8"}).readouts["most slowed pair"] == "57 times"
     with pytest.raises(UnknownName, match="did you mean 'yarn'"):
         make("schedule", {"schedule": "yarm"})
     assert turns(Default().spectrum(64, 1e5), 8192) == 20
