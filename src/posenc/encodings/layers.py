@@ -1,17 +1,19 @@
 """Layers: which kind of positions every layer of a model has, as one value."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
+from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
 
@@ -86,6 +88,19 @@ class Layers(Composed):
         """Every module by its kind, and by its layer too where layers have their own."""
         return dict(zip(self.names, self.encodings, strict=True))
 
+    def layer(self, index: int) -> Encoding:
+        return self.kinds[self.of_layer[index % len(self.of_layer)]]
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        """As everywhere, for the kinds that a longer context stretches: where windows keep some near, the others."""
+        turning = [name for name, part in self.kinds.items() if part.schedule is not None]
+        near = {
+            name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows
+        }
+        far = stretched(turning, near)
+        pairs = self.kinds.items()
+        return self._of(tuple(part.rescaled(schedule, phases) if name in far else part for name, part in pairs))
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
         return PlacedLayers(placed, self.of_layer, self.axes, (q_positions, k_positions))
@@ -106,6 +121,11 @@ class Layers(Composed):
 
     def extra_repr(self) -> str:
         return f"pattern={self.pattern}" + (f", windows={self.windows}" if self.windows else "")
+
+
+def stretched(turning: Sequence[str], near: Collection[str]) -> tuple[str, ...]:
+    """Which of the kinds that turn a longer context stretches: those beyond any window; all where all have one."""
+    return tuple(kind for kind in turning if kind not in near) or tuple(turning)
 
 
 def for_layers(encoding: Encoding, layers: int) -> Encoding:
