@@ -51,6 +51,15 @@ def test_near_layers_keep_their_own_schedule() -> None:
     assert torch.equal(turned(made.rescaled(Default()).layer(1)), turned(ROTARY))
 
 
+def test_as_configured_each_kind_keeps_its_own() -> None:
+    scaled = posenc.Rotary(8, pairing="half", schedule=YaRN(4, 64))
+    layers = posenc.Layers({"plain": ROTARY, "scaled": scaled}, ("plain", "scaled"))
+    assert layers.schedule == YaRN(4, 64)
+    made = layers.rescaled(YaRN(4, 64), "float32")
+    assert (made.layer(0).schedule, made.layer(1).schedule) == (Default(), YaRN(4, 64))
+    assert layers.rescaled(Default()).layer(1).schedule == Default()
+
+
 def test_where_every_layer_that_turns_is_near_they_are_all_stretched() -> None:
     layers = posenc.Layers({"near": ROTARY, "nope": posenc.NoPE()}, ("near", "nope"), windows={"near": 16})
     assert layers.rescaled(NTK(4.0)).layer(0).schedule == NTK(4.0)
@@ -63,3 +72,10 @@ def test_another_in_every_layer_stays_so() -> None:
     assert made.layer(0) is layers.layer(0)
     assert made.layer(2) is not made.layer(0)
     assert not made.per_layer
+
+
+def test_composed_encodings_reset_their_parts() -> None:
+    t5 = posenc.T5(2)
+    torch.nn.init.ones_(t5.weight)
+    posenc.Layers({"rotary": ROTARY, "t5": t5}, ("rotary", "t5")).reset_parameters()
+    assert not (t5.weight == 1).all()

@@ -58,6 +58,10 @@ class Composed(Encoding):
         for part in self.encodings:
             part.check(axes_for(part, positions, self.axes), name)
 
+    def reset_parameters(self) -> None:
+        for part in self.encodings:
+            part.reset_parameters()
+
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
         placed = []
