@@ -13,6 +13,7 @@ from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
@@ -82,24 +83,35 @@ class Layers(Composed):
         self.pattern = tuple(pattern)
         self.of_layer = tuple(of_layer)
         self.windows = windows
+        far = [self.kinds[name].schedule for name in self.far]
+        self.schedule = next((schedule for schedule in far if schedule != Default()), far[0] if far else None)
 
     @property
     def kinds(self) -> dict[str, Encoding]:
         """Every module by its kind, and by its layer too where layers have their own."""
         return dict(zip(self.names, self.encodings, strict=True))
 
-    def layer(self, index: int) -> Encoding:
-        return self.kinds[self.of_layer[index % len(self.of_layer)]]
-
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
-        """As everywhere, for the kinds that a longer context stretches: where windows keep some near, the others."""
+    @property
+    def far(self) -> tuple[str, ...]:
+        """The kinds that a longer context stretches: those that turn, where windows keep some near the others."""
         turning = [name for name, part in self.kinds.items() if part.schedule is not None]
         near = {
             name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows
         }
-        far = stretched(turning, near)
-        pairs = self.kinds.items()
-        return self._of(tuple(part.rescaled(schedule, phases) if name in far else part for name, part in pairs))
+        return stretched(turning, near)
+
+    def layer(self, index: int) -> Encoding:
+        return self.kinds[self.of_layer[index % len(self.of_layer)]]
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        """As everywhere, in the kinds of ``far``; with the schedule that it has, each of them keeps its own."""
+        parts = self.kinds
+        for name in self.far:
+            own = parts[name].schedule if schedule == self.schedule else schedule
+            parts[name] = parts[name].rescaled(own, phases)
+        again = self._of(tuple(parts.values()))
+        again.schedule = schedule
+        return again
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))

@@ -4,11 +4,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from posenc.encodings import NoPE, Rotary
-from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.layers import RotaryLayer
-from posenc.schedules import Default, LengthSchedule, Schedule, method, planned, to_dict
+from posenc.schedules import Default, LengthSchedule, Schedule, method, to_dict
 
 
 @dataclass(frozen=True)
@@ -18,8 +15,8 @@ class Method:
     Args:
         name: as the command line has it.
         label: as figures and tables have it.
-        schedule: what the scaled layers get; None drops the rotation (DroPE, arXiv 2512.12167), which only a
-            fine-tune can make good.
+        schedule: what the layers that are stretched get; None drops the rotation (DroPE, arXiv 2512.12167), which
+            only a fine-tune can make good.
     """
 
     name: str
@@ -30,22 +27,6 @@ class Method:
     def values(self) -> str:
         """The schedule's values as JSON: what a job is known by, beside the method's name."""
         return json.dumps(None if self.schedule is None else to_dict(self.schedule), sort_keys=True)
-
-    def encoding(self, layer: RotaryLayer, total_length: int) -> Encoding:
-        """The encoding of the scaled layers for a request of this length.
-
-        Angles are float32, as transformers and the servers compute them: the numbers are those of the config.
-        """
-        if self.schedule is None:
-            return NoPE()
-        return Rotary(
-            layer.head_dim,
-            pairing=layer.pairing,
-            base=layer.base,
-            rotary_dim=layer.rotary_dim,
-            schedule=planned(self.schedule, total_length),
-            phases="float32",
-        )
 
 
 LABELS = {
@@ -64,21 +45,25 @@ NAMES = tuple(name for name in LABELS if name != "ntk-fixed")
 
 
 def methods(
-    names: Sequence[str] | None, layer: RotaryLayer, original_length: int, factor: float, beta_fast: float = 32.0
+    names: Sequence[str] | None,
+    own: Schedule | LengthSchedule,
+    original_length: int,
+    factor: float,
+    beta_fast: float = 32.0,
 ) -> tuple[Method, ...]:
     """The methods of these names for ``factor`` times the trained length.
 
-    ``beta_fast`` is YaRN's: where the trained length makes fewer than 32 turns of the
-    fastest pair (201 positions), the default keeps no pair at all.
+    ``own`` is the schedule that the model was configured with. ``beta_fast`` is YaRN's: where the trained length
+    makes fewer than 32 turns of the fastest pair (201 positions), the default keeps no pair at all.
     """
     known = {
         name: Method(name, label, method(name, factor, original_length, beta_fast=beta_fast))
         for name, label in LABELS.items()
     }
-    known["own"] = Method("own", "as configured", layer.schedule)
+    known["own"] = Method("own", "as configured", own)
     known["drope"] = Method("drope", "DroPE", None)
     if names is None:
-        names = NAMES if layer.schedule == Default() else (*NAMES, "own")
+        names = NAMES if own == Default() else (*NAMES, "own")
     for name in names:
         if name not in known:
             raise UnknownName("method", name, known)
