@@ -95,9 +95,7 @@ class Layers(Composed):
     def far(self) -> tuple[str, ...]:
         """The kinds that a longer context stretches: those that turn, where windows keep some near the others."""
         turning = [name for name, part in self.kinds.items() if part.schedule is not None]
-        near = {
-            name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows
-        }
+        near = {name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows}
         return stretched(turning, near)
 
     def layer(self, index: int) -> Encoding:

@@ -122,15 +122,23 @@ def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
     many = positions.layers.count(name)
     label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
     if name in positions.turning:
-        return f"{label} with rotary positions: {_channels(positions.kinds[name])}."
+        return f"{label} with rotary positions: {_channels(positions.kinds[name])}{_window(positions, name)}."
     if not encoding.doors:
-        return f"{label} without positions."
+        return f"{label} without positions{_window(positions, name)}."
     if "embed" in encoding.doors and encoding.position_limit < LIMIT:
         rows, last = count(encoding.position_limit), count(encoding.position_limit - 1)
         return (
             f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
         )
     return f"{label} with {encoding.describe()}."
+
+
+def _window(positions: ModelPositions, name: str) -> str:
+    """How far back layers of this kind see, where that is less than the longest input."""
+    own = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
+    windows = [w for w in own if w and w < positions.max_length]
+    who = "they" if len(windows) == len(own) else f"{len(windows)} of them"
+    return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""
 
 
 def _channels(recipe: Recipe) -> str:
