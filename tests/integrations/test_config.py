@@ -10,7 +10,8 @@ import transformers
 
 import posenc.integrations.huggingface
 from integrations.tiny import MODELS, logits, tiny, tokens
-from posenc.encodings.text import Recipe
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
 from posenc.schedules import (
@@ -86,6 +87,8 @@ def test_real_configs(name: str) -> None:
     assert dict(positions.kinds) == kinds
     assert (positions.original_length, positions.max_length) == (original, longest)
     assert set(positions.layers) == set(kinds)
+    for recipe in positions.kinds.values():  # a text that anybody can pass on
+        assert canonical(parse(str(recipe))) == canonical(recipe)
 
 
 def test_what_real_configs_say_besides() -> None:
