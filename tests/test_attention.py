@@ -1,19 +1,21 @@
 """posenc.attention against dense float64 attention, in every way it can be called."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
 
 import posenc
 import reference
-from posenc import ALiBi, NoPE, Sight, attention
+from attending import attend
+from memory import peak_bytes
+from posenc import ALiBi, NoPE
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.line import ROWS, TRAINING_ROWS
+from posenc.kernels.attention.blocks import ROWS, TRAINING_ROWS
 from posenc.positions import left_padded, packed, plain
-from seeing import sight
 
 EXACT = 1e-6
 """Biases are float32: 2^-24 of a slope times distances of a few hundred, through a softmax; the rest is float64."""
@@ -40,9 +42,9 @@ def check(
 ) -> None:
     """Values and gradients equal the reference's; so do values without autograd, which take another way."""
     placed = encoding.at(q_positions, k_positions)
+    masks = {"causal": causal, "key_mask": key_mask, "segments": segments}
+    y = attend(q, k, v, placed, **masks)
     T, S = q.shape[2], k.shape[2]
-    seen = sight(T, causal=causal, key_mask=key_mask, segments=segments)
-    y = attention(q, k, v, placed, seen)
     visible = reference.visible(T, S, causal=causal)[None, None]
     if key_mask is not None:
         visible = visible & key_mask[:, None, None]
@@ -57,7 +59,7 @@ def check(
     want = reference.attention(q, k, v, bias, visible)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
     with torch.no_grad():
-        torch.testing.assert_close(attention(q, k, v, placed, seen), y, rtol=0, atol=1e-12)
+        torch.testing.assert_close(attend(q, k, v, placed, **masks), y, rtol=0, atol=1e-12)
     weight = torch.randn_like(y)
     got = torch.autograd.grad((y * weight).sum(), (q, k, v))
     for name, mine, theirs in zip("qkv", got, torch.autograd.grad((want * weight).sum(), (q, k, v)), strict=True):
@@ -129,7 +131,7 @@ def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: t
     mask[0] = False
     mask[1, :2] = False
     for causal, empty in ((True, 2), (False, 0)):
-        y = attention(q, k, v, made(name, 4).at(plain(length)), Sight(causal=causal, key_mask=mask))
+        y = attend(q, k, v, made(name, 4).at(plain(length)), causal=causal, key_mask=mask)
         assert y.dtype == dtype
         assert not y[0].any()
         assert not y[1, :, :empty].any()
@@ -143,9 +145,9 @@ def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: t
 def test_nothing_to_attend_gives_nothing(name: str) -> None:
     encoding = made(name, 4)
     q, k, v = qkv(2, 4, 2, 0, 3)
-    assert attention(q, k, v, encoding.at(plain(0), plain(3)), True).shape == (2, 4, 0, 8)
+    assert attend(q, k, v, encoding.at(plain(0), plain(3)), causal=True).shape == (2, 4, 0, 8)
     q, k, v = qkv(2, 4, 2, 3, 0)
-    y = attention(q, k, v, encoding.at(plain(3), plain(0)))
+    y = attend(q, k, v, encoding.at(plain(3), plain(0)))
     assert y.shape == (2, 4, 3, 8)
     assert not y.any()
 
@@ -161,7 +163,7 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
     bias = reference.Slopes(reference.slopes(12)).bias(at, at) if name == "alibi" else 0.0
     for causal in (True, False):
         want = reference.attention(q, k, v, bias, reference.visible(length, length, causal=causal))
-        got = attention(q, k, v, made(name, 12).at(at), causal)
+        got = attend(q, k, v, made(name, 12).at(at), causal=causal)
         assert (got - want).abs().max() <= 3 * u * v.abs().max() + 2e-5
 
 
@@ -169,31 +171,17 @@ def test_scale_comes_before_the_bias() -> None:
     q, k, v = qkv(1, 4, 4, 9, 9)
     bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
     want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True), scale=1.0)
-    y = attention(q, k, v, ALiBi(4).at(plain(9)), True, scale=1.0)
+    y = attend(q, k, v, ALiBi(4).at(plain(9)), causal=True, scale=1.0)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
 
 
 def test_values_may_have_other_channels_than_keys() -> None:
     q, k, _ = qkv(2, 4, 2, 9, 9)
     v = torch.randn(2, 2, 9, 3, dtype=torch.float64)
-    y = attention(q, k, v, ALiBi(4).at(plain(9)), True)
+    y = attend(q, k, v, ALiBi(4).at(plain(9)), causal=True)
     bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
     want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True))
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
-
-
-def peak_bytes(call) -> int:
-    """Most memory that torch held during the call beyond its result, workspace of kernels included."""
-    call()
-    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
-        result = call()
-    held = peak = 0
-    for event in profiler.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
-    assert peak >= result.nbytes, "the profiler saw no memory"
-    return peak - result.nbytes
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -205,7 +193,7 @@ def test_alibi_needs_under_two_megabytes(threads: int, causal: bool) -> None:
     torch.set_num_threads(threads)
     try:
         with torch.inference_mode():
-            extra = peak_bytes(lambda: attention(q, k, v, encoding.at(at), causal))
+            extra = peak_bytes(lambda: attend(q, k, v, encoding.at(at), causal=causal))
     finally:
         torch.set_num_threads(1)
     assert extra < 2_000_000
@@ -224,7 +212,7 @@ def call(**changes: object) -> None:
         "placed": placed(),
         **changes,
     }
-    attention(**arguments)  # type: ignore[arg-type]
+    attend(**arguments)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -244,15 +232,25 @@ def call(**changes: object) -> None:
         ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4, and a rank"),
         ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), plain(5))}, "placed at 3 rows of positions"),
         (
-            {"sight": Sight(key_mask=torch.ones(2, 3, dtype=torch.bool))},
+            {"key_mask": torch.ones(2, 3, dtype=torch.bool)},
             r"key_mask has shape \(2, 3\); expected \(5,\) or \(B, 5\) with B=2: one per key",
         ),
+        ({"segments": plain(4)}, r"k_segments has shape \(4,\); expected \(5,\) or \(B, 5\) with B=2: one per key"),
+        ({"segments": torch.zeros(3, 5, dtype=torch.int64)}, r"q_segments has shape \(3, 3\); expected"),
         (
-            {"sight": Sight(q_segments=plain(3), k_segments=plain(4))},
-            r"k_segments has shape \(4,\); expected \(5,\) or \(B, 5\) with B=2: one per key",
+            {"segments": torch.zeros(5)},
+            r"q_segments is torch.float32; expected integers: pass q_segments.long\(\)",
         ),
-        ({"sight": Sight(q_order=plain(3), k_order=plain(3))}, r"k_order has shape \(3,\); expected \(5,\)"),
-        ({"sight": "causal"}, r"sight is str; expected True \(causal\), False \(everything\) or posenc.Sight"),
+        ({"segments": torch.zeros(5) == 0}, "q_segments is torch.bool; expected integers"),
+        ({"placed": None}, r"placed is None; place the encoding first: encoding.at\(positions\)"),
+        ({"placed": ALiBi(4)}, "placed is ALiBi; place the encoding first"),
+        *(
+            (
+                {"scale": scale, "placed": NoPE().at(plain(3), plain(5))},
+                f"scale={scale} must be a finite number above 0",
+            )
+            for scale in (0.0, -0.5, math.nan, math.inf)
+        ),
     ],
 )
 @pytest.mark.usefixtures("unchecked")
@@ -264,12 +262,14 @@ def test_what_does_not_fit_is_said(changes: dict[str, object], message: str) -> 
 def test_more_queries_than_keys_are_refused_where_rows_must_align() -> None:
     q, k, v = qkv(1, 4, 4, 5, 3)
     at = NoPE().at(plain(5), plain(3))
-    for sight in (True, Sight(window=2)):
-        with pytest.raises(InvalidArgument, match="5 queries and 3 keys cannot end at the same token; pass q_order"):
-            attention(q, k, v, at, sight)
-    apart = Sight(causal=True, q_order=plain(5), k_order=plain(3))
-    assert attention(q, k, v, at, apart).shape == (1, 4, 5, 8)
-    assert attention(q, k, v, at).shape == (1, 4, 5, 8)
+    for sight in (True, posenc.Sight(window=2)):
+        with pytest.raises(
+            InvalidArgument, match="5 queries and 3 keys cannot end at the same token; pass q_order"
+        ):
+            posenc.attention(q, k, v, at, sight)
+    apart = posenc.Sight(causal=True, q_order=plain(5), k_order=plain(3))
+    assert posenc.attention(q, k, v, at, apart).shape == (1, 4, 5, 8)
+    assert attend(q, k, v, at).shape == (1, 4, 5, 8)
 
 
 def test_two_devices_are_refused() -> None:
@@ -279,3 +279,9 @@ def test_two_devices_are_refused() -> None:
     moved = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
     with pytest.raises(InvalidArgument, match="q is on meta and the encoding on cpu"):
         call(**moved)
+    hiding = {"key_mask": torch.ones(2, 5, dtype=torch.bool), "segments": plain(5)}
+    for name, mask in hiding.items():
+        for encoding in (ALiBi(4), NoPE()):
+            at = encoding.at(plain(3, offset=2), plain(5))
+            with pytest.raises(InvalidArgument, match=f"{name} is on meta and q on cpu; move it"):
+                call(placed=at, **{name: mask.to("meta")})

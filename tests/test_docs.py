@@ -72,8 +72,8 @@ def test_every_page_is_in_the_navigation() -> None:
 
 def public_names() -> list[str]:
     """Every public class and function of the face, the schedules and the position helpers."""
-    found = set()
-    for module in (posenc, posenc.schedules, posenc.positions):
+    found = {name for name in posenc.__all__ if callable(getattr(posenc, name))}
+    for module in (posenc.schedules, posenc.positions):
         for public, value in vars(module).items():
             own = str(getattr(value, "__module__", "")).startswith("posenc") if callable(value) else False
             if own and not public.startswith("_") and not (module is posenc.positions and inspect.isclass(value)):

@@ -2,8 +2,12 @@
 
 import pytest
 
+import mode_mutants
+import mutants
 from contracts import LAWS
-from mutants import HALF, MUTANTS, SLOPES, BrokenALiBi, BrokenRotary, Mutant
+from mutants import HALF, SLOPES, BrokenALiBi, BrokenRotary, Mutant
+
+MUTANTS = mutants.MUTANTS + mode_mutants.MUTANTS
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=str)

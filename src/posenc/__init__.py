@@ -1,30 +1,92 @@
-"""posenc: the position layer for transformers."""
+"""posenc: the position layer for transformers. A name loads what it stands for, and torch, when first used."""
+
+import sys
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-from posenc import errors as errors
-from posenc import positions as positions
-from posenc import schedules as schedules
-from posenc.attention import attention as attention
-from posenc.attention import scores as scores
-from posenc.clock import Clock as Clock
-from posenc.encodings import CATALOGUE as CATALOGUE
-from posenc.encodings import ALiBi as ALiBi
-from posenc.encodings import Bias as Bias
-from posenc.encodings import Encoding as Encoding
-from posenc.encodings import FoX as FoX
-from posenc.encodings import Heads as Heads
-from posenc.encodings import Layers as Layers
-from posenc.encodings import Learned as Learned
-from posenc.encodings import NoPE as NoPE
-from posenc.encodings import OffsetBias as OffsetBias
-from posenc.encodings import Placed as Placed
-from posenc.encodings import QueryScale as QueryScale
-from posenc.encodings import Rotary as Rotary
-from posenc.encodings import Sinusoidal as Sinusoidal
-from posenc.encodings import SomeHeads as SomeHeads
-from posenc.encodings import Stack as Stack
-from posenc.encodings import T5 as T5
-from posenc.encodings import encoding as encoding
-from posenc.encodings import rerotate as rerotate
-from posenc.sight import Sight as Sight
+if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to it
+    from posenc import errors as errors
+    from posenc import layouts as layouts
+    from posenc import positions as positions
+    from posenc import schedules as schedules
+    from posenc.attention import attention as attention
+    from posenc.attention import merge as merge
+    from posenc.attention import scores as scores
+    from posenc.clock import Clock as Clock
+    from posenc.encodings.alibi import ALiBi as ALiBi
+    from posenc.encodings.bias import Bias as Bias
+    from posenc.encodings.bias import OffsetBias as OffsetBias
+    from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
+    from posenc.encodings.catalogue import encoding as encoding
+    from posenc.encodings.compose import Heads as Heads
+    from posenc.encodings.compose import SomeHeads as SomeHeads
+    from posenc.encodings.compose import Stack as Stack
+    from posenc.encodings.encoding import Encoding as Encoding
+    from posenc.encodings.fox import FoX as FoX
+    from posenc.encodings.layers import Layers as Layers
+    from posenc.encodings.learned import Learned as Learned
+    from posenc.encodings.nope import NoPE as NoPE
+    from posenc.encodings.placed import Placed as Placed
+    from posenc.encodings.query_scale import QueryScale as QueryScale
+    from posenc.encodings.rerotate import rerotate as rerotate
+    from posenc.encodings.rotary import Rotary as Rotary
+    from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
+    from posenc.encodings.t5 import T5 as T5
+    from posenc.sight import Sight as Sight
+else:
+    _HOMES = {
+        "errors": "posenc.errors",
+        "layouts": "posenc.layouts",
+        "positions": "posenc.positions",
+        "schedules": "posenc.schedules",
+        "attention": "posenc.attention",
+        "merge": "posenc.attention",
+        "scores": "posenc.attention",
+        "Clock": "posenc.clock",
+        "Sight": "posenc.sight",
+        "ALiBi": "posenc.encodings.alibi",
+        "Bias": "posenc.encodings.bias",
+        "OffsetBias": "posenc.encodings.bias",
+        "CATALOGUE": "posenc.encodings.catalogue",
+        "encoding": "posenc.encodings.catalogue",
+        "Heads": "posenc.encodings.compose",
+        "SomeHeads": "posenc.encodings.compose",
+        "Stack": "posenc.encodings.compose",
+        "Encoding": "posenc.encodings.encoding",
+        "FoX": "posenc.encodings.fox",
+        "Layers": "posenc.encodings.layers",
+        "Learned": "posenc.encodings.learned",
+        "NoPE": "posenc.encodings.nope",
+        "Placed": "posenc.encodings.placed",
+        "QueryScale": "posenc.encodings.query_scale",
+        "rerotate": "posenc.encodings.rerotate",
+        "Rotary": "posenc.encodings.rotary",
+        "Sinusoidal": "posenc.encodings.sinusoidal",
+        "T5": "posenc.encodings.t5",
+    }
+    __all__ = list(_HOMES)
+
+    def _stands_for(name, module):
+        """What a public name means in its home: the thing of that name there, or else the module itself."""
+        return getattr(module, name, module)
+
+    def __getattr__(name):
+        if name not in _HOMES:
+            raise AttributeError(f"module 'posenc' has no attribute {name!r}")
+        found = globals()[name] = _stands_for(name, import_module(_HOMES[name]))
+        return found
+
+    def __dir__():
+        return sorted({*globals(), *_HOMES})
+
+    class _Face(ModuleType):
+        """The import system writes every submodule onto its package; ``posenc.attention`` stays the function."""
+
+        def __setattr__(self, name, value):
+            shown = name in _HOMES and isinstance(value, ModuleType)
+            super().__setattr__(name, _stands_for(name, value) if shown else value)
+
+    sys.modules[__name__].__class__ = _Face

@@ -1,5 +1,5 @@
 """``python -m posenc`` is the ``posenc`` command."""
 
-from posenc.workbench.cli import main
+from posenc.workbench.entry import main
 
 main()

@@ -1,4 +1,5 @@
-"""Scaled dot-product attention that any encoding plugs into: the eager specification, and the way to whoever computes.
+"""Scaled dot-product attention that any encoding plugs into: the eager specification, and the way to whoever
+computes.
 
     y = softmax(scores) v,   scores = q·kᵀ · scale · placed.scale + placed.bias, −∞ where ``sight`` hides
 
@@ -8,21 +9,23 @@ serve, along a line or through extra channels where the bias offers them, else b
 """
 
 import math
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import torch
 from jaxtyping import Float
-from torch import Tensor
+from torch import _C, Tensor
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from posenc.encodings.bias import Bias
+from posenc.encodings.bias import Bias, Channels
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.fit import check
-from posenc.kernels.attention.block import products
-from posenc.kernels.attention.line import along_line, mask_dtype, row_blocks
-from posenc.kernels.attention.recomputed import recomputed
+from posenc.kernels.attention.block import fused, products
+from posenc.kernels.attention.blocks import by_blocks, by_operators, mask_dtype, recomputed
 from posenc.sight import Sight
 
 
@@ -36,7 +39,7 @@ def scores(
 ) -> Float[Tensor, "B H T S"]:
     """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
 
-    Arguments and errors are those of ``attention``. A bias may leave out a number that a whole row shares.
+    Arguments and errors are those of ``attention``.
     """
     sight = Sight.of(sight)
     check(q, k, None, placed, sight, scale)
@@ -48,6 +51,34 @@ def scores(
         result = result + placed.bias.ordered(*sight.order(T, S, q.device)).rows(0, T, S, result)
     seen = sight.visible(0, T, S, T, S, q.device)
     return result if seen is None else result.masked_fill(~seen, -math.inf)
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight | bool = ...,
+    *,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_logsumexp: Literal[False] = ...,
+) -> Tensor: ...
+
+
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight | bool = ...,
+    *,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_logsumexp: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 
 
 def attention(
@@ -76,99 +107,124 @@ def attention(
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together.
 
-    Second derivatives exist where a mask, a bias or the logsumexp is involved; attention without any is torch's
-    own kernel, which on the CPU has none: take ``scores(…).softmax(-1) @ v`` there.
+    Second derivatives exist on the CPU; on other devices torch's kernels have none, and
+    ``scores(…).softmax(-1) @ v`` is the way.
     """
     sight = Sight.of(sight)
     check(q, k, v, placed, sight, scale)
     if not 0 <= dropout < 1:
-        raise InvalidArgument(f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped")
+        raise InvalidArgument(
+            f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
+        )
     if dropout and return_logsumexp:
-        raise InvalidArgument("dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp")
-    if placed.bias is not None and q.device.type != "meta" and torch.is_autocast_enabled(q.device.type):
+        raise InvalidArgument(
+            "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
+        )
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
+    if autocast:
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
-        with torch.autocast(q.device.type, enabled=False):
-            return _attend(q, k, v, placed, sight, scale, dropout, return_logsumexp)
-    return _attend(q, k, v, placed, sight, scale, dropout, return_logsumexp)
+    with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
+        if placed.scale is not None:
+            q = (q * placed.scale).to(q.dtype)
+        work = Work.of(q, k, placed, sight, scale, exact_rows=return_logsumexp)
+        return _attend(q, k, v, work, dropout, return_logsumexp)
+
+
+def merge(
+    parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
+    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
+
+    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
+    """
+    lse = torch.stack([part for _, part in parts]).logsumexp(0)
+    shift = lse.masked_fill(lse == -math.inf, 0.0)
+    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
+    assert isinstance(y, Tensor)
+    return y.to(parts[0][0].dtype), lse
 
 
 def _attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    placed: Placed,
-    sight: Sight,
-    scale: float | None,
-    dropout: float,
-    return_logsumexp: bool,
+    q: Tensor, k: Tensor, v: Tensor, work: "Work", dropout: float, return_logsumexp: bool
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The fast path that sight and bias allow."""
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-    if placed.scale is not None:
-        q = (q * placed.scale).to(q.dtype)
-    T, S = q.shape[2], k.shape[2]
-    group = q.shape[1] != k.shape[1]
-    bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
-    whole = sight.only_causal and (not sight.causal or bool(T == S) or T == 1)
-    if whole and not return_logsumexp and (bias is None or (channels := _channels(bias, q)) is not None):
-        is_causal = sight.causal and bool(T == S)
-        if is_causal and scale <= 0:  # torch's fused kernel hides before it scales
-            q, scale = q * scale, 1.0
-        if bias is None:
-            return sdpa(q, k, v, is_causal=is_causal, scale=scale, dropout_p=dropout, enable_gqa=bool(group))
-        return _through_channels(q, k, v, channels, is_causal, scale, dropout)
-    recipe = _Recipe(sight, bias, scale, T, S, q, return_logsumexp)
-    if torch.compiler.is_compiling() and not return_logsumexp and not recipe.needs_scores:
-        return sdpa(
-            q, k, v, attn_mask=recipe.mask(0, T), scale=scale, dropout_p=dropout, enable_gqa=bool(group)
-        )
-    learning = torch.is_grad_enabled() and bool(recipe.learned)
-    if recipe.line is not None and not return_logsumexp and not learning:
-        return along_line(q, k, v, recipe.line, sight.causal, scale, dropout)
-    plain = not torch.is_grad_enabled() or dropout or torch._C._are_functorch_transforms_active()
-    if return_logsumexp or recipe.needs_scores or not plain:
-        out, lse = recomputed(q, k, v, recipe)
+    """The way to whoever computes; every branch equals softmax(scores)·v."""
+    gqa = q.shape[1] != k.shape[1]
+    compiling = torch.compiler.is_compiling()
+    transformed = not compiling and _C._are_functorch_transforms_active()
+    if return_logsumexp or work.needs_scores or transformed:
+        out, lse = recomputed(q, k, v, work) if not transformed else by_operators(q, k, v, work)
         return (out, lse) if return_logsumexp else out
-    blocks = []
-    for first, last, keys in row_blocks(T, S, sight.causal and sight.q_order is None):
-        mask = recipe.mask(first, last)
-        rows, to, of = q[:, :, first:last], k[:, :, :keys], v[:, :, :keys]
-        blocks.append(sdpa(rows, to, of, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=bool(group)))
-    return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
-
-
-def _channels(bias: Bias, q: Tensor) -> tuple[Tensor, Tensor] | None:
-    """Channels, where rounding to 16 bits or a compiler makes them the better of two right ways."""
-    if q.dtype == torch.float64 or (q.dtype == torch.float32 and not torch.compiler.is_compiling()):
-        return None
-    return bias.channels(q.dtype)
+    channels = work.channels(q, compiling)
+    if channels is not None:
+        return _through_channels(q, k, v, channels, work, dropout)
+    learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.learned))
+    if learning and not dropout and not compiling and (work.learned or fused(q, k, v)):
+        return recomputed(q, k, v, work)[0]
+    if work.whole:
+        # Two calls, and not one whose flag is made of lengths: where lengths are symbols, so would the flag be.
+        if work.is_causal:
+            return sdpa(q, k, v, is_causal=True, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
+        return sdpa(q, k, v, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
+    if compiling:
+        mask = work.mask(0, work.queries)
+        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
+    return by_blocks(q, k, v, work, dropout)
 
 
 def _through_channels(
-    q: Tensor, k: Tensor, v: Tensor, channels: tuple[Tensor, Tensor], is_causal: bool, scale: float, dropout: float
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, channels: Channels, work: "Work", dropout: float
+) -> Float[Tensor, "B H T V"]:
     """The bias as more channels of q and k, in front, so that it is summed before q·k is added."""
-    B, H, T, _ = q.shape
+    B, H = q.shape[:2]
     more_q, more_k = (x.to(q.dtype).expand(B, -1, -1, -1) for x in channels)
     k, v = (x if x.shape[1] == H else x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
-    q, k = torch.cat((more_q, q * scale), dim=-1), torch.cat((more_k, k), dim=-1)
-    y = sdpa(q, k, pad(v, (0, q.shape[-1] - v.shape[-1])), is_causal=is_causal, scale=1.0, dropout_p=dropout)
-    return y[..., : v.shape[-1]]
+    q, k = torch.cat((more_q, q * work.scale), dim=-1), torch.cat((more_k, k), dim=-1)
+    wide = pad(v, (0, q.shape[-1] - v.shape[-1]))
+    return sdpa(q, k, wide, is_causal=work.is_causal, scale=1.0, dropout_p=dropout)[..., : v.shape[-1]]
 
 
 @dataclass(frozen=True, eq=False)
-class _Recipe:
-    """What is added to the scores of a block of rows: see ``kernels.attention.recomputed.Recipe``."""
+class Work:
+    """What one call adds to the scores of a block of rows, and which shortcuts it allows; see ``blocks.Work``."""
 
     sight: Sight
     bias: Bias | None
     scale: float
-    T: int
-    S: int
-    q: Tensor
-    wants_lse: bool
+    queries: int
+    all_keys: int
+    device: torch.device
+    dtype: torch.dtype
+    exact_rows: bool
+    """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
+
+    @classmethod
+    def of(
+        cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float | None, exact_rows: bool
+    ) -> "Work":
+        T, S = q.shape[2], k.shape[2]
+        bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows)
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing hides keys that one flag could not say: everything is seen, or causality all there is."""
+        return self.sight.only_causal and (
+            not self.sight.causal or self.queries == 1 or bool(self.queries == self.all_keys)
+        )
+
+    @property
+    def is_causal(self) -> bool:
+        return self.sight.causal and self.queries != 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether one call without a mask does it."""
+        return self.bias is None and self.open
 
     @property
     def learned(self) -> tuple[Tensor, ...]:
@@ -180,19 +236,32 @@ class _Recipe:
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line, where nothing hides keys besides causality."""
-        return self.bias.line if self.bias is not None and self.sight.only_causal else None
+        """The bias along a line, where nothing hides keys besides causality and no gradient flows to it."""
+        if self.bias is None or not self.sight.only_causal or self.learned or self.exact_rows:
+            return None
+        return self.bias.line
+
+    def channels(self, q: Tensor, compiling: bool) -> Channels | None:
+        """Channels, where rounding to 16 bits or a compiler makes them the better of two right ways."""
+        if self.bias is None or not self.open or q.dtype == torch.float64:
+            return None
+        return self.bias.channels(q.dtype) if compiling or q.dtype != torch.float32 else None
 
     def keys(self, last: int) -> int:
-        return self.sight.keys_before(last, self.T, self.S)
+        """How many of the first keys the first ``last`` rows may see at most."""
+        return self.sight.keys_before(last, self.queries, self.all_keys)
 
     def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]:
+        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their first keys."""
         keys = self.keys(last)
-        seen = self.sight.visible(first, last, keys, self.T, self.S, self.q.device)
-        zero = torch.zeros((), dtype=mask_dtype(self.q), device=self.q.device)
-        hidden = zero if seen is None else torch.where(seen, zero, -math.inf)
+        seen = self.sight.visible(first, last, keys, self.queries, self.all_keys, self.device)
+        zero = torch.zeros((), dtype=self.dtype, device=self.device)
+        hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
         if self.bias is None:
-            return hidden.expand(hidden.shape[0] if seen is not None else 1, 1, last - first, keys)
-        bias = self.bias.rows(first, last, keys, scores).to(mask_dtype(self.q))
+            return hidden.expand(-1, 1, last - first, keys)
+        if self.exact_rows:
+            bias = self.bias.rows(first, last, keys, scores)
+        else:
+            bias = self.bias.differences(first, last, keys, seen, scores)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-        return bias if seen is None else bias + hidden
+        return bias.to(self.dtype) if seen is None else bias.to(self.dtype) + hidden

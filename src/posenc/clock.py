@@ -41,11 +41,17 @@ def phase(positions: Int[Tensor, "*shape"], turns: Int[Tensor, " pairs"]) -> Int
 
 
 def cos_sin(
-    phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32
+    phases: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
 ) -> tuple[Float[Tensor, "*shape"], Float[Tensor, "*shape"]]:
-    """cos and sin of integer phases by float64 trigonometry; error at most half a unit of ``dtype`` at 1."""
+    """cos and sin of integer phases, times ``scale``, by float64 trigonometry and one rounding to ``dtype``.
+
+    The error is at most half a unit of ``dtype`` at ``scale``: 2^−25 in float32 without one.
+    """
     angle = phases.to(torch.float64) * RADIANS_PER_UNIT
-    return angle.cos().to(dtype), angle.sin().to(dtype)
+    cos, sin = angle.cos(), angle.sin()
+    if scale != 1.0:
+        cos, sin = cos * scale, sin * scale
+    return cos.to(dtype), sin.to(dtype)
 
 
 def cos_sin_float32(
@@ -55,7 +61,7 @@ def cos_sin_float32(
 
     The top 32 bits of the phase are split into a quadrant and a rest of at most an eighth of a turn,
     |x| ≤ π/4, where minimax polynomials of degree 7 (sin) and 8 (cos) are exact to float32 rounding.
-    Every kernel that computes phases on the fly follows this function step by step.
+    A kernel that computes phases on the fly follows this function step by step.
     """
     top = phases >> 32
     quadrant = (top + (1 << 29)) >> 30
@@ -72,6 +78,9 @@ def cos_sin_float32(
     )
 
 
+FASTEST_FLOAT32 = 2.0**127 / 2**31
+"""Radians per position below which an angle stays within float32 at every position."""
+
 RADIANS_PER_TOP_UNIT = float(TWO_PI / 2**32)
 SIN = (-0.16666654611, 0.0083321608736, -0.00019515295891)
 COS = (0.041666645683, -0.0013887316255, 0.000024433157117)
@@ -86,7 +95,7 @@ class Clock(nn.Module):
             public checkpoints computed them, wrong by 3e-2 rad at one million; for parity).
 
     ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
-    axis, the pairs. The spectrum's attention factor is not applied here.
+    axis, the pairs, times a ``scale`` if one is given: the spectrum's attention factor is not applied unasked.
     """
 
     turns: Tensor
@@ -98,6 +107,11 @@ class Clock(nn.Module):
             raise UnknownName("phases", phases, get_args(Phases))
         if len(spectrum) == 0:
             raise InvalidArgument("spectrum has no frequencies; a clock needs at least one hand")
+        if phases == "float32" and not max(spectrum.float32) < FASTEST_FLOAT32:
+            raise InvalidArgument(
+                f"a frequency of {max(spectrum.float32):g} radians per position leaves float32 at far positions; "
+                "use phases='exact'"
+            )
         self.spectrum = spectrum
         self.phases = phases
         # Integers, so that no cast of the module can touch them; float32 frequencies travel as their bits.
@@ -113,16 +127,29 @@ class Clock(nn.Module):
             self.float32_bits.copy_(float32.view(torch.int32))
 
     def forward(
-        self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32
+        self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
-        """cos and sin of every hand at ``positions``, in ``dtype``."""
+        """cos and sin of every hand at ``positions``, times ``scale``, in ``dtype``."""
+        return self.of_pairs(positions.unsqueeze(-1), dtype, scale)
+
+    def of_pairs(
+        self, positions: Int[Tensor, "*shape hands"], dtype: torch.dtype = torch.float32, scale: float = 1.0
+    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+        """The same where every hand has a position of its own, along the last axis; one broadcasts to all."""
+        if positions.device != self.turns.device:
+            raise InvalidArgument(
+                f"positions is on {positions.device} and the encoding on {self.turns.device}; move one with .to(…)"
+            )
         if self.phases == "float32":
-            angle = positions.unsqueeze(-1).to(torch.float32) * self.float32_bits.view(torch.float32)
-            return angle.cos().to(dtype), angle.sin().to(dtype)
-        if positions.device.type == "mps":  # no float64 there
-            cos, sin = cos_sin_float32(phase(positions, self.turns))
-            return cos.to(dtype), sin.to(dtype)
-        return cos_sin(phase(positions, self.turns), dtype)
+            angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
+            cos, sin = angle.cos(), angle.sin()
+        elif positions.device.type != "mps":
+            return cos_sin(positions * self.turns, dtype, scale)
+        else:  # no float64 there
+            cos, sin = cos_sin_float32(positions * self.turns)
+        # Rounded to the type before it is scaled, as public checkpoints have it.
+        cos, sin = cos.to(dtype), sin.to(dtype)
+        return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)
 
     def extra_repr(self) -> str:
         return f"hands={len(self.spectrum)}, phases={self.phases!r}"

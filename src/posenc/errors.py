@@ -1,11 +1,22 @@
 """Our exceptions: each message names the argument, its value, what was expected and the fix."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
+from typing import Any
+
+from posenc.names import MEANT
 
 
 class PosencError(Exception):
     """Anything posenc refuses to do; the command line prints it on one line and exits with 2."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Made again from its message, whatever its signature: a worker's error reaches its caller as itself."""
+        return _again, (type(self), self.args), self.__dict__
+
+
+def _again(kind: type[PosencError], args: tuple[Any, ...]) -> PosencError:
+    return kind.__new__(kind, *args)
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix
@@ -28,13 +39,20 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
 
 
 class UnknownName(InvalidArgument):
-    """A name that is not in the catalogue; the message lists the nearest right one."""
+    """A name that is not in the catalogue; the message has what it means, or else the nearest right one."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
         known = list(known)
-        near = get_close_matches(str(name), known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}? " if near else ""
+        near = _nearest(str(name).lower(), known)
+        hint = f"did you mean {near!r}? " if near else ""
         super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known)}")
+
+
+def _nearest(word: str, known: Collection[str]) -> str | None:
+    """What the word means, or the nearest word that means something; never a name that is not known."""
+    near = [word] if word in MEANT else get_close_matches(word, [*known, *MEANT], n=1, cutoff=0.5)
+    names = (name if name in known else MEANT.get(name) for name in near)
+    return next((name for name in names if name in known), None)
 
 
 class StudyError(PosencError):

@@ -12,9 +12,10 @@ from posenc.sight import Sight
 def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, scale: float | None) -> None:
     """Refuse what does not fit; ``v`` is None where only scores are asked for."""
     if not isinstance(placed, Placed):
+        given_instead = None if placed is None else type(placed).__name__
         raise InvalidArgument(
-            f"placed is {type(placed).__name__}; place the encoding first: encoding.at(positions), and for no "
-            "positions at all posenc.NoPE().at(positions)"
+            f"placed is {given_instead}; place the encoding first: encoding.at(positions), and for no positions at "
+            "all posenc.NoPE().at(positions)"
         )
     given = {"q": q, "k": k} | ({} if v is None else {"v": v})
     for name, x in given.items():
@@ -25,8 +26,8 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
     _devices(given, placed)
     _sizes(q, k, k if v is None else v)
     _positions(q, k, placed)
-    if scale is not None and not math.isfinite(scale):
-        raise InvalidArgument(f"scale={scale} must be finite; leave it out to use 1/√D = {q.shape[-1] ** -0.5:.4g}")
+    if scale is not None and not 0 < scale < math.inf:
+        raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
     sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)
 
 
@@ -75,6 +76,6 @@ def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
             )
     if placed.bias is not None and placed.bias.heads != q.shape[1]:
         raise InvalidArgument(
-            f"q has {q.shape[1]} heads and the bias {placed.bias.heads}; the encoding needs all {q.shape[1]}, and a "
-            "rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+            f"q has {q.shape[1]} heads and the bias {placed.bias.heads}; the encoding needs all {q.shape[1]}, and "
+            "a rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
         )

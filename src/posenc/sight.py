@@ -19,14 +19,16 @@ Keys = Int[Tensor, " S"] | Int[Tensor, "B S"]
 
 @dataclass(frozen=True, eq=False)
 class Sight:
-    """What queries may see of the keys. ``Sight()`` is everything; ``True`` in its place means ``Sight(causal=True)``.
+    """What queries may see of the keys. ``Sight()`` is everything; ``True`` in its place means
+    ``Sight(causal=True)``.
 
     Args:
         causal: a query sees itself and what comes before it in order.
-        q_order, k_order: int64 ``(T,)`` or ``(B, T)``, each token's place in its sequence. By default both sequences
-            end at the same token, as with a cache that grows: query t stands at t + (S − T). A shard, a permuted
-            sequence, a preallocated cache pass their own; without ``k_order`` keys have the queries'.
-        window: a query sees the keys less than this many places before it in order, and, where not causal, after it.
+        q_order, k_order: int64 ``(T,)`` or ``(B, T)``, each token's place in its sequence. By default both
+            sequences end at the same token, as with a cache that grows: query t stands at t + (S − T). A shard, a
+            permuted sequence, a preallocated cache pass their own; without ``k_order`` keys have the queries'.
+        window: a query sees the keys less than this many places before it in order, and, where not causal,
+            after it.
         q_segments, k_segments: integers of the same shapes, the document of every token; nobody sees another
             document. Without ``k_segments`` the keys' are ``q_segments``; with a cache give both.
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
@@ -46,14 +48,18 @@ class Sight:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
         if self.window is not None and (type(self.window) is not int or self.window < 1):
-            raise InvalidArgument(f"window={self.window!r} must be a whole number of at least 1, or None for no window")
+            raise InvalidArgument(
+                f"window={self.window!r} must be a whole number of at least 1, or None for no window"
+            )
         for name in ("order", "segments"):
             q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
             if q is None and k is not None:
                 raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
             for side, row in (("q", q), ("k", k)):
                 if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
-                    raise InvalidArgument(f"{side}_{name} is {row.dtype}; expected integers, such as torch.int64")
+                    raise InvalidArgument(
+                        f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()"
+                    )
             if q is not None and k is None:
                 object.__setattr__(self, f"k_{name}", q)
         if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):
@@ -92,7 +98,7 @@ class Sight:
         return keys[S - T :], keys
 
     def keys_before(self, last: int, T: int, S: int) -> int:
-        """How many of the first keys the first ``last`` queries can see at most; all where order is not the default."""
+        """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
         return last + S - T if self.causal and self.q_order is None else S
 
     def visible(
@@ -127,14 +133,14 @@ class Sight:
                 continue
             if row.shape[-1] != length or row.dim() > 2 or (row.dim() == 2 and row.shape[0] not in (1, B)):
                 raise InvalidArgument(
-                    f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one per "
-                    + ("query" if length == T and name.startswith("q") else "key")
+                    f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one "
+                    + ("per query" if length == T and name.startswith("q") else "per key")
                 )
             if row.device != device:
                 raise InvalidArgument(f"{name} is on {row.device} and q on {device}; move it: .to({str(device)!r})")
         if self.q_order is None and T > S and (self.causal or self.window is not None):
             raise InvalidArgument(
-                f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order to say who is where"
+                f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
 
 

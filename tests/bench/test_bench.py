@@ -7,7 +7,7 @@ from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
 from posenc.encodings.alibi import LinearBias
-from posenc.kernels import rotary_cpu
+from posenc.kernels.rotary import blocks
 
 SHAPE = (1, 2, 16, 8)
 
@@ -35,9 +35,9 @@ def test_what_is_right_is_timed(pairing: str, backward: bool) -> None:
 def test_a_broken_kernel_turns_its_row_red_and_gets_no_speed(
     backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = rotary_cpu._turn_block
-    monkeypatch.setattr("posenc.kernels.rotary.FEW", 0)  # small as they are, q and k go the blocks' way
-    monkeypatch.setattr(rotary_cpu, "_turn_block", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
+    right = blocks._turn_block
+    monkeypatch.setattr("posenc.kernels.rotary.entry.FEW", 0)  # small as they are, q and k go the blocks' way
+    monkeypatch.setattr(blocks, "_turn_block", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
     table = small(backward)
     results = measure(table, rounds=2)
     assert red(results) == {"posenc, eager"} | (set() if backward else {"posenc, eager, in place"})
@@ -103,7 +103,7 @@ def test_attention_of_grouped_heads_is_gated() -> None:
 
 def test_decoding_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert red(measure(decode.table(torch.float32), rounds=1)) == set()
-    monkeypatch.setattr("posenc.encodings.rotary.few", lambda q, k, wide, pairing: (q, k))
+    monkeypatch.setattr("posenc.kernels.rotary.entry.few", lambda q, k, wide, pairing: (q, k))
     assert red(measure(decode.table(torch.float32), rounds=1)) == {"posenc, half", "posenc, interleaved"}
 
 

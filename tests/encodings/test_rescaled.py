@@ -3,6 +3,7 @@
 import torch
 
 import posenc
+from posenc.encodings.axes import chunked
 from posenc.positions import plain
 from posenc.schedules import NTK, Default, YaRN
 
@@ -21,6 +22,15 @@ def test_what_turns_gets_the_schedule_and_keeps_the_rest() -> None:
     assert torch.equal(turned(made), turned(wanted))
     assert not torch.equal(turned(made), turned(ROTARY))
     assert torch.equal(turned(ROTARY.rescaled(None)), torch.ones(1, 2, 6, 8))
+
+
+def test_axes_and_signs_are_kept() -> None:
+    made = posenc.Rotary(8, pairing="half", axes=chunked(2, 2), signed=True).rescaled(NTK(4.0))
+    assert (made.axes, made.signed) == (2, True)
+    at = torch.tensor([[-1, 2], [3, 0]])
+    q = torch.ones(1, 1, 2, 8)
+    wanted = posenc.Rotary(8, pairing="half", axes=chunked(2, 2), signed=True, schedule=NTK(4.0))
+    assert torch.equal(made.at(at).rotate(q, q)[0], wanted.at(at).rotate(q, q)[0])
 
 
 def test_what_has_no_schedule_stays_itself() -> None:

@@ -12,27 +12,24 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from posenc import Rotary
-from posenc.encodings.rotary import rotate
-from posenc.kernels.rotary_compiled import formula
-from posenc.kernels.rotary_cpu import eager
-from posenc.kernels.rotation import Engine, turn
+from posenc.kernels.rotary import rotate
+from posenc.kernels.rotary.blocks import blockwise
+from posenc.kernels.rotary.few import few, wide_tables
+from posenc.kernels.rotary.fusable import formula, fusable
+from posenc.kernels.rotary.operation import Engine, apply
 
 UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.float16: 2**-11, torch.bfloat16: 2**-8}
 """The largest relative error of one rounding."""
 
-PHASE_ERROR = {"tables": 2**-25, "turns": 2e-7}
 
-
-def budget(
-    x: Tensor, want: Tensor, pairing: str, pairs: int, phases: str = "tables", rounding: float = 1
-) -> Tensor:
+def budget(x: Tensor, want: Tensor, pairing: str, pairs: int, rounding: float = 1) -> Tensor:
     """The error that float32 arithmetic and one rounding to x's type may leave, for every element."""
     wide = x.detach().double()
     a, b = wide[..., : 2 * pairs].chunk(2, -1) if pairing == "half" else (wide[..., ::2], wide[..., 1::2])
     size = a[..., :pairs].abs() + b[..., :pairs].abs()
     size = torch.cat((size, size), -1) if pairing == "half" else size.repeat_interleave(2, -1)
     work = UNIT[torch.float64] if x.dtype == torch.float64 else UNIT[torch.float32]
-    phase_error = UNIT[torch.float64] if x.dtype == torch.float64 else PHASE_ERROR[phases]
+    phase_error = UNIT[torch.float64] if x.dtype == torch.float64 else 2**-25
     error = torch.zeros_like(wide)
     error[..., : 2 * pairs] = size * (phase_error + 3 * work)
     smallest = torch.finfo(x.dtype).smallest_normal * torch.finfo(x.dtype).eps
@@ -80,21 +77,20 @@ def make(shape: tuple[int, ...], dtype: torch.dtype, layout: str, generator: tor
     return torch.randn(shape, generator=generator).to(dtype)
 
 
-def law(engine: Engine, case: dict, phases: str = "tables", rounding: float = 1) -> None:
+def law(engine: Engine, case: dict, rounding: float = 1) -> None:
     """Forward, backward and double use stay within the budget, and leave their inputs alone."""
     (batch, heads, length), dtype, pairing = case["shape"], case["dtype"], case["pairing"]
     generator = torch.Generator().manual_seed(case["seed"])
     rotary = Rotary(case["head_dim"], pairing=pairing, rotary_dim=case["rotary_dim"])
     exact = rotary.tables(case["positions"], torch.float64)
     tables = exact if dtype == torch.float64 else rotary.tables(case["positions"])
-    given_phases = tables if phases == "tables" else (case["positions"], rotary.clock.turns)
     pairs = case["rotary_dim"] // 2
     qk = [
         make((batch, h, length, case["head_dim"]), dtype, case["layout"], generator)
         for h in (heads, heads * case["kv_heads"])
     ]
     leaves = [x.detach().requires_grad_() for x in qk]
-    turned = turn(engine, *leaves, *given_phases, pairing)
+    turned = apply(engine, leaves, *tables, pairing)
     grads = [make(tuple(x.shape), dtype, "contiguous", generator) for x in qk]
     kept = [g.clone() for g in grads]
     back = torch.autograd.grad(turned, leaves, grads, retain_graph=True)
@@ -105,15 +101,23 @@ def law(engine: Engine, case: dict, phases: str = "tables", rounding: float = 1)
         assert torch.equal(g, g_kept)
         assert torch.equal(dx, dx_again)
         want = rotate(x.detach().double(), *exact, pairing)
-        assert_within(y.detach(), want, budget(x, want, pairing, pairs, phases, rounding))
+        assert_within(y.detach(), want, budget(x, want, pairing, pairs, rounding))
         want = rotate(g.double(), exact[0], -exact[1], pairing)
-        assert_within(dx, want, budget(g, want, pairing, pairs, phases, rounding))
+        assert_within(dx, want, budget(g, want, pairing, pairs, rounding))
         assert torch.equal(y[..., 2 * pairs :], x[..., 2 * pairs :])
         assert torch.equal(dx[..., 2 * pairs :], g[..., 2 * pairs :])
 
 
-def specification(xs, cos, sin, pairing, inverse, inplace):
-    return tuple(rotate(x, cos, -sin if inverse else sin, pairing) for x in xs)
+def specification(xs, cos, sin, pairing, inplace):
+    return tuple(rotate(x, cos, sin, pairing) for x in xs)
+
+
+def by_words(xs, cos, sin, pairing, inplace):
+    return tuple(formula(x, cos, sin, pairing, words=x.storage_offset() % 2 == 0) for x in xs)
+
+
+def short(xs, cos, sin, pairing, inplace):
+    return tuple(few(*xs, wide_tables(cos, sin, pairing), pairing))
 
 
 @settings(max_examples=60, deadline=None)
@@ -124,37 +128,41 @@ def test_the_specification_keeps_its_own_budget(case: dict) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(cases())
-def test_eager_equals_the_specification(case: dict) -> None:
-    law(eager, case)
+def test_blocks_equal_the_specification(case: dict) -> None:
+    law(blockwise, case)
+
+
+@settings(max_examples=60, deadline=None)
+@given(cases())
+def test_the_short_way_equals_the_specification(case: dict) -> None:
+    law(short, case | {"head_dim": case["rotary_dim"]})
 
 
 @settings(max_examples=150, deadline=None)
-@given(cases())
-def test_the_fusable_formula_equals_the_specification(case: dict) -> None:
-    if case["layout"] != "odd offset":  # a compiler lays its inputs out at even places
-        law(formula, case)
+@given(case=cases(), words=st.booleans())
+def test_the_fusable_formula_equals_the_specification(case: dict, words: bool) -> None:
+    law(by_words if words else fusable, case)
 
 
 @settings(max_examples=40, deadline=None)
-@given(case=cases(), phases=st.sampled_from(["tables", "turns"]))
-def test_triton_equals_the_specification(case: dict, phases: str) -> None:
+@given(cases())
+def test_triton_equals_the_specification(case: dict) -> None:
     pytest.importorskip("triton")
-    case["dtype"] = torch.float32 if phases == "turns" and case["dtype"] == torch.float64 else case["dtype"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TRITON_INTERPRET", "1")
-        from posenc.kernels.rotary_triton import from_tables, from_turns
+        from posenc.kernels.rotary.by_triton import by_triton
 
         # The interpreter cuts bfloat16 off where a GPU rounds: up to a whole unit instead of half of one.
-        law(from_tables if phases == "tables" else from_turns(1.0), case, phases, rounding=2)
+        law(by_triton, case, rounding=2)
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 def test_an_engine_that_is_wrong_is_noticed(pairing: str) -> None:
-    def keeps_direction(xs, cos, sin, pairing, inverse, inplace):
-        return eager(xs, cos, sin, pairing, False, inplace)
+    def keeps_direction(xs, cos, sin, pairing, inplace):
+        return blockwise(xs, cos, sin.abs(), pairing, inplace)
 
-    def rounds_twice(xs, cos, sin, pairing, inverse, inplace):
-        return eager(xs, cos.to(xs[0].dtype), sin.to(xs[0].dtype), pairing, inverse, inplace)
+    def rounds_twice(xs, cos, sin, pairing, inplace):
+        return blockwise(xs, cos.to(xs[0].dtype), sin.to(xs[0].dtype), pairing, inplace)
 
     case = {
         "dtype": torch.bfloat16,

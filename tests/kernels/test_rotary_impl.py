@@ -13,7 +13,7 @@ from posenc import Rotary, positions
 from posenc.errors import ImplUnavailable, InvalidArgument, UnknownName
 from posenc.kernels import choose as choose_module
 from posenc.kernels.choose import choose
-from posenc.kernels.rotation import turn_into
+from posenc.kernels.rotary import Tables, turn
 
 PAIRINGS = ("half", "interleaved")
 ENGINES = ("eager", "compiled", "triton")
@@ -169,7 +169,7 @@ def test_a_decoding_step_takes_the_short_way_and_is_the_same(pairing: str, dtype
     q, k = qk(dtype, 1)
     with torch.no_grad():
         short = placed.rotate(q, k)
-    assert placed._wide is not None
+    assert placed.q_tables.wide is not None
     close(short, placed.rotate(q.requires_grad_(), k))
 
 
@@ -205,20 +205,19 @@ class TestChoose:
         with pytest.raises(UnknownName, match="unknown impl 'tritn'; did you mean 'triton'"):
             Rotary(16, pairing="half", impl="tritn")
 
-    def test_tables_with_gradients_are_refused(self) -> None:
-        from posenc.kernels.rotary_cpu import eager
-
-        q, _ = qk()
-        table = torch.ones(6, 8, requires_grad=True)
-        with pytest.raises(InvalidArgument, match="use impl='torch'"):
-            turn_into(eager, q, q, table, table, "half")
+    def test_tables_with_gradients_are_for_the_specification(self) -> None:
+        q, k = qk()
+        made = Tables(*torch.ones(2, 6, 8, requires_grad=True))
+        assert torch.autograd.grad(turn(q, k, made, made, "half")[0].sum(), made.cos)[0].any()
+        with pytest.raises(InvalidArgument, match="which impl='eager' does not return; use impl='torch'"):
+            turn(q, k, made, made, "half", "eager")
 
 
 WITHOUT_TRITON = """
 import sys
 sys.modules["triton"] = None  # any import of it fails
 import torch, posenc
-assert not [name for name in sys.modules if name.startswith("posenc.kernels.rotary_triton")]
+assert not [name for name in sys.modules if name.startswith("posenc.kernels.rotary.by_triton")]
 rotary = posenc.Rotary(16, pairing="half")
 q = torch.randn(1, 2, 8, 16, requires_grad=True)
 turned, _ = rotary.at(posenc.positions.plain(8)).rotate(q, q)

@@ -92,7 +92,9 @@ def test_a_whole_llama() -> None:
         mask[0, :9] = False
         at = left_padded(mask)
         want = theirs(tokens, attention_mask=mask.long(), position_ids=at).logits
-        torch.testing.assert_close(ours(tokens, at, sight=Sight(causal=True, key_mask=mask))[mask], want[mask], rtol=0, atol=5 * 2**-24 * 4)
+        torch.testing.assert_close(
+            ours(tokens, at, sight=Sight(causal=True, key_mask=mask))[mask], want[mask], rtol=0, atol=5 * 2**-24 * 4
+        )
         wrong = Transformer(config, Rotary(16, pairing="interleaved", phases="float32")).double()
         wrong.load_state_dict(ours.state_dict())
         assert (wrong(tokens) - ours(tokens)).abs().max() > 1e-3, "the pairing matters"

@@ -2,10 +2,6 @@
 
 import os
 import signal
-import sqlite3
-import subprocess
-import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +13,7 @@ from posenc.workbench.runs.launch import Failure, Job
 from posenc.workbench.runs.launch.local import Local
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.runs.study import Study, study
-from workbench.studies import TINY, inline, numbers, python_text
+from workbench.studies import TINY, inline, python_text
 
 
 def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path) -> None:
@@ -61,46 +57,6 @@ def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(tmp_pat
         (n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")
     }
     assert len(run.cell(256, "loss").detail) == 4  # type: ignore[union-attr]
-
-
-COMMAND = [
-    *(sys.executable, "-m", "posenc", "compare", "--tasks", "ordering,needle", "--lengths", "1,2"),
-    *("--encodings", "nope,alibi", "--workers", "1", "--config"),
-]
-
-
-def run_until_killed(folder: Path, config: Path, after_runs: int) -> None:
-    """Start the command and kill -9 all of it once the ledger holds that many runs."""
-    child = subprocess.Popen(
-        [*COMMAND, str(config), "--output", str(folder)], start_new_session=True, stdout=subprocess.DEVNULL
-    )
-    path = folder / "ledger.sqlite"
-    for _ in range(600):
-        time.sleep(0.05)
-        if path.exists():
-            try:
-                db = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-                count = db.execute("SELECT count(*) FROM runs").fetchone()[0]
-                db.close()
-            except sqlite3.OperationalError:
-                continue
-            if count >= after_runs:
-                break
-    os.kill(child.pid, signal.SIGKILL)
-    child.wait()
-
-
-def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
-    config = tmp_path / "study.toml"
-    config.write_text("answers = 64\n[steps]\nordering = 12\nneedle = 8\n")
-    whole, broken = tmp_path / "whole", tmp_path / "broken"
-    subprocess.run([*COMMAND, str(config), "--output", str(whole)], check=True, stdout=subprocess.DEVNULL)
-    run_until_killed(broken, config, after_runs=2)
-    done = len({run for run, _, _ in numbers(broken)})
-    assert 2 <= done <= 4
-    subprocess.run([*COMMAND, str(config), "--output", str(broken)], check=True, stdout=subprocess.DEVNULL)
-    assert numbers(broken) == numbers(whole)
-    assert (broken / "report.html").exists()
 
 
 def die_once(folder: str) -> None:

@@ -1,6 +1,7 @@
 """extend scores what is missing and nothing else, judges by paired differences, and its config patch holds."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +52,9 @@ def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tupl
     return Request(length, documents, methods(names, Default(), 16, length / 16), finetune)
 
 
-def test_curves_are_the_models_losses_at_each_position(tmp_path: Path) -> None:
+def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     model = small()
-    found = extend(model, BYTES, TEXT, request(), Scores(tmp_path))
+    found = extend(model, BYTES, TEXT, request(), scores(tmp_path))
     assert (found.length, found.width, found.inside) == (64, 4, 4)
     tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
     for curve, schedule in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
@@ -69,7 +70,9 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path) -> None:
             assert float(found.window[1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
 
 
-def test_mixed_layers_are_stretched_where_they_turn_and_see_far(tmp_path: Path) -> None:
+def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
+    tmp_path: Path, scores: Callable[[Path], Scores]
+) -> None:
     """Every layer that turns gets the schedule with its own base; a near one and what was learnt stay."""
     kinds = {
         "far": posenc.Rotary(16, pairing="half", base=500.0),
@@ -80,7 +83,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(tmp_path: Path) 
     model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
     mixed = Ours(model, "mixed", 16, "a mixed model")
     assert mixed.schedule == Default()
-    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), Scores(tmp_path))
+    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), scores(tmp_path))
     far = posenc.Rotary(16, pairing="half", base=500.0, schedule=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
@@ -91,29 +94,29 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(tmp_path: Path) 
     assert [stilled.layer(i).doors for i in range(3)] == [(), ("rotate",), ("bias",)]
 
 
-def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path) -> None:
+def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     stopped = small()
     stopped.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        extend(stopped, BYTES, TEXT, request(), Scores(tmp_path))
+        extend(stopped, BYTES, TEXT, request(), scores(tmp_path))
     resumed = small()
-    found = extend(resumed, BYTES, TEXT, request(), Scores(tmp_path))
+    found = extend(resumed, BYTES, TEXT, request(), scores(tmp_path))
     jobs = 3 * (len(NAMES) + 1)
     assert resumed.calls == jobs - 5
     again = small()
-    same = extend(again, BYTES, TEXT, request(), Scores(tmp_path))
+    same = extend(again, BYTES, TEXT, request(), scores(tmp_path))
     assert again.calls == 0
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
     more = small()
-    extend(more, BYTES, TEXT, request(documents=4), Scores(tmp_path))
+    extend(more, BYTES, TEXT, request(documents=4), scores(tmp_path))
     assert more.calls == len(NAMES) + 1
 
 
-def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path) -> None:
+def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     model, data = small(), b"abcd" * 200
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = request(documents=2, finetune=25, names=("none", "yarn", "drope"))
-    found = extend(model, data, TEXT, asked, Scores(tmp_path))
+    found = extend(model, data, TEXT, asked, scores(tmp_path))
     assert [(c.method.name, c.tuned) for c in found.curves] == [
         ("none", False),
         ("yarn", False),
@@ -125,7 +128,7 @@ def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path) -> Non
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     again = small()
-    extend(again, data, TEXT, asked, Scores(tmp_path))
+    extend(again, data, TEXT, asked, scores(tmp_path))
     assert again.calls == 0
 
 
@@ -211,15 +214,15 @@ def test_methods_by_name() -> None:
         methods(("yarm",), Default(), 4096, 4.0)
 
 
-def test_refusals(tmp_path: Path) -> None:
-    scores, model = Scores(tmp_path), small()
+def test_refusals(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+    kept, model = scores(tmp_path), small()
     with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
-        extend(model, BYTES[:50], TEXT, request(), scores)
+        extend(model, BYTES[:50], TEXT, request(), kept)
     with pytest.raises(
         InvalidArgument,
         match="length 16 reaches no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
     ):
-        extend(model, BYTES, TEXT, request(length=16), scores)
+        extend(model, BYTES, TEXT, request(length=16), kept)
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
@@ -235,7 +238,9 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -> None:
+def test_the_config_patch_gives_the_measured_loss(
+    llama: Path, tmp_path: Path, scores: Callable[[Path], Scores]
+) -> None:
     """The patch in config.json, read by transformers alone, gives the losses that extend measured."""
     import transformers
 
@@ -247,7 +252,7 @@ def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -
     def progress(tokens: float) -> None:
         read_so_far[0] += tokens
 
-    found = extend(model, data, text, request_, Scores(tmp_path), progress)
+    found = extend(model, data, text, request_, scores(tmp_path), progress)
     assert read_so_far[0] == pytest.approx(work(model, request_, 2))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
@@ -260,16 +265,18 @@ def test_the_config_patch_gives_the_measured_loss(llama: Path, tmp_path: Path) -
         assert curve.losses[0].tolist() == pytest.approx(losses.view(-1, 16).mean(1).tolist(), rel=1e-4)
 
 
-def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(llama: Path, tmp_path: Path) -> None:
+def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
+    llama: Path, tmp_path: Path, scores: Callable[[Path], Scores]
+) -> None:
     model, _, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = Request(128, 1, methods(("yarn",), model.schedule, 64, 2.0), finetune=15)
-    found = extend(model, b"abcd" * 200, text, asked, Scores(tmp_path))
+    found = extend(model, b"abcd" * 200, text, asked, scores(tmp_path))
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
-        extend(model, b"abcd" * 36, text, asked, Scores(tmp_path / "other"))
+        extend(model, b"abcd" * 36, text, asked, scores(tmp_path / "other"))
 
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:

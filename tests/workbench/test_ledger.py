@@ -3,14 +3,16 @@
 import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from posenc.errors import StudyError
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.runs.plan import Cell, Plan, Run
+from posenc.workbench.runs.scores import Scores
 
 PLAN = Plan("rotary", "needle", 0, 10, 4, 1e-3, 64, (64, 128), 8)
 CELLS = (
@@ -34,18 +36,32 @@ def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
     assert back.hardware
 
 
+CHANGED: dict[str, Any] = {
+    "encoding": "alibi",
+    "task": "ordering",
+    "seed": 1,
+    "steps": 11,
+    "batch": 5,
+    "learning_rate": 2e-3,
+    "train_length": 32,
+    "lengths": (64,),
+    "test_count": 9,
+    "width": 32,
+    "layers": 3,
+    "heads": 2,
+    "dtype": "float64",
+    "device": "cuda",
+    "text_sha256": "a",
+}
+
+
 def test_a_plans_id_changes_with_every_field() -> None:
-    changed = {
-        "encoding": "alibi",
-        "seed": 1,
-        "steps": 11,
-        "lengths": (64,),
-        "dtype": "float64",
-        "text_sha256": "a",
-    }
-    ids = {PLAN.id} | {replace(PLAN, **{key: value}).id for key, value in changed.items()}
-    assert len(ids) == 1 + len(changed)
-    assert Plan.from_json(PLAN.to_json()).id == PLAN.id
+    assert list(CHANGED) == [field.name for field in fields(Plan)]
+    others = [replace(PLAN, **{name: value}) for name, value in CHANGED.items()]
+    assert len({plan.id for plan in (PLAN, *others)}) == 1 + len(CHANGED)
+    for plan in (PLAN, *others):
+        assert Plan.from_json(plan.to_json()) == plan
+        assert Plan.from_json(plan.to_json()).id == plan.id
 
 
 def test_the_same_run_twice_is_refused_and_leaves_one(tmp_path: Path) -> None:
@@ -105,6 +121,41 @@ def test_files_that_are_no_ledger_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StudyError, match="choose another --output"):
         Ledger(tmp_path / "file", write=True)
+
+
+def test_reading_leaves_the_folder_as_it_was(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match="no ledger in"):
+        Ledger(tmp_path / "none")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "ledger.sqlite").touch()
+    with pytest.raises(StudyError, match="no ledger in"):
+        Ledger(tmp_path)
+    assert (tmp_path / "ledger.sqlite").read_bytes() == b""
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(RUN)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with Ledger(tmp_path) as ledger:
+        assert len(ledger.runs()) == 1
+        with pytest.raises(StudyError, match="readonly"):
+            ledger.add(replace(RUN, plan=replace(PLAN, seed=1)))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, connections: list[str]) -> None:
+    with Ledger(tmp_path, write=True):
+        assert [Path(name).name for name in connections] == ["lock.sqlite", "ledger.sqlite?mode=rwc"]
+        with pytest.raises(StudyError, match="another process is writing"):
+            Ledger(tmp_path, write=True)
+        assert len(connections) == 2
+    assert connections == []
+    (tmp_path / "ledger.sqlite").write_text("no database" * 500)
+    for write in (True, False):
+        with pytest.raises(StudyError, match="not a database"):
+            Ledger(tmp_path, write=write)
+    (tmp_path / "scores.sqlite").write_text("no database" * 500)
+    with pytest.raises(StudyError, match="cannot hold scores"):
+        Scores(tmp_path)
+    assert connections == []
 
 
 def test_export_writes_one_row_a_number(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """extend on SmolLM2-135M: past its 8192 trained tokens the unscaled model fails where YaRN reads on."""
 
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -25,12 +26,14 @@ def smollm() -> Path:
 
 
 @pytest.mark.real
-def test_yarn_reads_on_where_the_unscaled_model_fails(smollm: Path, shared_data: Path, tmp_path: Path) -> None:
+def test_yarn_reads_on_where_the_unscaled_model_fails(
+    smollm: Path, shared_data: Path, tmp_path: Path, scores: Callable[[Path], Scores]
+) -> None:
     """One document of 12 288 tokens; its end lies between 10k and 12k."""
     model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
     assert (model.original_length, model.schedule) == (8192, Default())
     chosen = methods(("none", "yarn"), model.schedule, 8192, 1.5)
-    found = extend(model, data, text, Request(12_288, 1, chosen), Scores(tmp_path))
+    found = extend(model, data, text, Request(12_288, 1, chosen), scores(tmp_path))
     curves = {c.method.name: c.losses[0] for c in found.curves}
     in_context = float(found.window[0])  # the same targets, read with the trained length of context
     assert float(curves["none"][-1]) > in_context + 0.3

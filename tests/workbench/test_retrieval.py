@@ -103,37 +103,39 @@ def far_with_yarn(encoding: posenc.Encoding) -> int:
     return 10**9 if isinstance(encoding, posenc.Rotary) and isinstance(encoding.schedule, YaRN) else 2048
 
 
-def test_a_model_that_copies_finds_every_needle(tmp_path: Path) -> None:
+def test_a_model_that_copies_finds_every_needle(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     model, read = Known(everything), [0.0]
 
     def progress(tokens: float) -> None:
         read[0] += tokens
 
-    found = retrieve(reader(model), DATA, TEXT, asked(), Scores(tmp_path), progress)
+    found = retrieve(reader(model), DATA, TEXT, asked(), scores(tmp_path), progress)
     assert found.lengths == (1024, 2048, 4096)
     assert found.found.shape == (2, 3, 9, len(DEPTHS))
     assert found.found.all()
     assert read[0] == work(2048, asked()) == 2 * 9 * (1024 + 2048 + 4096)
 
 
-def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(tmp_path: Path) -> None:
-    found = retrieve(Known(nothing), DATA, TEXT, asked(), Scores(tmp_path)).found.double()
+def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(
+    tmp_path: Path, scores: Callable[[Path], Scores]
+) -> None:
+    found = retrieve(Known(nothing), DATA, TEXT, asked(), scores(tmp_path)).found.double()
     assert float(found.mean()) == pytest.approx(CHANCE)
     assert (found.sum(-1) == 1).all()  # its favourite number is right once in each haystack
     assert found.sum(2).tolist() == torch.ones(2, 3, 9).tolist()  # and over nine haystacks once at each depth
 
 
-def test_a_model_without_a_preference_finds_nothing(tmp_path: Path) -> None:
+def test_a_model_without_a_preference_finds_nothing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     class Even(Known):
         def answers(self, context, questions, encoding, tick=...):  # type: ignore[no-untyped-def]
             return torch.zeros(len(questions), 256)
 
-    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), Scores(tmp_path)).found.any()
+    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), scores(tmp_path)).found.any()
 
 
-def test_needles_lie_where_the_depth_says(tmp_path: Path) -> None:
+def test_needles_lie_where_the_depth_says(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     model = Known(far_with_yarn)
-    found = retrieve(model, DATA, TEXT, asked(documents=2), Scores(tmp_path))
+    found = retrieve(model, DATA, TEXT, asked(documents=2), scores(tmp_path))
     none, yarn = found.found.double().mean(2)
     assert yarn.tolist() == torch.ones(3, 9).tolist()
     assert none[:2].tolist() == torch.ones(2, 9).tolist()
@@ -149,21 +151,21 @@ def test_needles_lie_where_the_depth_says(tmp_path: Path) -> None:
     assert len(set(re.findall(r"of (\w+) is", text))) == len(set(re.findall(r"is (\d)", text))) == 9
 
 
-def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path) -> None:
+def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     stopped = Known(everything)
     stopped.fail_at = 4
     with pytest.raises(KeyboardInterrupt):
-        retrieve(stopped, DATA, TEXT, asked(documents=2), Scores(tmp_path))
+        retrieve(stopped, DATA, TEXT, asked(documents=2), scores(tmp_path))
     resumed = Known(everything)
-    found = retrieve(resumed, DATA, TEXT, asked(documents=2), Scores(tmp_path))
+    found = retrieve(resumed, DATA, TEXT, asked(documents=2), scores(tmp_path))
     assert resumed.calls == 2 * 3 * 2 - 4
     again, read = Known(everything), list[float]()
-    same = retrieve(again, DATA, TEXT, asked(documents=2), Scores(tmp_path), read.append)
+    same = retrieve(again, DATA, TEXT, asked(documents=2), scores(tmp_path), read.append)
     assert again.calls == 0
     assert torch.equal(found.found, same.found)
     assert sum(read) == work(2048, asked(documents=2))
     other = Known(everything)
-    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), Scores(tmp_path))
+    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), scores(tmp_path))
     assert other.calls == 12
 
 
@@ -217,7 +219,7 @@ def test_lengths_start_within_the_trained_one_and_end_at_the_asked() -> None:
     assert spans(8191, 16_382) == (4095, 8191, 16_382)
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_refusals(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     small = Transformer(TransformerConfig(256, width=32, heads=2), posenc.Rotary(16, pairing="half"))
     with pytest.raises(InvalidArgument, match=r"pass a Hugging Face folder or a \.gguf file, or .* --tasks needle"):
         reader(Ours(small, "x", 128, "the small model of study"))
@@ -226,7 +228,7 @@ def test_refusals(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"hides \d+ bytes in half the trained length of a known model, 512"):
         reader(short)
     with pytest.raises(StudyError, match="text 'dull' has 400 bytes; one haystack of 4096 needs as many"):
-        retrieve(Known(everything), DATA[:400], TEXT, asked(), Scores(tmp_path))
+        retrieve(Known(everything), DATA[:400], TEXT, asked(), scores(tmp_path))
 
 
 @pytest.fixture(scope="module")

@@ -11,13 +11,14 @@ sides: a two-sided model never rewards the future. The causal mask is attention'
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.encodings.bias import Bias, consecutive, heads_second, offsets
+from posenc.encodings.bias import Bias, Visible, consecutive, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.positions import LIMIT
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -37,12 +38,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 
 
 class LinearBias(Bias):
-    """−m_h·(|offset| − nearest), right at every distance below 2^31.
-
-    ``nearest`` is how far a query stands, at least, from all the keys: 0 where its position lies among theirs. It
-    is the same along a row, so softmax does not see it, and it is taken off in int64, before float32 rounds:
-    queries far behind their keys keep what tells those apart.
-    """
+    """−m_h·|offset| in the slopes' type: in float32 exact below 2^24, and in ``differences`` at any distance."""
 
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
@@ -56,12 +52,20 @@ class LinearBias(Bias):
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        distances = offsets(self.q_positions, self.k_positions, first, last, keys).abs()
-        if self.k_positions.shape[-1]:
-            q = self.q_positions[..., first:last]
-            low, high = self.k_positions.amin(-1, keepdim=True), self.k_positions.amax(-1, keepdim=True)
-            distances = distances - (torch.maximum(low - q, q - high).clamp(min=0)).unsqueeze(-1)
+        return heads_second(self.values(self._distances(first, last, keys)))
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
+        distances = self._distances(first, last, keys)
+        if keys:
+            seen = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
+            distances = distances - seen.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
+
+    def _distances(self, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
+        return offsets(self.q_positions, self.k_positions, first, last, keys).abs()
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:

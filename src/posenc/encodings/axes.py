@@ -1,9 +1,10 @@
 """Axis maps: which coordinate of a position each pair of channels turns by, as frozen values.
 
-A position with A axes is a row of A integers (time, row, column). Pair i turns by its frequency times the coordinate
-``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
+A position with A axes is a row of A integers (time, row, column). Pair i turns by its frequency times the
+coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,7 +19,8 @@ class AxisMap:
 
     Args:
         axis_of_pair: from 0; every axis below the largest is used.
-        rung_of_pair: which rung of its axis' ladder each pair takes; None gives pair i rung i of one ladder for all.
+        rung_of_pair: which rung of its axis' ladder each pair takes; None gives pair i
+            rung i of one ladder for all.
         pairs_of_axis: rungs of every axis' own ladder; None for one ladder over all pairs.
         units: what one step of a coordinate is worth, exactly; 1 where left out. It multiplies the frequencies, so
             that fractions of a picture stay exact integers: with 1/14 a coordinate counts fourteenths.
@@ -37,6 +39,9 @@ class AxisMap:
             raise InvalidArgument(f"axis_of_pair={self.axis_of_pair} must use every axis from 0 to the largest")
         if self.units is not None and (len(self.units) != self.axes or any(unit <= 0 for unit in self.units)):
             raise InvalidArgument(f"units={self.units} must be {self.axes} positive fractions, one per axis")
+
+    def __str__(self) -> str:
+        return self.text or f"AxisMap{self.axis_of_pair}"
 
     @property
     def axes(self) -> int:
@@ -71,8 +76,8 @@ def chunked(*sections: int) -> AxisMap:
 
 
 def strided(*sections: int) -> AxisMap:
-    """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i < A·section
-    of that axis; what is left over stays with axis 0.
+    """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
+    A·section of that axis; what is left over stays with axis 0.
     """
     _check_sections(sections)
     A, pairs = len(sections), sum(sections)
@@ -88,7 +93,9 @@ def axial(*sections: int) -> AxisMap:
     """Consecutive sections, every axis with a ladder of its own over its section (Flux, Pixtral-like towers)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
-    return AxisMap(axis, tuple(rung for count in sections for rung in range(count)), sections, text=f"axial{sections}")
+    return AxisMap(
+        axis, tuple(rung for count in sections for rung in range(count)), sections, text=f"axial{sections}"
+    )
 
 
 def alternating(axes: int, pairs: int) -> AxisMap:
@@ -100,7 +107,12 @@ def alternating(axes: int, pairs: int) -> AxisMap:
     return AxisMap(axis, rungs, (pairs // axes,) * axes, text=f"alternating({axes}, {pairs})")
 
 
-MAPS = {"chunked": chunked, "strided": strided, "axial": axial, "alternating": alternating}
+MAPS: dict[str, Callable[..., AxisMap]] = {
+    "chunked": chunked,
+    "strided": strided,
+    "axial": axial,
+    "alternating": alternating,
+}
 """Every maker of an axis map, by the name that texts have for it."""
 
 

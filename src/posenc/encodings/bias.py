@@ -4,12 +4,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
+
+from posenc.kernels.memory import may_be_looked_at
 
 Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
 """A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
 
+Visible = Bool[Tensor, "#B 1 #rows S"] | None
 Channels = tuple[Float[Tensor, "#B H T r"], Float[Tensor, "#B H S r"]]
 """Extra channels of queries and of keys."""
 
@@ -24,9 +27,9 @@ class Bias(ABC):
 
     - ``line`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
-    - ``channels(dtype)``: extra channels of queries and keys, ``(#B, H, T, r)`` and ``(#B, H, S, r)``, already split
-      so that every product is exact in ``dtype``; the products add up to the bias, or to it plus a number that is
-      the same along a row of scores, which softmax does not see.
+    - ``channels(dtype)``: extra channels of queries and keys, ``(#B, H, T, r)`` and ``(#B, H, S, r)``, already
+      split so that every product is exact in ``dtype``; the products add up to the bias, or to it plus a number
+      that is the same along a row of scores, which softmax does not see.
     - ``band`` ``(#B, H, T, R)``: the values at the offsets 0, −1 … −(R−1); nothing is added elsewhere.
     """
 
@@ -43,10 +46,16 @@ class Bias(ABC):
     def rows(
         self, first: int, last: int, keys: int, scores: Float[Tensor, "B H rows S"] | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or float64.
+        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, at least float32."""
 
-        A number added to a whole row is free: softmax does not see it.
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Float[Tensor, "B H rows S"] | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        """``rows``, or, where it has more digits then, less a number that all visible keys of a row share.
+
+        Softmax does not see such a number. ``visible`` broadcasts against the block; None is every key.
         """
+        return self.rows(first, last, keys, scores)
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         """The extra channels for queries and keys of this type; None where the bias has none."""
@@ -92,10 +101,12 @@ class SumBias(Bias):
             self.line = torch.stack([line for line in lines if line is not None]).sum(0)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        total = self.parts[0].rows(first, last, keys, scores)
-        for part in self.parts[1:]:
-            total = total + part.rows(first, last, keys, scores)
-        return total
+        return added([part.rows(first, last, keys, scores) for part in self.parts])
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        return added([part.differences(first, last, keys, visible, scores) for part in self.parts])
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         found = [channels for part in self.parts if (channels := part.channels(dtype)) is not None]
@@ -118,15 +129,28 @@ class HeadsBias(Bias):
         self.needs_scores = any(part.needs_scores for part in present)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        return self._joined(lambda part, own: part.rows(first, last, keys, own), last - first, keys, scores)
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        def block(part: Bias, own: Tensor | None) -> Tensor:
+            return part.differences(first, last, keys, visible, own)
+
+        return self._joined(block, last - first, keys, scores)
+
+    def _joined(
+        self, block: Callable[[Bias, Tensor | None], Tensor], rows: int, keys: int, scores: Tensor | None
+    ) -> Tensor:
         blocks, start = [], 0
         for part, heads in self.parts:
             own = None if scores is None else scores[:, start : start + heads]
-            blocks.append(None if part is None else part.rows(first, last, keys, own))
+            blocks.append(None if part is None else block(part, own))
             start += heads
         like = next(block for block in blocks if block is not None)
         batch = max(block.shape[0] for block in blocks if block is not None)
         filled = [
-            like.new_zeros(1, heads, last - first, keys) if block is None else block
+            like.new_zeros(1, heads, rows, keys) if block is None else block
             for block, (_, heads) in zip(blocks, self.parts, strict=True)
         ]
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
@@ -146,6 +170,11 @@ class SomeHeads(Bias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, scores)[:, self.first : self.last]
 
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        return self.whole.differences(first, last, keys, visible, scores)[:, self.first : self.last]
+
     def channels(self, dtype: torch.dtype) -> Channels | None:
         whole = self.whole.channels(dtype)
         return None if whole is None else (whole[0][:, self.first : self.last], whole[1][:, self.first : self.last])
@@ -164,6 +193,14 @@ def heads_second(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows 
     return values.transpose(0, 1) if values.dim() == 4 else values.unsqueeze(0)
 
 
+def added(blocks: list[Tensor]) -> Tensor:
+    """The sum of blocks, whichever of them have a batch axis."""
+    total = blocks[0]
+    for block in blocks[1:]:
+        total = total + block
+    return total
+
+
 def beside(tensors: list[Tensor]) -> Tensor:
     """Channels side by side, whichever of them have a batch axis."""
     batch = max(tensor.shape[0] for tensor in tensors)
@@ -172,18 +209,9 @@ def beside(tensors: list[Tensor]) -> Tensor:
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
     """Whether keys count up by one and the queries are the last of them; looks at values on the CPU only."""
-    if torch.compiler.is_compiling() or not readable(k_positions):
+    if k_positions.device.type != "cpu" or not may_be_looked_at(q_positions, k_positions):
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):
         return False
     aligned = torch.equal(k_positions[len(k_positions) - len(q_positions) :], q_positions)
     return aligned and bool((k_positions.diff() == 1).all())
-
-
-def readable(tensor: Tensor) -> bool:
-    """Whether looking at values is free and possible: a real tensor in the processor's own memory."""
-    return (
-        tensor.device.type == "cpu"
-        and type(tensor) is Tensor
-        and not torch._C._are_functorch_transforms_active()
-    )

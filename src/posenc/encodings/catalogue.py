@@ -23,6 +23,7 @@ from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.names import canonical as canonical_name
 from posenc.schedules import LengthSchedule, Schedule, planned
 from posenc.schedules.registry import make as make_schedule
 
@@ -80,7 +81,6 @@ CATALOGUE: dict[str, Entry] = {
     "fox": Entry(FoX),
     "query-scale": Entry(QueryScale),
 }
-ALIASES = {"rope": "rotary"}
 
 
 def encoding(
@@ -143,7 +143,7 @@ def lookup(name: str) -> Entry:
     """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
     if ":" in name:
         return Entry(_imported(name))
-    name = ALIASES.get(name, name)
+    name = canonical_name(name)
     if name not in CATALOGUE:
         raise UnknownName("encoding", name, CATALOGUE)
     return CATALOGUE[name]
@@ -175,7 +175,7 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
         return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))
     if recipe.foreign:
         return recipe
-    name = ALIASES.get(recipe.name, recipe.name)
+    name = canonical_name(recipe.name)
     entry = lookup(name)
     given = {key: _valued(key, value, None, plan=False) for key, value in named(recipe, entry).items()}
     defaults = {

@@ -1,4 +1,4 @@
-"""Composition as values: several encodings on the same scores, on some heads each, or one rank's share of the heads."""
+"""Composition as values: encodings stacked, on some heads each, or one rank's share of the heads."""
 
 import copy
 from abc import abstractmethod
@@ -191,7 +191,8 @@ class PlacedHeads(PlacedParts):
 
 @final
 class Heads(Composed):
-    """Another encoding on each group of consecutive heads: ``Heads((ALiBi(4), 4), (Rotary(64, pairing="half"), 4))``.
+    """Another encoding on each group of consecutive heads: ``Heads((ALiBi(4), 4), (Rotary(64, pairing="half"),
+    4))``.
 
     Args:
         parts: encodings, each with its number of query heads, first heads first. Heads that share keys (grouped
@@ -207,7 +208,9 @@ class Heads(Composed):
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
             if "embed" in part.doors:
-                raise InvalidArgument(f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)")
+                raise InvalidArgument(
+                    f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)"
+                )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         parts = self._placed(q_positions, k_positions, dtype)
@@ -246,8 +249,8 @@ class PlacedSomeHeads(Placed):
 
 @final
 class SomeHeads(Composed):
-    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by heads
-    holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
+    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by
+    heads holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
 
     A carry stays that of all heads.
     """

@@ -10,9 +10,11 @@ What it declares, laws and callers rely on.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar, final
 
 import torch
+import torch.fx
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
@@ -84,16 +86,7 @@ class Encoding(nn.Module, ABC):
             InvalidArgument: not int64, or another shape.
             PositionOutOfRange: outside the range that the encoding has a value for.
         """
-        self.check(positions, "positions")
-        if k_positions is None:
-            return self.place(positions, positions, dtype)
-        self.check(k_positions, "k_positions")
-        if k_positions.device != positions.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and k_positions on {k_positions.device}; "
-                f"move one: k_positions.to({str(positions.device)!r})"
-            )
-        return self.place(positions, k_positions, dtype)
+        return _at(self, positions, k_positions, dtype)
 
     def check(self, positions: Positions, name: str) -> None:
         """Refuse positions that this encoding has no value for."""
@@ -123,23 +116,69 @@ class Encoding(nn.Module, ABC):
         for child in self.children():
             child.reset_parameters()  # type: ignore[operator]
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Encoding":
+        """As everywhere; and buffers that leave the meta device are filled, which ``to_empty`` leaves as found."""
+        empty = any(buffer.is_meta for buffer in self.buffers())
+        super()._apply(fn, recurse)
+        if empty and not any(buffer.is_meta for buffer in self.buffers()):
+            self.reset_parameters()
+        return self
 
-def check_last(name: str, tensor: Tensor, size: int, argument: str) -> None:
-    """Refuse a tensor whose last axis is not the size that the encoding was made for."""
-    if tensor.shape[-1] != size:
-        raise InvalidArgument(f"{name} has shape {tuple(tensor.shape)}; its last axis must be {argument}={size}")
 
-
-def check_length(name: str, tensor: Tensor, positions: Positions, axis: int = -2, axes: int = 1) -> None:
-    """Refuse a tensor that has not one row per position, or not one sequence per row of positions."""
-    if tensor.shape[axis] != positions.shape[-1]:
+def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
+    """``Encoding.at``; a function, so that torch.fx can take it as one step and trace past its checks."""
+    if not dtype.is_floating_point:
+        raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
+    encoding.check(positions, "positions")
+    # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
+    if k_positions is None:
+        positions = positions.clone()
+        return encoding.place(positions, positions, dtype)
+    encoding.check(k_positions, "k_positions")
+    if k_positions.device != positions.device:
         raise InvalidArgument(
-            f"{name} has shape {tuple(tensor.shape)}, {tensor.shape[axis]} along its length, but the encoding "
-            f"was placed at {positions.shape[-1]} positions; call at() with one position per token"
+            f"positions is on {positions.device} and k_positions on {k_positions.device}; "
+            f"move one: k_positions.to({str(positions.device)!r})"
         )
-    batched = positions.dim() == (2 if axes == 1 else 3)
-    if batched and positions.shape[-2] not in (1, tensor.shape[0]):
+    return encoding.place(positions.clone(), k_positions.clone(), dtype)
+
+
+torch.fx.wrap("_at")
+
+
+def check_heads(name: str, x: Tensor, positions: Positions, head_dim: int, axes: int = 1) -> None:
+    """Refuse what is no batch of queries or keys at these positions."""
+    if x.dim() != 4:
+        raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+    _check_fit(name, x, positions, "head_dim", head_dim, axes)
+
+
+def check_embeddings(x: Tensor, positions: Positions, width: int) -> None:
+    """Refuse what is no batch of token embeddings at these positions."""
+    if x.dim() != 3:
+        raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels)")
+    _check_fit("x", x, positions, "width", width)
+
+
+def _check_fit(name: str, x: Tensor, positions: Positions, argument: str, size: int, axes: int = 1) -> None:
+    """Refuse another last axis, another length, another batch, another kind of number or another device."""
+    shape, placed = x.shape, positions.shape
+    if shape[-1] != size:
+        raise InvalidArgument(f"{name} has shape {tuple(shape)}; its last axis must be {argument}={size}")
+    if shape[-2] != placed[-1]:
         raise InvalidArgument(
-            f"{name} has batch size {tensor.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
+            f"{name} has shape {tuple(shape)}, {shape[-2]} along its length, but the encoding "
+            f"was placed at {placed[-1]} positions; call at() with one position per token"
+        )
+    batched = len(placed) == (2 if axes == 1 else 3)
+    if batched and placed[-2] not in (1, shape[0]):
+        raise InvalidArgument(
+            f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of "
             "positions; give one row per sequence, or one for all"
+        )
+    if not x.is_floating_point():
+        raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, the model's")
+    if not (x.is_cpu and positions.is_cpu) and x.device != positions.device:
+        raise InvalidArgument(
+            f"{name} is on {x.device} and the encoding was placed on {positions.device}; move one with .to(…)"
         )

@@ -1,11 +1,12 @@
-"""FoX, the forgetting transformer: a gate per token and head fades what came before it (Lin et al. 2025; 2503.02130).
+"""FoX, the forgetting transformer: a gate per token and head fades what came before it (Lin et al. 2025;
+2503.02130).
 
     score(q_i, k_j) = q·k/√D + Σ_{l=j+1…i} ln f_l,   f_l = σ(w_h·x_l + b_h)
 
 The gate of the query counts, that of the key does not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax
-does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none here:
-a key ahead of its query gets no meaningful bias, so use a causal sight. The paper's model has no other positions
-(``fox`` alone); ``stack(rotary, fox)`` adds rotation.
+does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none
+here: a key ahead of its query gets no meaningful bias, so use a causal sight. The paper's model has no other
+positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
 from typing import ClassVar, final
@@ -16,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
 from posenc.encodings.bias import Bias, Channels
-from posenc.encodings.encoding import Encoding, check_length
+from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 
@@ -65,7 +66,9 @@ class ForgetBias(Bias):
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:
-            raise InvalidArgument("the order of the tokens is not known yet; call bias.ordered(q_order, k_order) first")
+            raise InvalidArgument(
+                "the order of the tokens is not known yet; call bias.ordered(q_order, k_order) first"
+            )
         return self.q_sums, self.k_sums
 
 
@@ -81,7 +84,7 @@ class PlacedFoX(Placed):
             self.bias = ForgetBias(gates)
 
     def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        check_length("x", x, self.q_positions)
+        check_embeddings(x, self.q_positions, self.fox.width)
         gates = self.fox.gates(x)
         return self._with(gates if carry is None else torch.cat((carry, gates), dim=-1))
 

@@ -22,7 +22,11 @@ class PlacedLayers(Placed):
     """Every kind placed once; indexed by layer."""
 
     def __init__(
-        self, kinds: dict[str, Placed], of_layer: Sequence[str], axes: int, positions: tuple[Positions, KeyPositions]
+        self,
+        kinds: dict[str, Placed],
+        of_layer: Sequence[str],
+        axes: int,
+        positions: tuple[Positions, KeyPositions],
     ) -> None:
         super().__init__(*positions, axes)
         self.kinds, self.of_layer = kinds, of_layer
@@ -121,12 +125,16 @@ class Layers(Composed):
     def describe(self) -> str:
         """One line a run of equal layers: which, what kind, what it does, its window."""
         lines = []
-        for kind, run in groupby(enumerate(self.of_layer), key=lambda pair: self.pattern[pair[0] % len(self.pattern)]):
+        for kind, run in groupby(
+            enumerate(self.of_layer), key=lambda pair: self.pattern[pair[0] % len(self.pattern)]
+        ):
             own = list(run)
             first, last = own[0][0], own[-1][0]
             which = f"layer {first}" if first == last else f"layers {first}–{last}"
             window = f", window {self.windows[kind]}" if kind in self.windows else ""
-            lines.append(f"{which}: {kind}: {self.kinds[own[0][1]].describe()}{window}")
+            what = self.kinds[own[0][1]].describe()
+            named = what if kind.split("(")[0] == what.split(":")[0] else f"{kind}: {what}"
+            lines.append(f"{which}: {named}{window}")
         return "\n".join(lines)
 
     def extra_repr(self) -> str:

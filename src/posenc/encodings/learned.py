@@ -15,6 +15,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
+from posenc.schedules.checks import whole
 
 PastEnd = Literal["error", "clamp"]
 
@@ -38,6 +39,7 @@ class Learned(Encoding):
 
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
+        num_positions, width = whole(num_positions, "num_positions"), whole(width, "width")
         if num_positions < 1 or width < 1:
             raise InvalidArgument(f"num_positions={num_positions} and width={width} must both be at least 1")
         if past_end not in get_args(PastEnd):
@@ -73,6 +75,10 @@ class Learned(Encoding):
         return self._rows(positions)
 
     def _rows(self, positions: Positions) -> Tensor:
+        if positions.device != self.weight.device:
+            raise InvalidArgument(
+                f"positions is on {positions.device} and the encoding on {self.weight.device}; move one with .to(…)"
+            )
         rows = positions.clamp(max=self.num_positions - 1) if self.past_end == "clamp" else positions
         return nn.functional.embedding(rows, self.weight)
 

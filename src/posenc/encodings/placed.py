@@ -64,7 +64,7 @@ class Placed:
         return self, carry
 
     def carrying(self, carry: Carry | None) -> "Placed":
-        """The same with this carry in place of its own, as after gathering shards; itself where nothing is carried."""
+        """The same with this carry in place of its own, as after gathering shards; itself without one."""
         return self
 
     def rotate(

@@ -6,9 +6,10 @@
     llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)     Llama 4: amount .1, floor 8192, in its layers without rotation
     ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: amount .1, floor = original length
 
-The two differ by one: at 8191 the first has 1.0693147 and the second 1. p is the position, so packing starts it anew
-and padding does not count; transformers takes the length of the cache for Llama 4. Computed in float32 whatever the
-model's type. Rotation, masks and biases are left alone: stack it on what a layer has, ``stack(nope, query-scale)``.
+The two differ by one: at 8191 the first has 1.0693147 and the second 1. p is the position, so packing starts it
+anew and padding does not count; transformers takes the length of the cache for Llama 4. Computed in float32
+whatever the model's type. Rotation, masks and biases are left alone: stack it on what a layer has, ``stack(nope,
+query-scale)``.
 """
 
 from typing import ClassVar, Literal, final, get_args
@@ -45,7 +46,9 @@ class QueryScale(Encoding):
         if rule not in get_args(Rule):
             raise UnknownName("rule", rule, get_args(Rule))
         if type(floor) is not int or floor < 1:
-            raise InvalidArgument(f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192")
+            raise InvalidArgument(
+                f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"
+            )
         if not 0 <= amount < float("inf"):
             raise InvalidArgument(f"amount={amount} must be finite and not negative; Llama 4 has 0.1")
         self.rule: Rule = rule

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.encoding import check_last, check_length
+from posenc.encodings.encoding import check_heads
 from posenc.encodings.placed import Positions, over_heads
 from posenc.encodings.rotary import Rotary, rotate
 from posenc.errors import InvalidArgument
@@ -27,18 +27,17 @@ def rerotate(
 
     The result carries one rounding more than keys rotated once; in bfloat16 keep keys unrotated instead.
     """
-    for name in ("head_dim", "rotary_dim", "pairing"):
+    for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
         old, new = getattr(from_, name), getattr(to, name)
         if old != new:
             raise InvalidArgument(
                 f"from_ has {name}={old!r} and to has {name}={new!r}; only base, schedule and phases may differ"
             )
-    check_last("k", k, from_.head_dim, "head_dim")
-    check_length("k", k, positions)
     from_.check(positions, "positions")
+    check_heads("k", k, positions, from_.head_dim, from_.axes)
     wide = torch.float32 if positions.device.type == "mps" else torch.float64
-    old_cos, old_sin = (over_heads(table) for table in from_.clock(positions, wide))
-    new_cos, new_sin = (over_heads(table) for table in to.clock(positions, wide))
+    old_cos, old_sin = (over_heads(table) for table in from_.turned(positions, wide))
+    new_cos, new_sin = (over_heads(table) for table in to.turned(positions, wide))
     scale = to.attention_factor / from_.attention_factor
     cos = (new_cos * old_cos + new_sin * old_sin) * scale
     sin = (new_sin * old_cos - new_cos * old_sin) * scale

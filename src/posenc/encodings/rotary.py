@@ -8,47 +8,26 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, final, get_args
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding, check_last, check_length
+from posenc.encodings.axes import AxisMap, spectrum
+from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
-from posenc.kernels.rotary import are_few, engine_from_tables, engine_from_turns, rotate_pair, serving
-from posenc.kernels.rotary_cpu import Wide, few, wide_tables
+from posenc.kernels.memory import may_be_looked_at
+from posenc.kernels.rotary import Tables, tables, turn
+from posenc.kernels.rotary import rotate as rotate
+from posenc.kernels.rotary.specification import Pairing as Pairing
+from posenc.schedules.checks import real, whole
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
-
-Pairing = Literal["half", "interleaved"]
-
-
-def rotate(
-    x: Float[Tensor, "*batch T D"],
-    cos: Float[Tensor, "*table T pairs"],
-    sin: Float[Tensor, "*table T pairs"],
-    pairing: Pairing,
-) -> Float[Tensor, "*batch T D"]:
-    """Turn the first ``2 × pairs`` channels of x; the channels behind them pass bit for bit.
-
-    ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
-    The arithmetic runs in the tables' type and is rounded once to x's. Negate ``sin`` to turn back.
-    """
-    pairs = cos.shape[-1]
-    turned, tail = x[..., : 2 * pairs].to(torch.promote_types(x.dtype, cos.dtype)), x[..., 2 * pairs :]
-    if pairing == "half":
-        a, b = turned[..., :pairs], turned[..., pairs:]
-        # Each half is rounded before they are joined: one pass less over memory than joining first.
-        halves = (a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype)
-        return torch.cat((*halves, tail), dim=-1)
-    a, b = turned[..., ::2], turned[..., 1::2]
-    both = torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2).to(x.dtype)
-    return torch.cat((both, tail), dim=-1) if tail.shape[-1] else both
 
 
 def rotate_complex(
@@ -79,37 +58,45 @@ def interleaved_from_half(rotary_dim: int) -> list[int]:
 
 
 class PlacedRotary(Placed):
-    """cos and sin of every pair at the queries' and keys' positions, computed when first asked for.
+    """cos and sin of every pair at the queries' and keys' positions.
 
-    A model with a cache rotates new keys at their own positions and then attends over all of them: the second
-    placing never needs a table, and never pays for one.
+    Where both stand at the same positions the tables are made here, once for all layers. Where they differ they
+    are made when first asked for: a model with a cache rotates new keys at their own positions and then attends
+    over all of them, and that second placing never needs a table.
     """
 
     def __init__(
         self, rotary: "Rotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
-        super().__init__(q_positions, k_positions)
+        super().__init__(q_positions, k_positions, rotary.axes)
         self.rotary = rotary
         self.dtype = dtype
-        self._q: tuple[Tensor, Tensor] | None = None
-        self._k: tuple[Tensor, Tensor] | None = None
-        self._wide: Wide | None = None
+        self._q = self._k = self._tables(q_positions) if k_positions is q_positions else None
 
     @property
-    def q_tables(self) -> tuple[Tensor, Tensor]:
+    def q_tables(self) -> Tables:
         """cos and sin at the queries' positions, heads' axis inserted."""
-        if self._q is None:
-            self._q = self.rotary.tables(self.q_positions, self.dtype)
-        return self._q
+        return self._q or self._made("_q", self.q_positions)
 
     @property
-    def k_tables(self) -> tuple[Tensor, Tensor]:
+    def k_tables(self) -> Tables:
         """cos and sin at the keys' positions, heads' axis inserted."""
-        if self.k_positions is self.q_positions:
-            return self.q_tables
-        if self._k is None:
-            self._k = self.rotary.tables(self.k_positions, self.dtype)
-        return self._k
+        return self._k or self._made("_k", self.k_positions)
+
+    def _made(self, name: str, positions: Positions) -> Tables:
+        """Tables made now, and kept by that name if every later call can use them."""
+        if torch.compiler.is_compiling():
+            return self._tables(positions)
+        with torch.inference_mode(False):
+            made = self._tables(positions)
+        if may_be_looked_at(made.cos):
+            setattr(self, name, made)
+        return made
+
+    def _tables(self, positions: Positions) -> Tables:
+        rotary = self.rotary
+        cos, sin = rotary.tables(positions, self.dtype)
+        return tables(cos, sin, rotary.pairing, rotary.head_dim, rotary.impl)
 
     def rotate(
         self,
@@ -121,32 +108,14 @@ class PlacedRotary(Placed):
         """Queries and keys turned, in fresh memory or into ``out``.
 
         ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
-        takes the result without a detour. Autograd follows both.
+        takes the result without a detour, also where it overlaps q or k. Autograd follows both.
         """
         new = self.meets_cache(k)
-        for name, x, positions in (("q", q, self.q_positions), ("k", k, self.q_positions if new else self.k_positions)):
-            check_last(name, x, self.rotary.head_dim, "head_dim")
-            check_length(name, x, positions)
+        k_positions = self.q_positions if new else self.k_positions
+        check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
+        check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
         k_tables = self.q_tables if new else self.k_tables
-        pairing = self.rotary.pairing
-        served = serving(self.rotary.impl, q.device.type)
-        if served == "torch":
-            turned = rotate(q, *self.q_tables, pairing), rotate(k, *k_tables, pairing)
-            return turned if out is None else (out[0].copy_(turned[0]), out[1].copy_(turned[1]))
-        if served == "eager" and out is None and self._whole(new) and are_few(q, k):
-            self._wide = self._wide or wide_tables(*self.q_tables, pairing)
-            return few(q, k, self._wide, pairing)
-        if served == "triton" and self.rotary.clock.phases == "exact" and self.dtype != torch.float64:
-            turns = self.rotary.clock.turns
-            engine = engine_from_turns(self.rotary.attention_factor)
-            q_phases, k_phases = (self.q_positions, turns), (self.q_positions if new else self.k_positions, turns)
-        else:
-            engine, q_phases, k_phases = engine_from_tables(served), self.q_tables, k_tables
-        return rotate_pair(engine, q, k, q_phases, k_phases, pairing, out)
-
-    def _whole(self, new: bool) -> bool:
-        """Whether q and k share positions and turn with all their channels."""
-        return (new or self.k_positions is self.q_positions) and self.rotary.rotary_dim == self.rotary.head_dim
+        return turn(q, k, self.q_tables, k_tables, self.rotary.pairing, self.rotary.impl, out)
 
 
 @final
@@ -160,6 +129,9 @@ class Rotary(Encoding):
         base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
         rotary_dim: channels that turn, even, at most head_dim; the rest pass bit for bit. Default all.
         schedule: how the frequencies are set; ``Default()`` is the plain ladder.
+        axes: which coordinate of a position every pair turns by, such as ``chunked(16, 24, 24)`` of
+            ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
+        signed: whether positions may be negative, as coordinates around a centre are.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
         impl: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"compiled"`` and
             ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device, and ``impl_reason`` says
@@ -178,6 +150,8 @@ class Rotary(Encoding):
         base: float = 10_000.0,
         rotary_dim: int | None = None,
         schedule: Schedule | None = None,
+        axes: AxisMap | None = None,
+        signed: bool = False,
         phases: Phases = "exact",
         impl: Impl = "auto",
     ) -> None:
@@ -185,13 +159,14 @@ class Rotary(Encoding):
         check_impl(impl)
         if pairing not in get_args(Pairing):
             raise UnknownName("pairing", pairing, get_args(Pairing))
-        rotary_dim = head_dim if rotary_dim is None else rotary_dim
+        head_dim = whole(head_dim, "head_dim")
+        rotary_dim = head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
         self.head_dim = head_dim
         self.rotary_dim = rotary_dim
         self.pairing: Pairing = pairing
-        self.base = base
+        self.base = real(base, "base")
         self.impl: Impl = impl
         self.schedule = Default() if schedule is None else schedule
         if not isinstance(self.schedule, Schedule):
@@ -199,9 +174,18 @@ class Rotary(Encoding):
                 f"schedule={schedule!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
                 "request first: schedule.plan(total_length)"
             )
-        spectrum = self.schedule.spectrum(rotary_dim, base)
-        self.attention_factor = spectrum.attention_factor
-        self.clock = Clock(spectrum, phases)
+        if axes is not None and 2 * axes.pairs != rotary_dim:
+            raise InvalidArgument(
+                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} turn"
+            )
+        self.axis_map, self.signed = axes, signed
+        self.axes = 1 if axes is None else axes.axes
+        if axes is None:
+            own = self.schedule.spectrum(rotary_dim, self.base)
+        else:
+            own = spectrum(axes, self.schedule, self.base)
+        self.attention_factor = own.attention_factor
+        self.clock = Clock(own, phases)
 
     @property
     def impl_reason(self) -> str:
@@ -218,6 +202,8 @@ class Rotary(Encoding):
             base=self.base,
             rotary_dim=self.rotary_dim,
             schedule=schedule,
+            axes=self.axis_map,
+            signed=self.signed,
             phases=phases,
             impl=self.impl,
         )
@@ -225,10 +211,17 @@ class Rotary(Encoding):
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""
-        cos, sin = self.clock(positions, dtype)
-        if self.attention_factor != 1.0:
-            cos, sin = cos * self.attention_factor, sin * self.attention_factor
+        cos, sin = self.turned(positions, dtype, self.attention_factor)
         return over_heads(cos), over_heads(sin)
+
+    def turned(
+        self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
+    ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
+        """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
+        if self.axes == 1 or self.axis_map is None:
+            return self.clock(positions, dtype, scale)
+        of_pair = positions.movedim(0, -1)[..., list(self.axis_map.axis_of_pair)]
+        return self.clock.of_pairs(of_pair, dtype, scale)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
@@ -237,4 +230,5 @@ class Rotary(Encoding):
         return (
             f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
             f"rotary_dim={self.rotary_dim}, schedule={self.schedule}, impl={self.impl!r}"
+            + ("" if self.axis_map is None else f", axes={self.axis_map}")
         )

@@ -14,9 +14,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock
-from posenc.encodings.encoding import Encoding, check_last, check_length
+from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import is_number, real, whole
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import exact
 from posenc.schedules.spectrum import Spectrum
@@ -75,8 +76,7 @@ class PlacedTable(Placed):
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
         """x + rows, added in the wider of the two types and rounded once to x's."""
-        check_last("x", x, self.rows.shape[-1], "width")
-        check_length("x", x, self.q_positions)
+        check_embeddings(x, self.q_positions, self.rows.shape[-1])
         return (x + self.rows).to(x.dtype)
 
 
@@ -110,14 +110,17 @@ class Sinusoidal(Encoding):
         super().__init__()
         if order not in get_args(Order):
             raise UnknownName("order", order, get_args(Order))
+        width = whole(width, "width")
+        if not is_number(scale):
+            raise InvalidArgument(f"scale={scale!r} must be a finite number; 1.0 leaves the rows alone")
         if spacing == "tensor2tensor" and width % 2:
             raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
         self.width = width
-        self.base = base
+        self.base = real(base, "base")
         self.scale = scale
         self.order: Order = order
         self.spacing: Spacing = spacing
-        self.clock = Clock(sinusoid_spectrum(width, base, spacing))
+        self.clock = Clock(sinusoid_spectrum(width, self.base, spacing))
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
         """The rows at these positions, before they are added."""

@@ -2,12 +2,14 @@
 
     score(q, k) = q·k·scale + T[h, bucket(p_k − p_q)]
 
-Two-sided (encoders) half of the buckets serve keys behind the query, half those ahead; one-sided (decoders) all serve
-keys behind, and every key ahead falls into bucket 0. Of a side's N buckets the first e = N/2 hold one distance each;
-distance n ≥ e falls into e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1, so that the last is open: no position is too far.
+Two-sided (encoders) half of the buckets serve keys behind the query, half those ahead; one-sided (decoders) all
+serve keys behind, and every key ahead falls into bucket 0. Of a side's N buckets the first e = N/2 hold one
+distance each; distance n ≥ e falls into e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1, so that the last is open: no
+position is too far.
 
-T5 itself does not divide q·k by √D: pass ``scale=1.0`` to attention for its checkpoints. The authors' code takes the
-logarithm in floating point; here the first distance of every bucket is found with integers, so that no type moves it.
+T5 itself does not divide q·k by √D: pass ``scale=1.0`` to attention for its checkpoints. The authors' code takes
+the logarithm in floating point; here the first distance of every bucket is found with integers, so that no type
+moves it.
 """
 
 from typing import ClassVar, final
@@ -77,7 +79,7 @@ class T5(Encoding):
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")
         if max_distance <= side // 2:
             raise InvalidArgument(
-                f"max_distance={max_distance} must be above {side // 2}, the distances that have a bucket of their own"
+                f"max_distance={max_distance} must be above {side // 2}, the distances with a bucket of their own"
             )
         self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
         self.two_sided, self.per_layer, self.std = two_sided, not shared, std

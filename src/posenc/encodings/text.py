@@ -1,11 +1,11 @@
 """Encodings as text: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
 
-    rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
-    rotary(schedule=yarn(4, 4096))          values: numbers, names, tuples, schedules, axis maps
-    stack(rotary, fox)                      on top of each other
-    heads(alibi*4, rotary*4)                on so many heads each
-    layers(rotary*3 + nope)                 by layer, repeated to the model's depth
-    my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
+rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
+rotary(schedule=yarn(4, 4096))          values: numbers, names, tuples, schedules, axis maps
+stack(rotary, fox)                      on top of each other
+heads(alibi*4, rotary*4)                on so many heads each
+layers(rotary*3 + nope)                 by layer, repeated to the model's depth
+my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
 """
 
 import ast
@@ -18,7 +18,8 @@ from posenc.errors import InvalidArgument
 from posenc.schedules import LengthSchedule, Schedule, to_dict
 
 COMPOSED = ("stack", "heads", "layers")
-FOREIGN = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
+ODD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+")
+"""Names that Python's grammar has no word for: ``module:Class`` and ``learned-clamped``."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,8 @@ class Recipe:
 
     Args:
         name: of the catalogue, ``stack``, ``heads``, ``layers``, or ``module:Class``.
-        settings: name and value of every setting given, sorted by name; positional ones come first, named "0", "1" ….
+        settings: name and value of every setting given, sorted by name; positional ones come first, named "0", "1"
+        ….
         parts: for composed ones, each part with how often it stands there (heads, or layers in a row).
     """
 
@@ -92,10 +94,10 @@ def parse(text: str) -> Recipe:
 
     def remember(match: re.Match[str]) -> str:
         names.append(match[0])
-        return f"foreign__{len(names) - 1}"
+        return f"odd__{len(names) - 1}"
 
     try:
-        body = ast.parse(FOREIGN.sub(remember, text.strip()), mode="eval").body
+        body = ast.parse(ODD.sub(remember, text.strip()), mode="eval").body
         recipe = _recipe(body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InvalidArgument):
@@ -156,15 +158,20 @@ def _counted(node: ast.expr, names: list[str]) -> tuple[Recipe, int]:
 
 def _name(node: ast.expr, names: list[str]) -> str:
     if isinstance(node, ast.Name):
-        return names[int(node.id[9:])] if node.id.startswith("foreign__") else node.id
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):  # a name with a hyphen: learned-clamped
-        return f"{_name(node.left, names)}-{_name(node.right, names)}"
+        return _restored(node.id, names)
     raise InvalidArgument(f"{ast.unparse(node)!r} is no name of an encoding; write one, such as rotary or alibi")
+
+
+def _restored(text: str, names: list[str]) -> str:
+    """The text as it was written."""
+    return re.sub(
+        r"odd__(\d+)", lambda match: names[int(match[1])] if int(match[1]) < len(names) else match[0], text
+    )
 
 
 def _value(node: ast.expr, names: list[str]) -> Any:
     if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str | None):
-        return node.value
+        return _restored(node.value, names) if isinstance(node.value, str) else node.value
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
         return -node.operand.value  # type: ignore[operator]
     if isinstance(node, ast.Tuple | ast.List):
@@ -172,7 +179,5 @@ def _value(node: ast.expr, names: list[str]) -> Any:
     if isinstance(node, ast.Call):
         return _recipe(node, names)
     if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
-        return _name(node, names)
+        return _restored(node.id, names)
     raise InvalidArgument(f"{ast.unparse(node)!r} is no value; write numbers, names, tuples, or name(…)")

@@ -1,14 +1,41 @@
 """Refuses a schedule's fields one by one: each message names the field, its value, the range and the fix."""
 
 import math
+import operator
 from collections.abc import Sequence
+from dataclasses import fields
+from numbers import Real
+from typing import Any
 
 from posenc.errors import InvalidArgument
 
 
 def is_number(value: object) -> bool:
-    """A finite int or float; True and False are not numbers here."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """A finite real number; True and False are not numbers here."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def whole(value: Any, name: str) -> int:
+    """The value as a Python integer, from any type of integer."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None
+
+
+def real(value: Any, name: str) -> float:
+    """The value as a Python number, from any type of real number."""
+    if not isinstance(value, Real):
+        raise InvalidArgument(f"{name}={value!r} must be a number; use float(…)")
+    return value if isinstance(value, int | float) else float(value)
+
+
+def make_plain(schedule: Any) -> None:
+    """Replace NumPy's scalars among the fields of a frozen schedule by the Python numbers they are equal to."""
+    for field in fields(schedule):
+        value = getattr(schedule, field.name)
+        if isinstance(value, Real) and hasattr(value, "item"):
+            object.__setattr__(schedule, field.name, value.item())
 
 
 def check_factor(value: object, name: str = "factor") -> None:

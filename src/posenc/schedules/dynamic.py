@@ -2,12 +2,14 @@
 
     b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
 
-With f=1 this is NTK with s = T/L. It is NTK at factor f·T/L − (f−1), and that is what ``plan`` returns.
+With f=1 this is NTK with s = T/L. It is NTK at factor f·T/L − (f−1), and that is what ``plan`` returns, rounded
+once to float64: the angles are then those of that factor, within 1e-8 rad of the formula's at any position.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
-from posenc.schedules.checks import check_factor, check_original_length, check_total_length
+from posenc.schedules.checks import check_factor, check_original_length, check_total_length, make_plain
 from posenc.schedules.default import Default
 from posenc.schedules.ntk import NTK
 from posenc.schedules.schedule import LengthSchedule, Schedule
@@ -31,6 +33,7 @@ class DynamicNTK(LengthSchedule):
     original_length: int
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factor(self.factor)
         check_original_length(self.original_length)
 
@@ -39,4 +42,5 @@ class DynamicNTK(LengthSchedule):
         check_total_length(total_length)
         if total_length <= self.original_length:
             return Default()
-        return NTK((self.factor * total_length / self.original_length) - (self.factor - 1))
+        growth = Fraction(total_length, self.original_length) - 1
+        return NTK(float(1 + Fraction(self.factor) * growth))

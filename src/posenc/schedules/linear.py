@@ -9,7 +9,7 @@ s times closer together. That is why it costs quality at every length until the 
 from dataclasses import dataclass
 from decimal import Decimal
 
-from posenc.schedules.checks import check_factor
+from posenc.schedules.checks import check_factor, make_plain
 from posenc.schedules.schedule import Schedule, check_ladder, exact, ladder, ladder_float32
 from posenc.schedules.spectrum import Spectrum
 
@@ -25,6 +25,7 @@ class Linear(Schedule):
     factor: float
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factor(self.factor)
 
     @exact

@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import check_factor, check_original_length, check_positive
+from posenc.schedules.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.schedules.ramp import mix, turns_within
 from posenc.schedules.schedule import Schedule, check_ladder, exact, ladder, ladder_float32
 from posenc.schedules.spectrum import Spectrum
@@ -39,6 +39,7 @@ class Llama3(Schedule):
     high_freq_factor: float = 4.0
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factor(self.factor)
         check_original_length(self.original_length)
         for name in ("low_freq_factor", "high_freq_factor"):

@@ -19,6 +19,7 @@ from posenc.schedules.checks import (
     check_original_length,
     check_positive,
     check_total_length,
+    make_plain,
 )
 from posenc.schedules.schedule import LengthSchedule, Schedule, check_ladder, exact, ladder, powers_float32
 from posenc.schedules.spectrum import Spectrum
@@ -37,6 +38,7 @@ class PerPair(Schedule):
     attention_factor: float = 1.0
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factors(self.factors, "factors")
         object.__setattr__(self, "factors", tuple(self.factors))
         check_positive(self.attention_factor, "attention_factor", "1.0 leaves scores alone")
@@ -79,6 +81,7 @@ class LongRoPE(LengthSchedule):
     attention_factor: float | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factors(self.short_factors, "short_factors")
         check_factors(self.long_factors, "long_factors")
         object.__setattr__(self, "short_factors", tuple(self.short_factors))

@@ -8,12 +8,13 @@ leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 tha
 the first by s^(2/d), and the ratio of neighbours is that of base b·s.
 """
 
+import math
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import check_factor
+from posenc.schedules.checks import check_factor, make_plain
 from posenc.schedules.schedule import Schedule, check_ladder, exact, ladder, ladder_float32, rounded
 from posenc.schedules.spectrum import Spectrum
 
@@ -33,6 +34,7 @@ class NTK(Schedule):
     form: Form = "base"
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factor(self.factor)
         if self.form not in get_args(Form):
             raise UnknownName("form", self.form, get_args(Form))
@@ -40,7 +42,13 @@ class NTK(Schedule):
     def base(self, rotary_dim: int, base: float) -> float:
         """b' in float64, the base that this schedule amounts to; a checkpoint's config can simply carry it."""
         _check_pairs(rotary_dim)
-        return float(base * self.factor ** (rotary_dim / (rotary_dim - 2)))
+        try:
+            larger = float(base * self.factor ** (rotary_dim / (rotary_dim - 2)))
+        except OverflowError:
+            larger = math.inf
+        if larger == math.inf:
+            raise InvalidArgument(f"factor={self.factor:g} makes a base beyond all numbers; lower it")
+        return larger
 
     @exact
     def spectrum(self, rotary_dim: int, base: float) -> Spectrum:

@@ -13,7 +13,7 @@ from decimal import Decimal
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import check_factor, is_number
+from posenc.schedules.checks import check_factor, is_number, make_plain
 from posenc.schedules.schedule import Schedule, check_ladder, exact, ladder, powers_float32
 from posenc.schedules.spectrum import Spectrum
 
@@ -31,6 +31,7 @@ class Proportional(Schedule):
     factor: float = 1.0
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factor(self.factor)
         if not is_number(self.fraction) or not 0 <= self.fraction <= 1:
             raise InvalidArgument(

@@ -40,7 +40,6 @@ METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
     "proportional": ("proportional", {"fraction": 0.25, "factor": 1.0}),
 }
 """The schedule of every method that needs only a factor and a trained length, and what the method sets in it."""
-ALIASES = {"default": "none", "pi": "linear"}
 
 
 def method(
@@ -49,13 +48,14 @@ def method(
     """The schedule of a method of extension, for ``factor`` times the trained length.
 
     Args:
-        name: of ``METHODS``. LongRoPE is none: its lists of factors are found by a search.
+        name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is none of them: its lists of factors are
+            found by a search.
         factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as Hugging Face's configs
             have it: at s times the trained length it is then NTK at s² − s + 1.
         original_length: L, the trained length, where the method depends on it.
         beta_fast: of YaRN, where it is not the usual 32.
     """
-    name = ALIASES.get(name, name)
+    name = "none" if name == "default" else name
     if name not in METHODS:
         raise UnknownName("method", name, METHODS)
     schedule, own = METHODS[name]

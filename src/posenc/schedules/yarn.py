@@ -23,9 +23,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import check_factor, check_original_length, check_positive
+from posenc.schedules.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.schedules.ramp import mix, turns_within
-from posenc.schedules.schedule import Schedule, check_ladder, exact, ladder, powers_float32, rounded
+from posenc.schedules.schedule import TWO_PI, Schedule, check_ladder, exact, ladder, powers_float32, rounded
 from posenc.schedules.spectrum import Spectrum
 
 Ramp = Literal["dimension", "rotations"]
@@ -58,6 +58,7 @@ class YaRN(Schedule):
     mscale_all_dim: float | None = None
 
     def __post_init__(self) -> None:
+        make_plain(self)
         check_factor(self.factor)
         check_original_length(self.original_length)
         for name in ("beta_fast", "beta_slow"):
@@ -118,7 +119,7 @@ class YaRN(Schedule):
             keep = [(turns_within(f, self.original_length) - slow) / (fast - slow) for f in frequencies]
             mixed = mix(frequencies, keep, factor)
             return Spectrum(mixed, rounded(mixed), self.scale)
-        low, high = (Decimal(end) for end in self.ends(rotary_dim, base))
+        low, high = self._exact_ends(rotary_dim, base)
         mixed = mix(frequencies, [1 - (i - low) / (high - low) for i in range(rotary_dim // 2)], factor)
         return Spectrum(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
 
@@ -143,6 +144,21 @@ class YaRN(Schedule):
                 "in the wrong order: every pair is on one side of it; use ramp='rotations'"
             )
         return low, high + 0.001 if low == high else high
+
+    @exact
+    def _exact_ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
+        """The same ends without float64's rounding where they are not whole numbers: 1e-16 of an end is 6e-8 rad
+        at position 2^31. Which whole number an end becomes stays the authors' choice.
+        """
+        low, high = (Decimal(end) for end in self.ends(rotary_dim, base))
+        if self.truncate:
+            return low, high
+        log_base = Decimal(base).ln()
+        exact_low, exact_high = (
+            rotary_dim * (self.original_length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        return max(exact_low, Decimal(0)), min(exact_high, Decimal(rotary_dim - 1))
 
     def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
         """The dimension ramp in float32, in the order of operations of the released code."""

@@ -2,9 +2,9 @@
 
 import errno
 import sys
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from posenc.errors import PosencError
 from posenc.workbench.commands.compare import compare
@@ -14,13 +14,31 @@ from posenc.workbench.commands.lab import lab
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
 from posenc.workbench.commands.verify import verify
+from posenc.workbench.screen import screen
+from posenc.workbench.versions import versions
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="The position layer for transformers: which encoding, and how far past its training length?",
-)
+START = """\
+posenc compare      which encoding holds past its training length? 15 small trainings, about three minutes
+posenc extend PATH  how far does this model go, and with which config? a study, a Hugging Face folder or a GGUF file
+posenc lab          why? a local page where positions are dragged, clicked and broken
+posenc --help       everything else"""
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True)
+def posenc(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
+) -> None:
+    """The position layer for transformers: which encoding, and how far past its training length?"""
+    if version:  # alone it is answered by ``entry``, which needs no typer
+        print(versions())
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(START)
+
+
 for verb in (compare, extend, inspect, lab, runs, show, verify):
     app.command()(verb)
 
@@ -30,7 +48,7 @@ def main() -> None:
     try:
         app()
     except PosencError as error:
-        Console(stderr=True, highlight=False).print(f"error: {error}", soft_wrap=True, markup=False)
+        screen(stderr=True, soft_wrap=True).print(f"error: {error}")
         sys.exit(2)
     except OSError as error:
         if error.errno != errno.ENOSPC:

@@ -8,6 +8,7 @@ import torch
 from posenc.clock import Clock
 from posenc.encodings import Encoding
 from posenc.encodings.text import Recipe
+from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.positions import LIMIT
@@ -56,8 +57,11 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``) and say what it means.
 
     Raises:
-        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself.
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
+            lacks no base, and one is given.
     """
+    if base is not None and _reads(config):
+        raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
     positions = read(config, base=base)
     rotary = positions.turning
     encodings = positions.encodings(positions.max_length)
@@ -77,6 +81,15 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
         schedule, rotary_dim, base = _frequencies(positions.rotary)
         view = drawn(planned(schedule, positions.max_length), rotary_dim, base, positions.original_length)
     return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view)
+
+
+def _reads(config: object) -> bool:
+    """Whether the config can be read as it stands."""
+    try:
+        read(config)
+    except InvalidArgument:
+        return False
+    return True
 
 
 def count(value: float) -> str:

@@ -93,11 +93,25 @@ def test_tab_reaches_everything(visitor: Any, path: str) -> None:
     assert page.evaluate(UNREACHED) == []
 
 
+WIDEN = """() => { const sheet = new CSSStyleSheet();
+  sheet.replaceSync("* { letter-spacing: 0.06em !important; }");
+  document.adoptedStyleSheets = [sheet]; }"""
+
+
 @pytest.mark.parametrize("path", PAGES)
 def test_nothing_leaves_a_narrow_window(visitor: Any, path: str) -> None:
-    visitor.page.set_viewport_size({"width": 360, "height": 740})
+    """At 320 px, to which WCAG 1.4.10 asks a page to reflow, with letters spaced as no font of the page's is."""
+    visitor.page.set_viewport_size({"width": 320, "height": 740})
     page = visitor.open(path)
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 360
+    page.evaluate(WIDEN)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 320
+
+
+def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
+    visitor.page.set_viewport_size({"width": 320, "height": 740})
+    page = visitor.open("/rotation")
+    page.evaluate("() => { document.querySelector('.formula .line').style.minWidth = '400px'; }")
+    assert page.evaluate("() => document.documentElement.scrollWidth") > 320
 
 
 def test_the_check_for_contrast_can_fail(visitor: Any) -> None:

@@ -11,6 +11,7 @@ from posenc.workbench.lab.replies import reply
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
 from posenc.workbench.views.view import Lines
+from workbench.blocks import strays
 
 
 def test_the_tasks_offered_are_those_there_are() -> None:
@@ -54,3 +55,17 @@ def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
         results.use(study)
     assert refused.status == 400
     assert b"starts one" in refused.body
+
+
+@pytest.mark.parametrize("asked", ["curves", "positions", "depths"])
+def test_the_python_of_a_result_lists_what_the_ledger_holds(
+    asked: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = QUESTIONS[asked].answer({})
+    exec(view.python, {})
+    printed = capsys.readouterr().out
+    assert [name in printed for name in ("nope", "rotary", "learned-clamped")] == [True] * 3
+
+
+def test_the_python_of_a_trained_table_prints_its_picture(study: Path) -> None:
+    assert strays(results.table("language")) == []

@@ -2,6 +2,7 @@
 
 import json
 import socket
+import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab import replies
+from posenc.workbench.lab import replies, server
 from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.lab.server import create_app, serve
 
@@ -160,3 +161,16 @@ def test_a_taken_port_is_refused_in_words() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(InvalidArgument, match=f"port {port} on 127.0.0.1 cannot be used; choose another"):
             serve("127.0.0.1", port, open_page=False)
+
+
+def test_the_library_is_imported_once_the_first_page_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = threading.Semaphore(0)
+    monkeypatch.setattr(server, "warm_up", started.release)
+    monkeypatch.setattr(server, "PAUSE", 0)
+    with TestClient(create_app(), base_url="http://127.0.0.1:8642") as client:
+        client.get("/static/lab.js")
+        assert not started.acquire(blocking=False)
+        client.get("/")
+        assert started.acquire(timeout=60)
+        client.get("/order")
+    assert not started.acquire(blocking=False)

@@ -57,26 +57,29 @@ def finite(lse: Tensor) -> Tensor:
 
 
 def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
-    """Whether torch's CPU kernel serves these, whole and with a mask."""
+    """Whether torch's own CPU kernel serves these, with a mask too."""
     return (
         q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         and q.shape[-1] == v.shape[-1]
         and min(q.numel(), k.numel()) > 0
+        and torch.backends.cuda.flash_sdp_enabled()  # false inside sdpa_kernel(MATH)
     )
 
 
-def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float) -> Block:
+def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
     """The block by torch's CPU kernel; the logsumexp of a row without keys is 0 here, as its backward expects."""
-    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=mask, scale=scale)
+    out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
+        q, k, v, 0.0, is_causal, attn_mask=mask, scale=scale
+    )
     return out, lse
 
 
 def fused_backward(
-    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor, scale: float, out: Tensor, lse: Tensor
+    grad: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float, of: Block
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of q, k and v by torch's CPU kernel."""
+    """Gradients of q, k and v by torch's CPU kernel, from output and logsumexp of ``fused_forward``."""
     dq, dk, dv = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward(
-        grad, q, k, v, out, lse, 0.0, False, attn_mask=mask, scale=scale
+        grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
     return dq, dk, dv

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from posenc.encodings.alibi import slopes
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.names import canonical
 from posenc.schedules import Default
 
 COLUMNS = (
@@ -43,6 +44,7 @@ class Model:
     max_exponent: float = 8.0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "encoding", canonical(self.encoding))
         if self.encoding not in KINDS:
             raise UnknownName("encoding", self.encoding, KINDS)
         if self.width % self.heads:

@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from posenc.errors import InvalidArgument
+from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
     from posenc.workbench.runs.compare import Outcome
@@ -38,7 +39,7 @@ def compare(
     from posenc.workbench.runs.launch.choose import choose
     from posenc.workbench.runs.study import study
 
-    console = Console(highlight=False)
+    console = screen()
     said = {
         "encodings": _names(encodings),
         "tasks": _names(tasks),

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from posenc.errors import InvalidArgument
+from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.runs.extend import Extension
@@ -55,7 +56,7 @@ def extend(
     from posenc.workbench.runs.scores import Scores
     from posenc.workbench.runs.verdict import judge
 
-    console = Console(highlight=False, soft_wrap=True)
+    console = screen(soft_wrap=True)
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
@@ -73,9 +74,8 @@ def extend(
     request = Request(length, documents, chosen, steps, dtype)
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     console.print(f"{model.name}, trained to {model.original_length}, on to {length}; writing to {folder}/")
-    scores = Scores(folder)
     total = work(model, request, documents) + (asking(model.original_length, request) if needle else 0)
-    with terminal.bar(console, "scoring", total, f"{model.unit}s") as progress:
+    with Scores(folder) as scores, terminal.bar(console, "scoring", total, f"{model.unit}s") as progress:
 
         def advance(tokens: float) -> None:
             progress.advance(progress.task_ids[0], tokens)
@@ -83,9 +83,10 @@ def extend(
         found = carry_out(model, data, read, request, scores, advance)
         same = replace(request, length=found.length)
         needles = retrieve(asked, data, read, same, scores, advance) if asked else None
+        seconds = scores.seconds()
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)
-    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), scores.seconds(), patch, needles)
+    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
     _print(console, found, needles)
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")

@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from posenc.workbench.inspect import inspect as look
+from posenc.errors import InvalidArgument
+from posenc.workbench.screen import screen
 
 
 def inspect(
@@ -19,13 +19,14 @@ def inspect(
     ] = None,
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    from posenc.workbench.inspect import inspect as look
+
     found = look(path, base=base)
-    console = Console(soft_wrap=True, highlight=False)
-    console.print(found.text(), markup=False)
-    if output is None:
-        return
-    if found.view is None:
-        console.print("no figure: only rotary models have frequencies")
+    console = screen(soft_wrap=True)
+    if output is not None and found.view is None:
+        raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
+    console.print(found.text())
+    if output is None or found.view is None:
         return
     from posenc.workbench.figures.draw import save
 

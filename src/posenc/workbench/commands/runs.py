@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
+
+from posenc.workbench.screen import screen
 
 
 def runs(
@@ -15,7 +16,7 @@ def runs(
     """List the finished runs of a study."""
     from posenc.workbench.runs.ledger import Ledger
 
-    console = Console(highlight=False)
+    console = screen()
     with Ledger(folder) as ledger:
         if csv is not None:
             console.print(f"{ledger.export(csv)} numbers written to {csv}", soft_wrap=True)

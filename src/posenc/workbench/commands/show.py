@@ -5,15 +5,21 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import track
 
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.palette import HAIRLINE, INK, PAPER
-from posenc.workbench.views.catalogue import VIEWS, make
+from posenc.workbench.screen import screen
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
 """The three-panel figure; it is drawn from three views, and has no settings."""
+
+_UNSET = {
+    "": "name a figure, as in posenc show heatmap --set width=32",
+    LESSON: f"{LESSON} has no settings; its panels are the figures heatmap, similarity and waves, which have",
+    "all": "all draws every figure with its defaults; name one figure to set something",
+}
+"""Why nothing can be set where no one figure is named, and what to do."""
 
 PAGE = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>posenc: every figure</title>
@@ -39,28 +45,33 @@ def show(
     ] = None,
 ) -> None:
     """Draw a figure: `posenc show heatmap --set width=32 -o heatmap.svg`."""
-    console = Console()
+    from posenc.workbench.views.catalogue import VIEWS
+
+    console, chosen = screen(soft_wrap=True), _chosen(settings or [])
+    if name in ("", LESSON, "all") and chosen:
+        raise InvalidArgument(f"--set {settings[0]!r} does not apply: {_UNSET[name]}")  # type: ignore[index]
     if not name:
+        if output is not None:
+            raise InvalidArgument(f"--output '{output}' does not apply: the list of names is printed, not written")
         for known, view in VIEWS.items():
-            console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}", highlight=False)
+            console.print(f"{known:12} {(view.__doc__ or '').splitlines()[0]}")
         console.print(f"{LESSON:12} The three-panel figure of the lesson.\n{'all':12} A page with every figure.")
-        return
-    chosen = dict(_split(s) for s in settings or [])
-    if name == "all":
-        path = gallery(output or Path("figures"))
+    elif name == "all":
+        console.print(f"wrote {gallery(output or Path('figures'))}")
     elif name == LESSON:
-        path = _lesson(output)
+        console.print(f"wrote {_lesson(output)}")
     elif name in VIEWS:
-        path = _one(name, chosen, output or Path(f"{name}.svg"))
+        console.print(f"wrote {_one(name, chosen, output or Path(f'{name}.svg'))}")
     else:
         raise UnknownName("figure", name, [*VIEWS, LESSON, "all"])
-    console.print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def gallery(folder: Path) -> Path:
     """Write every figure as SVG into ``folder`` with a page that shows them; returns the page."""
+    from posenc.workbench.views.catalogue import VIEWS
+
     parts = [PAGE]
-    for name in track(VIEWS, description="Drawing", transient=True):
+    for name in track(VIEWS, description="Drawing", console=screen(), transient=True):
         _one(name, {}, folder / f"{name}.svg")
         view = VIEWS[name]()
         parts.append(_entry(name, f"{name}.svg", view.title, view.python))
@@ -80,6 +91,7 @@ def _entry(name: str, source: str, title: str, python: str) -> str:
 
 def _one(name: str, settings: dict[str, str], path: Path) -> Path:
     from posenc.workbench.figures.draw import save
+    from posenc.workbench.views.catalogue import make
 
     return save(make(name, settings), path)
 
@@ -91,9 +103,14 @@ def _lesson(output: Path | None) -> Path:
     return write(three_panels(), output or Path(LESSON_FILE))
 
 
-def _split(setting: str) -> tuple[str, str]:
-    """``"width=32"`` as its two halves."""
-    name, equals, value = setting.partition("=")
-    if not equals:
-        raise InvalidArgument(f"--set {setting!r} has no '='; type: --set name=value")
-    return name, value
+def _chosen(settings: list[str]) -> dict[str, str]:
+    """``["width=32"]`` by name; each once."""
+    chosen: dict[str, str] = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise InvalidArgument(f"--set {setting!r} has no '='; type: --set name=value")
+        if name in chosen:
+            raise InvalidArgument(f"--set {setting!r} is the second value of {name}; give it once")
+        chosen[name] = value
+    return chosen

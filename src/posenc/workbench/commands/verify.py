@@ -3,16 +3,18 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
-from posenc.workbench.claims.catalogue import CLAIMS, chosen
-from posenc.workbench.claims.claim import Outcome, run
-from posenc.workbench.claims.page import facts, page
+from posenc.errors import InvalidArgument
+from posenc.workbench.screen import screen
+
+if TYPE_CHECKING:  # claims import torch; help does not need them
+    from posenc.workbench.claims.claim import Outcome
 
 
 def verify(
@@ -25,23 +27,29 @@ def verify(
     ] = None,
 ) -> None:
     """Run what is told about positional encodings; exit status 1 when a verdict does not stand."""
+    from posenc.workbench.claims.catalogue import CLAIMS, chosen
+    from posenc.workbench.claims.claim import run
+    from posenc.workbench.claims.page import facts, page
+
     if page_at is not None:
+        if only or as_json or slow:
+            raise InvalidArgument("--page writes every claim and runs none; leave --only, --json and --slow out")
         page_at.write_text(page(list(CLAIMS.values()), facts(page_at.with_name("facts.toml"))), encoding="utf-8")
         return
     claims = chosen(only or [], slow)
-    progress = Console(stderr=True)
+    progress = screen(stderr=True)
     outcomes = [
         run(claim) for claim in track(claims, "Running claims", console=progress, transient=True, disable=as_json)
     ]
     if as_json:
         typer.echo(json.dumps([described(o) for o in outcomes], ensure_ascii=False, indent=1))
     else:
-        report(outcomes, Console())
+        report(outcomes, screen())
     if not all(o.stands for o in outcomes):
         raise typer.Exit(1)
 
 
-def report(outcomes: Sequence[Outcome], console: Console) -> None:
+def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
     """A table of verdicts, the findings that broke one, and a line that sums up."""
     table = Table(box=None, pad_edge=False, show_edge=False)
     for heading in ("verdict", "as told"):
@@ -54,17 +62,17 @@ def report(outcomes: Sequence[Outcome], console: Console) -> None:
     for outcome in outcomes:
         if outcome.stands:
             continue
-        console.print(f"\n{outcome.claim.name} does not stand {outcome.error}", highlight=False, markup=False)
+        console.print(f"\n{outcome.claim.name} does not stand {outcome.error}")
         for finding in outcome.findings:
             if not finding.ok:
                 line = f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}"
-                console.print(line, highlight=False, markup=False)
+                console.print(line)
     standing = sum(o.stands for o in outcomes)
     seconds = sum(o.seconds for o in outcomes)
-    console.print(f"\n{standing} of {len(outcomes)} verdicts stand ({seconds:.0f} s)", highlight=False)
+    console.print(f"\n{standing} of {len(outcomes)} verdicts stand ({seconds:.0f} s)")
 
 
-def described(outcome: Outcome) -> dict[str, object]:
+def described(outcome: "Outcome") -> dict[str, object]:
     """The outcome as plain values."""
     claim = outcome.claim
     return {

@@ -12,8 +12,8 @@ def n(value: str) -> str:
 
 
 def o(sign: str) -> str:
-    """An operator."""
-    return f"<mo>{sign}</mo>"
+    """An operator; brackets keep their size, since nothing in them is tall and some fonts overdo it."""
+    return f'<mo stretchy="false">{sign}</mo>' if sign in "()|" else f"<mo>{sign}</mo>"
 
 
 def row(*parts: str) -> str:
@@ -33,6 +33,8 @@ def over(top: str, bottom: str) -> str:
 
 
 THIN = '<mspace width="0.17em"/>'
+RELATES = '<mo form="infix">=</mo>'
+"""An equals sign that begins a part keeps its space on both sides."""
 
 
 def call(function: str, *arguments: str) -> str:
@@ -40,13 +42,22 @@ def call(function: str, *arguments: str) -> str:
     return row(function, o("&#x2061;"), o("("), o(",").join(arguments), o(")"))
 
 
-def formula(*lines: tuple[str, str]) -> str:
-    """MathML blocks beside each other where there is space; with each, how it is read aloud where MathML is not."""
-    blocks = "".join(
-        f'<math display="block" xmlns="http://www.w3.org/1998/Math/MathML" alttext="{words}">{line}</math>'
-        for words, line in lines
+def formula(*lines: tuple[str, ...]) -> str:
+    """MathML beside each other where there is space.
+
+    A line is how it is read aloud where MathML is not, then its parts: it may be broken between them and nowhere
+    else, as browsers never break MathML by themselves.
+    """
+    return f'<div class="formula">{"".join(_line(*line) for line in lines)}</div>'
+
+
+def _line(words: str, *parts: str) -> str:
+    texts = (words, *("" for _ in parts[1:]))
+    shown = "".join(
+        f'<math display="block" xmlns="http://www.w3.org/1998/Math/MathML" alttext="{text}">{part}</math>'
+        for text, part in zip(texts, parts, strict=True)
     )
-    return f'<div class="formula">{blocks}</div>'
+    return f'<div class="line">{shown}</div>'
 
 
 def _t(matrix: str) -> str:
@@ -107,7 +118,9 @@ ROTATION = formula(
         row(
             _t(row(o("("), _rotation(row(i("m"), i("θ"))), i("q"), o(")"))),
             row(o("("), _rotation(row(i("n"), i("θ"))), i("k"), o(")")),
-            o("="),
+        ),
+        row(
+            RELATES,
             _t(i("q")),
             _rotation(row(o("("), i("n"), o("−"), i("m"), o(")"), i("θ"))),
             i("k"),

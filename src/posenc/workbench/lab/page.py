@@ -5,6 +5,7 @@ from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
+from posenc.names import canonical
 from posenc.workbench.lab.card import TOPICS
 from posenc.workbench.lab.parameters import (
     Arrangement,
@@ -177,7 +178,7 @@ def _control(stage: str, p: Parameter, texts: Mapping[str, str]) -> str:
             f'<label for="{at}">{label}</label></div>'
         )
     if isinstance(p, Choice):
-        return _choice(p, where, at, value)
+        return _choice(p, where, at, canonical(value))
     if isinstance(p, Arrangement):
         return (
             f'<div class="control arrangement" data-kind="arrangement" data-of="{p.of}" {where} '

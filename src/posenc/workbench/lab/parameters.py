@@ -12,6 +12,7 @@ from typing import Any, Literal
 from urllib.parse import parse_qsl
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.names import canonical
 
 MAX_QUERY = 2_000
 """Characters of a query string; the longest that the page makes is a tenth of it."""
@@ -106,6 +107,7 @@ class Choice(Parameter):
     """Whether the names are whole numbers, such as 4, 8 and 12 heads."""
 
     def read(self, text: str) -> str | int:
+        text = canonical(text)
         if text not in self.options:
             raise UnknownName(self.name, text[:40], self.options)
         return int(text) if self.whole else text

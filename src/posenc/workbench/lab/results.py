@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc.errors import StudyError
-from posenc.workbench.views.view import View
 
 if TYPE_CHECKING:
     from posenc.workbench.runs.plan import Run
     from posenc.workbench.runs.results import TaskResult
+    from posenc.workbench.views.view import View
 
 DEFAULT = Path("study")
 """The folder that ``posenc compare`` writes unless told otherwise."""
@@ -22,28 +22,28 @@ def use(folder: Path) -> None:
     _shelf["study"] = folder
 
 
-def curves(task: str = "ordering") -> View:
+def curves(task: str = "ordering") -> "View":
     """The measure of every encoding at every length, with its interval."""
     from posenc.workbench.report.charts import over_lengths
 
     return _explained(over_lengths(_result(task)), task)
 
 
-def positions() -> View:
+def positions() -> "View":
     """The language loss at every position of the longest windows."""
     from posenc.workbench.report.charts import over_positions
 
     return _given(over_positions(_result("language")), "language")
 
 
-def depths(task: str = "needle") -> View:
+def depths(task: str = "needle") -> "View":
     """Accuracy by depth and length, a panel an encoding."""
     from posenc.workbench.report.charts import by_depth
 
     return _given(by_depth(_result(task)), task)
 
 
-def table(task: str = "language") -> View:
+def table(task: str = "language") -> "View":
     """The newest learned table of the study, its rows before training and after."""
     from posenc.workbench.runs.ledger import Ledger
     from posenc.workbench.runs.models import weights
@@ -76,7 +76,7 @@ unit = rows / rows.norm(dim=-1, keepdim=True)
 print(unit @ unit.T)"""
 
 
-def _given(view: View | None, task: str) -> View:
+def _given(view: "View | None", task: str) -> "View":
     if view is None:
         raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
     return _explained(view, task)
@@ -92,7 +92,7 @@ with Ledger(Path("{study}")) as ledger:
             print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
 
 
-def _explained(view: View, task: str) -> View:
+def _explained(view: "View", task: str) -> "View":
     return replace(view, python=PYTHON.format(study=_shelf["study"], task=task))
 
 

@@ -1,6 +1,7 @@
 """The lab's server: replies over HTTP on this machine, one computation at a time, the newest request first served.
 
-The library's heavy half is imported by a thread of its own after the first page can already be answered.
+Pages are words and controls, and need no torch. A thread of its own imports what the answers need, once the first
+page is out.
 """
 
 import asyncio
@@ -8,12 +9,11 @@ import json
 import socket
 import threading
 import webbrowser
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
+from collections.abc import Collection
 
 from posenc.errors import InvalidArgument, MissingExtra
 from posenc.workbench.lab.guard import FAILED, LOOPBACK, App, Guard
-from posenc.workbench.lab.replies import Reply, computes, reply
+from posenc.workbench.lab.replies import HTML, Reply, computes, reply
 
 try:
     import uvicorn
@@ -25,33 +25,35 @@ try:
 except ModuleNotFoundError as error:  # starlette and uvicorn have their one home here
     raise MissingExtra(error.name or "starlette", "lab") from error
 
+PAUSE = 0.5
+"""Seconds from the first page to the import of torch, for style and script: an import may hold up everything."""
+
 
 def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
-    """The lab as an ASGI application; ``warm`` reads the library in the background at the start."""
+    """The lab as an ASGI application; ``warm`` imports the library in the background, soon after the first page."""
     turn = asyncio.Lock()
+    cold = warm
 
     async def answer(request: Request) -> Response:
+        nonlocal cold
         path, query = request.url.path, request.url.query
         if not computes(path):
-            return _response(reply(path, query))
+            made = reply(path, query)
+            if cold and made.media == HTML:
+                cold = False
+                asyncio.get_running_loop().call_later(PAUSE, threading.Thread(target=warm_up, daemon=True).start)
+            return _response(made)
         async with turn:
             # Whoever left while waiting (a slider moved on) is not computed for.
             if await request.is_disconnected():
                 return Response(status_code=499)
             return _response(await run_in_threadpool(computed, path, query))
 
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        if warm:
-            threading.Thread(target=warm_up, daemon=True).start()
-        yield
-
     async def failed(request: Request, error: Exception) -> Response:
         return _response(Reply(json.dumps({"error": FAILED}).encode(), status=500))
 
     app = Starlette(
         routes=[Route("/{path:path}", answer, methods=["GET"])],
-        lifespan=lifespan,
         exception_handlers={Exception: failed},
     )
     return Guard(app, hosts)

@@ -12,7 +12,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,17 +48,23 @@ class Ledger:
     def __init__(self, folder: Path, *, write: bool = False) -> None:
         self.folder = folder
         self.path = folder / "ledger.sqlite"
-        self._lock: sqlite3.Connection | None = None
         if not write and not self.path.exists():
-            raise StudyError(f"no ledger in {str(folder)!r}; posenc compare --output {folder} starts one")
-        with self._explained():
-            folder.mkdir(parents=True, exist_ok=True)
+            raise self._none()
+        with ExitStack() as opened, self._explained():
             if write:
-                self._hold()
-            self._db = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = FULL")
-            self._open()
+                folder.mkdir(parents=True, exist_ok=True)
+                opened.callback(self._hold().close)
+            # A reader creates nothing; "rw" without its writes, as "ro" would leave SQLite's own files behind.
+            address = f"{self.path.absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+            self._db = sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False)
+            opened.callback(self._db.close)
+            if write:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute("PRAGMA synchronous = FULL")
+            else:
+                self._db.execute("PRAGMA query_only = ON")
+            self._open(write)
+            self._opened = opened.pop_all()  # whole: from here on close() lets go of it
 
     def add(self, run: Run) -> None:
         """Keep a finished run: all of it in one transaction, or nothing."""
@@ -95,9 +101,7 @@ class Ledger:
 
     def close(self) -> None:
         """Let go of the file, so that another process may write."""
-        self._db.close()
-        if self._lock is not None:
-            self._lock.close()
+        self._opened.close()
 
     def __enter__(self) -> "Ledger":
         return self
@@ -124,19 +128,22 @@ class Ledger:
             *row[2:],
         )
 
-    def _hold(self) -> None:
+    def _hold(self) -> sqlite3.Connection:
         """Take the study's lock; the operating system lets go of it however this process ends."""
         lock = sqlite3.connect(self.folder / "lock.sqlite", isolation_level=None, timeout=0)
         try:
             lock.execute("BEGIN EXCLUSIVE")
         except sqlite3.OperationalError as error:
+            lock.close()
             raise StudyError(
                 f"another process is writing to {str(self.folder)!r}; wait for it, or choose another --output"
             ) from error
-        self._lock = lock
+        return lock
 
-    def _open(self) -> None:
+    def _open(self, write: bool) -> None:
         if not self._db.execute("SELECT 1 FROM sqlite_master WHERE name = 'meta'").fetchone():
+            if not write:
+                raise self._none()
             with self._transaction():
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
@@ -148,6 +155,9 @@ class Ledger:
                 f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade posenc, "
                 "or choose another --output"
             )
+
+    def _none(self) -> StudyError:
+        return StudyError(f"no ledger in {str(self.folder)!r}; posenc compare --output {self.folder} starts one")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:

@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from posenc.names import canonical
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -39,6 +41,9 @@ class Plan:
     dtype: str = "float32"
     device: str = "cpu"
     text_sha256: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "encoding", canonical(self.encoding))
 
     @cached_property
     def id(self) -> str:

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import sqlite3
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -50,13 +51,18 @@ class Scores:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            self._db = sqlite3.connect(folder / "scores.sqlite", isolation_level=None)
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute(SCHEMA)
-        except (OSError, sqlite3.DatabaseError) as error:
-            raise StudyError(f"{str(folder)!r} cannot hold scores ({error}); choose another --output") from error
+        with ExitStack() as opened:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                self._db = sqlite3.connect(folder / "scores.sqlite", isolation_level=None)
+                opened.callback(self._db.close)
+                self._db.execute("PRAGMA journal_mode = WAL")
+                self._db.execute(SCHEMA)
+            except (OSError, sqlite3.DatabaseError) as error:
+                raise StudyError(
+                    f"{str(folder)!r} cannot hold scores ({error}); choose another --output"
+                ) from error
+            opened.pop_all()  # whole: from here on close() lets go of it
 
     def get(self, job: Job) -> tuple[float, ...] | None:
         """The losses by bucket of a job that is done."""
@@ -78,4 +84,11 @@ class Scores:
         return float(self._db.execute("SELECT coalesce(sum(seconds), 0) FROM scores").fetchone()[0])
 
     def close(self) -> None:
+        """Let go of the file."""
         self._db.close()
+
+    def __enter__(self) -> "Scores":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

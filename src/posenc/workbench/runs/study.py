@@ -9,6 +9,7 @@ import torch
 
 from posenc.encodings import CATALOGUE
 from posenc.errors import InvalidArgument, StudyError, UnknownName
+from posenc.names import canonical
 from posenc.workbench.runs.plan import Plan
 from posenc.workbench.tasks import TASKS, Text
 
@@ -42,6 +43,7 @@ class Study:
     text: Path | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "encodings", tuple(canonical(name) for name in self.encodings))
         for kind, names, known in (("encoding", self.encodings, CATALOGUE), ("task", self.tasks, TASKS)):
             for name in names:
                 if name not in known:

@@ -22,7 +22,7 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
         f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
         (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
         {"largest": float(values.max()), "smallest": float(values.min())},
-        f"from posenc.encodings.alibi import slopes\nprint(slopes({heads}, {max_exponent:g}))",
+        f"from posenc.encodings.alibi import slopes\nprint(slopes({heads}, {max_exponent!r}))",
     )
 
 

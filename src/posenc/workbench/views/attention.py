@@ -8,6 +8,7 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings import Encoding
+from posenc.names import canonical
 from posenc.workbench.palette import style
 from posenc.workbench.views.view import Axis, Heatmap, View, within
 
@@ -19,7 +20,7 @@ def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: b
 
     Words that repeat have the same vector, so without positions and without a mask their rows are equal.
     """
-    tokens = words.split()
+    tokens, encoding = words.split(), canonical(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
     without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
     places = tuple(float(i) for i in range(len(tokens)))

@@ -12,7 +12,8 @@ ROWS = (0, 1, 2, POSITIONS)
 PYTHON = """\
 import posenc
 
-print(posenc.Sinusoidal({width}).table(posenc.positions.plain({rows})))"""
+code = posenc.Sinusoidal({width}).table(posenc.positions.plain({positions}))
+print({printed})"""
 
 
 def filled(step: int = 4) -> View:
@@ -27,7 +28,9 @@ def filled(step: int = 4) -> View:
         "Row 1: each hand has turned by its own frequency",
         "Left columns turn fast, right ones hardly move",
     )
+    printed = f"code[:{rows}]" if rows else "code.shape"
+    python = PYTHON.format(width=WIDTH, positions=POSITIONS, printed=printed)
     panel = Heatmap(
         "code", values, counted("position", POSITIONS), counted("dimension", WIDTH), "signed", limit=1.0
     )
-    return View(title=titles[step - 1], panels=(panel,), python=PYTHON.format(width=WIDTH, rows=max(rows, 1)))
+    return View(title=titles[step - 1], panels=(panel,), python=python)

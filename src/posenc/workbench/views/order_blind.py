@@ -8,6 +8,7 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import InvalidArgument
+from posenc.names import canonical
 from posenc.workbench.views.view import Axis, Heatmap, View
 
 WIDTH, HEADS = 8, 2
@@ -31,8 +32,12 @@ import torch, posenc
 
 cat, sat = [0.80, 0.30, 0.50, 0.20], [0.10, 0.60, 0.90, 0.40]
 x = torch.tensor([{rows}])[None, None]            # (B, H, T, D)
+{printed}"""
+_OUTPUTS = """\
 placed = posenc.NoPE().at(posenc.positions.plain(2))
 print(posenc.attention(x, x, x, placed))         # Q = K = V = X, scale 1/√4"""
+CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))                # scale 1/√4", _OUTPUTS, _OUTPUTS)
+"""What each frame adds to the one before."""
 
 
 def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
@@ -87,6 +92,7 @@ def shuffle(
             f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "
             f"give each of 0 … {len(words) - 1} once"
         )
+    encoding = canonical(encoding)
     made = make(encoding)
     moved = [words[i] for i in order]
     with torch.no_grad():
@@ -141,5 +147,5 @@ def cat_sat(step: int = 3) -> View:
             "Swapped words, swapped outputs, the same numbers",
         )[step - 1],
         panels=tuple(panels),
-        python=CAT_SAT_PYTHON.format(rows=", ".join(names)),
+        python=CAT_SAT_PYTHON.format(rows=", ".join(names), printed=CAT_SAT_PRINTED[step - 1]),
     )

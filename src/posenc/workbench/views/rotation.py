@@ -37,7 +37,7 @@ rope = posenc.Rotary({head_dim}, pairing="interleaved", base={base})
 q, k = torch.randn(2, 1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed({seed}))
 placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]))
 q, k = placed.rotate(q, k)
-print((q * k).unflatten(-1, (-1, 2)).sum(-1))    # each pair's share of the score"""
+print((q * k).sum())    # the score: what every pair adds to it, together"""
 
 PAIRINGS_PYTHON = """\
 import torch, posenc

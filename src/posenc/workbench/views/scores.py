@@ -80,8 +80,8 @@ def distance(
         (panel,),
         {f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
         "from posenc.workbench.views.scores import contents, scores\n"
-        f"q, k = contents({content!r}, {head_dim}, {peak}, {seed}, {base:g})\n"
-        f"print(scores(q, k, {furthest}, {base:g}))",
+        f"q, k = contents({content!r}, {head_dim}, {peak}, {seed}, {base!r})\n"
+        f"print(scores(q, k, {furthest}, {base!r}))",
     )
 
 

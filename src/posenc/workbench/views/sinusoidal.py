@@ -56,13 +56,14 @@ def heatmap(
         a, b = values[chosen[0]], values[chosen[1]]
         readouts["dot product"] = float(a @ b)
         readouts["cosine"] = float(a @ b) / (width / 2)
+    printed = f"code[{chosen[0]}] @ code[{chosen[1]}]" if len(chosen) == 2 else "code"
     return View(
         "Low dimensions turn fast, high ones hardly move",
         (panel,),
         readouts,
         "import torch, posenc\n"
-        f"code = posenc.Sinusoidal({width}, base={base:g}, order={order!r}).table(torch.arange({length}))\n"
-        f"print(code[{chosen[0] if chosen else 0}] @ code[{chosen[-1] if chosen else 1}])",
+        f"code = posenc.Sinusoidal({width}, base={base!r}, order={order!r}).table(torch.arange({length}))\n"
+        f"print({printed})",
     )
 
 
@@ -82,7 +83,9 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
         f"Position {position} is where {pairs} hands point",
         (Plane("hands", tuple(arrows), 1.1),),
         readouts,
-        f"import torch, posenc\nprint(posenc.Sinusoidal({width}, base={base:g}).table(torch.tensor([{position}])))",
+        "import math, torch, posenc\n"
+        f"sin, cos = posenc.Sinusoidal({width}, base={base!r}).table(torch.tensor([{position}])).view(-1, 2).T\n"
+        "print(torch.atan2(sin, cos) / (2 * math.pi) % 1)    # turns",
     )
 
 
@@ -107,7 +110,7 @@ def waves(
         (Lines("waves", lines, Axis("position", tuple(float(p) for p in positions)), "value"),),
         {f"wavelength of dimension {dim}": wavelength[dim] for dim in dimensions},
         "import torch, posenc\n"
-        f"code = posenc.Sinusoidal({width}, base={base:g}).table(torch.arange({first}, {last + 1}))\n"
+        f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({first}, {last + 1}))\n"
         f"print(code[:, {list(dimensions)}])",
     )
 
@@ -122,7 +125,7 @@ def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> Vi
         "Similarity depends on distance alone: every diagonal is one colour",
         (Heatmap("cosine", cosine, positions, positions, "magnitude"),),
         {"smallest cosine": float(cosine.min())},
-        f"import torch, posenc\ncode = posenc.Sinusoidal({width}, base={base:g}).table(torch.arange({length}))\n"
+        f"import torch, posenc\ncode = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({length}))\n"
         f"print(code @ code.T / {width / 2:g})",
     )
 
@@ -151,7 +154,7 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
         ),
         {f"slowest at width {w}": float(value) for w, value in zip(widths, slowest, strict=True)},
         "import math, posenc\n"
-        f"slowest = posenc.schedules.Default().spectrum({width}, {base:g}).frequencies[-1]\n"
+        f"slowest = posenc.schedules.Default().spectrum({width}, {base!r}).frequencies[-1]\n"
         "print(2 * math.pi / float(slowest))",
     )
 
@@ -181,7 +184,7 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
         (Lines("falloff", (line,), axis, "dot product", marks=marks),),
         readouts,
         "import torch, posenc\n"
-        f"code = posenc.Sinusoidal({width}, base={base:g}).table(torch.arange({furthest + 1}))\n"
+        f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({furthest + 1}))\n"
         "print(code @ code[0])",
     )
 
@@ -209,8 +212,8 @@ def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
             "R·Rᵀ − 1, at most": _bound((rotation @ rotation.T - torch.eye(width)).abs().max()),
         },
         "from posenc.workbench.views.sinusoidal import rotation_matrix, table\n"
-        f"here, there = table({width}, [7], {base:g}), table({width}, [{7 + by}], {base:g})\n"
-        f"print(here @ rotation_matrix({width}, {by}, {base:g}).T - there)",
+        f"here, there = table({width}, [7], {base!r}), table({width}, [{7 + by}], {base!r})\n"
+        f"print(here @ rotation_matrix({width}, {by}, {base!r}).T - there)",
     )
 
 

@@ -12,22 +12,24 @@ from posenc.workbench.views.view import Axis, Heatmap, View, counted
 
 ROWS, WIDTH = 8, 8
 
-LOOKUP_PYTHON = """\
+TABLE_PYTHON = """\
 import torch, posenc
 
+torch.manual_seed(0)    # for the picture's rows
 table = posenc.Learned({rows}, {width}, past_end="{past_end}")
-print(table.table(torch.tensor([{position}])))"""
+print({printed})"""
 
 RANDOM_PYTHON = """\
 import torch, posenc
 
+torch.manual_seed(0)                             # for the picture's rows
 table = posenc.Learned({rows}, {width})          # rows start as N(0, 0.02²): no order yet
 rows = table.table(posenc.positions.plain({rows})).detach()
 print(torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1))"""
 
 
 def random_rows(rows: int, width: int) -> Tensor:
-    """A table before training, from a fixed seed."""
+    """A table before training, from a fixed seed; those of ``torch.manual_seed(0)``, which it leaves alone."""
     table = posenc.Learned(rows, width)
     torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
     return table.weight.detach()
@@ -52,7 +54,8 @@ def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> 
         title = f"Position {position} is row {position if inside else rows - 1}"
         readouts["answer"] = "its own row" if inside else f"the last row again, row {rows - 1}"
         panels.append(Heatmap("looked up", row, Axis("position", (position,)), channel, "signed"))
-    python = LOOKUP_PYTHON.format(rows=rows, width=WIDTH, past_end=past_end, position=position)
+    looked_up = f"table.table(torch.tensor([{position}]))"
+    python = TABLE_PYTHON.format(rows=rows, width=WIDTH, past_end=past_end, printed=looked_up)
     return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
 
 
@@ -68,7 +71,9 @@ def frames(step: int = 3) -> View:
         title="A table with a row per position" if step == 1 else "Rows start random and are trained",
         panels=(Heatmap("the whole table", values, position, channel, "signed"),),
         readouts={"rows": str(ROWS), "last position": str(ROWS - 1)},
-        python=LOOKUP_PYTHON.format(rows=ROWS, width=WIDTH, past_end="error", position=0),
+        python=TABLE_PYTHON.format(
+            rows=ROWS, width=WIDTH, past_end="error", printed="table.weight.shape" if step == 1 else "table.weight"
+        ),
     )
 
 

@@ -13,18 +13,12 @@ from torch import Tensor
 BLOCK = 1 << 18
 """Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 time alike."""
 
-FEW = 1 << 15
-"""Up to this many elements the count of operator calls is the price, not the bytes."""
 
-
-def eager(
-    xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inverse: bool, inplace: bool
-) -> tuple[Tensor, ...]:
+def blockwise(xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inplace: bool) -> tuple[Tensor, ...]:
     """Every x turned by the tables, in place or into fresh memory of the same order of strides.
 
     Reads any strides without a copy; channels behind the tables' pairs pass bit for bit.
     """
-    sin = -sin if inverse else sin
     return tuple(_turn(x, x if inplace else torch.empty_like(x), cos, sin, pairing) for x in xs)
 
 
@@ -54,7 +48,7 @@ def blocks(x: Tensor, elements: int) -> Iterator[slice]:
 
 def _turn_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
     """Turn all channels of x in place."""
-    if pairing == "interleaved" and _is_complex(x):
+    if pairing == "interleaved" and _is_complex(x) and cos.dtype in (torch.float32, torch.float64):
         torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(torch.complex(cos, sin))
         return
     a, b = x.chunk(2, dim=-1) if pairing == "half" else (x[..., ::2], x[..., 1::2])
@@ -67,27 +61,3 @@ def _is_complex(x: Tensor) -> bool:
     """Whether adjacent channels can be seen as one complex number without a copy."""
     even = x.storage_offset() % 2 == 0 and all(s % 2 == 0 for s in x.stride()[:-1])
     return even and x.stride(-1) == 1 and x.dtype in (torch.float32, torch.float64)
-
-
-Wide = tuple[Tensor, Tensor, Tensor]
-
-
-def wide_tables(cos: Tensor, sin: Tensor, pairing: str) -> Wide:
-    """What ``few`` reads: cos twice, −sin and sin, as wide as the vectors, and the channel to swap each with."""
-    channels = torch.arange(2 * cos.shape[-1], device=cos.device)
-    if pairing == "half":
-        return torch.cat((cos, cos), -1), torch.cat((-sin, sin), -1), channels.roll(cos.shape[-1])
-    return torch.stack((cos, cos), -1).flatten(-2), torch.stack((-sin, sin), -1).flatten(-2), channels ^ 1
-
-
-def few(q: Tensor, k: Tensor, wide: Wide, pairing: str) -> tuple[Tensor, Tensor]:
-    """q and k turned together in as few operator calls as possible: a decoding step. All channels turn.
-
-    x·(cos, cos) + swapped·(−sin, sin), where a roll swaps halves and a gather swaps neighbours.
-    """
-    cos, sin, order = wide
-    x = torch.cat((q, k), dim=1).to(cos.dtype)
-    swapped = x.roll(x.shape[-1] // 2, -1) if pairing == "half" else x.gather(-1, order.expand_as(x))
-    y = torch.addcmul(x * cos, swapped, sin).to(q.dtype)
-    q_turned, k_turned = torch.split_with_sizes(y, (q.shape[1], k.shape[1]), 1)
-    return q_turned, k_turned

@@ -1,0 +1,240 @@
+"""Attention by blocks of query rows, and its gradients: masks and biases are made again instead of kept.
+
+Extra memory is O(H·rows·S), forward and backward, whatever is hidden or added. A bias along a line costs none at
+all: with the rows of a block reversed it depends on row + key alone, so that a view with strides (1, 1) over the
+line is the block's mask; rows are turned back afterwards.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from posenc.kernels.attention.block import (
+    fused,
+    fused_backward,
+    fused_forward,
+    plain_backward,
+    plain_forward,
+    products,
+)
+
+ROWS = 128
+"""Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
+
+TRAINING_ROWS = 256
+"""Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
+
+
+class Work(Protocol):
+    """What is added to the scores of a block of rows, made whenever it is asked for."""
+
+    @property
+    def queries(self) -> int: ...
+
+    @property
+    def all_keys(self) -> int: ...
+
+    @property
+    def scale(self) -> float: ...
+
+    @property
+    def exact_rows(self) -> bool: ...
+
+    @property
+    def is_causal(self) -> bool: ...
+
+    @property
+    def whole(self) -> bool: ...
+
+    @property
+    def line(self) -> Tensor | None: ...
+
+    @property
+    def learned(self) -> tuple[Tensor, ...]: ...
+
+    @property
+    def needs_scores(self) -> bool: ...
+
+    def keys(self, last: int) -> int: ...
+
+    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]: ...
+
+
+class Masks:
+    """The masks of a call's blocks: none where it is whole, views of a line, or made by ``work``."""
+
+    def __init__(self, work: Work, rows: int, dtype: torch.dtype) -> None:
+        self.work, self.whole = work, work.whole
+        self.size = max(work.queries, 1) if self.whole else rows
+        self.line = work.line
+        if self.line is not None:
+            line = self.line.to(dtype)
+            # Of the future, a block sees at most as many keys as it has rows.
+            future = line.new_full((line.shape[0], rows), -math.inf)
+            self.line = (
+                torch.cat((line[:, : work.all_keys], future), dim=1) if work.keys(1) < work.all_keys else line
+            )
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
+        for first in range(0, max(self.work.queries, 1), self.size):
+            last = min(first + self.size, self.work.queries)
+            yield first, last, self.work.all_keys if self.whole else self.work.keys(last)
+
+    def at(self, first: int, last: int, keys: int) -> Tensor | None:
+        """The mask of a block, its rows reversed if it lies along a line."""
+        if self.whole:
+            return None
+        if self.line is None:
+            return self.work.mask(first, last)
+        own = self.line[:, self.work.queries - last :]
+        return own.as_strided((1, own.shape[0], last - first, keys), (0, self.line.shape[1], 1, 1))
+
+    def turned(self, x: Tensor) -> Tensor:
+        """Rows in the order in which their mask has them; once more turns them back."""
+        return x if self.line is None else x.flip(2)
+
+
+def by_blocks(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Float[Tensor, "B H T V"]:
+    """Every block by torch's attention; for inference, and where weights are dropped."""
+    masks = Masks(work, ROWS, mask_dtype(q))
+    out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
+    blocks = []
+    for first, last, keys in masks:
+        block = masks.turned(
+            sdpa(
+                masks.turned(q[:, :, first:last]),
+                k[:, :, :keys],
+                v[:, :, :keys],
+                attn_mask=masks.at(first, last, keys),
+                scale=work.scale,
+                dropout_p=dropout,
+                enable_gqa=bool(q.shape[1] != k.shape[1]),
+            )
+        )
+        if out is None:
+            blocks.append(block)
+        else:  # written where it belongs instead of joined afterwards
+            out[:, :, first:last] = block
+    return torch.cat(blocks, dim=2) if out is None else out
+
+
+def by_operators(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp by plain operators, which every transform of functions knows."""
+    results = []
+    for first in range(0, max(work.queries, 1), TRAINING_ROWS):
+        last = min(first + TRAINING_ROWS, work.queries)
+        keys = work.keys(last)
+        scores = block_scores(q[:, :, first:last], k[:, :, :keys], work, first, last)
+        results.append(plain_forward(scores, v[:, :, :keys]))
+    out, lse = (torch.cat(parts, dim=2) for parts in zip(*results, strict=True))
+    return out, lse
+
+
+def recomputed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp; gradients flow to q, k, v and to what the bias learned, and back from both."""
+    out, lse = _Recomputed.apply(work, q, k, v, *work.learned)
+    return out, lse
+
+
+def block_scores(q: Tensor, k: Tensor, work: Work, first: int, last: int) -> Float[Tensor, "B H rows S"]:
+    """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
+    scores = products(q, k) * work.scale
+    return scores + work.mask(first, last, scores if work.needs_scores else None)
+
+
+def mask_dtype(q: Tensor) -> torch.dtype:
+    """float32 under 16-bit q; float64 under float64, where torch 2.13's CPU kernel misreads a float32 mask."""
+    return torch.promote_types(q.dtype, torch.float32)
+
+
+class _Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, work: Work, q: Tensor, k: Tensor, v: Tensor, *learned: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.fused = fused(q, k, v) and not work.needs_scores and not work.exact_rows
+        if ctx.fused:
+            masks, results = Masks(work, TRAINING_ROWS, mask_dtype(q)), []
+            for first, last, keys in masks:
+                rows, mask = masks.turned(q[:, :, first:last]), masks.at(first, last, keys)
+                of = k[:, :, :keys], v[:, :, :keys]
+                block = fused_forward(rows, *of, mask, work.is_causal and masks.whole, work.scale)
+                results.append([masks.turned(x) for x in block])
+            out, lse = (
+                torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
+            )
+        else:
+            out, lse = by_operators(q, k, v, work)
+        ctx.save_for_backward(q, k, v, out, lse, *learned)
+        ctx.work = work
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        q, k, v, out, lse, *learned = ctx.saved_tensors
+        work: Work = ctx.work
+        if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
+            return (None, *_differentiable(grad, grad_lse, q, k, v, work))
+        grad = torch.zeros_like(out) if grad is None else grad
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        own = [torch.zeros_like(tensor) for tensor in learned]
+        masks = Masks(work, TRAINING_ROWS, mask_dtype(q))
+        through = ctx.fused and not learned and grad_lse is None
+        if through and masks.whole:
+            return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
+        for first, last, keys in masks:
+            to, of = k[:, :, :keys], v[:, :, :keys]
+            block = [x[:, :, first:last] for x in (grad, q, out, lse)]
+            if through:
+                rows, about, *result = (masks.turned(x) for x in block)
+                mask = masks.at(first, last, keys)
+                more_q, more_k, more_v = fused_backward(
+                    rows, about, to, of, mask, False, work.scale, (result[0], result[1])
+                )
+                more_q = masks.turned(more_q)
+            else:
+                more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, work, first, last)
+                own = [a + b for a, b in zip(own, rest, strict=True)]
+            dq[:, :, first:last] = more_q
+            dk[:, :, :keys] += more_k
+            dv[:, :, :keys] += more_v
+        return None, dq, dk, dv, *own
+
+
+def _by_autograd(
+    block: list[Tensor], grad_lse: Tensor | None, k: Tensor, v: Tensor, work: Work, first: int, last: int
+) -> tuple[Tensor, ...]:
+    """Gradients of q, k, v and of the learned values of one block, its scores differentiated by autograd."""
+    grad, q, out, lse = block
+    with torch.enable_grad():
+        q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
+        scores = block_scores(q, k, work, first, last)
+    dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
+    lse = lse.to(scores.dtype).masked_fill(dead, -math.inf)
+    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse)
+    wanted = (q, k, *work.learned)
+    found = torch.autograd.grad(scores, wanted, grad_scores, allow_unused=True)
+    dq, dk, *rest = (torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True))
+    return dq, dk, dv, *rest
+
+
+def _differentiable(
+    grad: Tensor | None, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, work: Work
+) -> tuple[Tensor | None, ...]:
+    """The gradients as functions that autograd can differentiate again, by plain operators."""
+    out, lse = by_operators(q, k, v, work)
+    given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]
+    inputs = (q, k, v, *work.learned)
+    wanted = [x for x in inputs if x.requires_grad]
+    found = iter(
+        torch.autograd.grad(
+            [x for x, _ in given], wanted, [g for _, g in given], create_graph=True, allow_unused=True
+        )
+    )
+    return tuple(next(found) if x.requires_grad else None for x in inputs)

@@ -1,0 +1,36 @@
+"""What tensors stand on: whether two share memory, and whether their memory may be looked at."""
+
+import torch
+from torch import Tensor
+
+
+def may_be_looked_at(*tensors: Tensor) -> bool:
+    """Whether these are ordinary tensors: not traced, not fake, not inside a function transform, not on meta."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return all(type(x) in (Tensor, torch.nn.Parameter) and not x.is_meta for x in tensors)
+
+
+def overlap(a: Tensor, b: Tensor) -> bool:
+    """Whether an element of a and one of b lie in the same place; exact for tensors of one type.
+
+    Slices of one projection to q, k and v lie interleaved and share nothing, so where the ranges cross, a byte is
+    marked for every element of one and looked for by the other.
+    """
+    if a.untyped_storage().data_ptr() != b.untyped_storage().data_ptr() or not a.numel() or not b.numel():
+        return False
+    ranges = [(x.data_ptr(), x.data_ptr() + (_span(x) * x.element_size())) for x in (a, b)]
+    if ranges[0][1] <= ranges[1][0] or ranges[1][1] <= ranges[0][0]:
+        return False
+    if a.dtype != b.dtype:
+        return True
+    first = min(a.storage_offset(), b.storage_offset())
+    ends = [x.storage_offset() - first + _span(x) for x in (a, b)]
+    marks = torch.zeros(max(ends), dtype=torch.bool, device=a.device)
+    marks.as_strided(a.shape, a.stride(), a.storage_offset() - first).fill_(True)
+    return bool(marks.as_strided(b.shape, b.stride(), b.storage_offset() - first).any())
+
+
+def _span(x: Tensor) -> int:
+    """Elements from the first to the last of x in memory, both included."""
+    return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))

@@ -1,0 +1,164 @@
+"""The one entry to rotation: who computes, q and k together or apart, into fresh memory or memory at hand."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.kernels.choose import choose
+from posenc.kernels.memory import may_be_looked_at, overlap
+from posenc.kernels.rotary.blocks import blockwise
+from posenc.kernels.rotary.compiled import compiled
+from posenc.kernels.rotary.few import FEW, Wide, few, wide_tables
+from posenc.kernels.rotary.fusable import fusable
+from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
+from posenc.kernels.rotary.specification import Pairing, rotate
+
+
+class Tables(NamedTuple):
+    """cos and sin of every pair at every token: ``(T, pairs)``, or with axes of batch and heads before them.
+
+    ``wide`` holds the same values as the short way of a decoding step reads them; None where that is not taken.
+    """
+
+    cos: Tensor
+    sin: Tensor
+    wide: Wide | None = None
+
+
+def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, impl: str) -> Tables:
+    """cos and sin, and what depends on them alone, made once for all layers.
+
+    Args:
+        cos, sin: ``(T, pairs)``, ``(B, T, pairs)``, or with a heads' axis ``(B, H, T, pairs)``.
+        pairing, impl: as ``turn`` will get them.
+        channels: D of the queries and keys that will be turned.
+    """
+    if cos.dim() == 3:
+        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
+    whole = 2 * cos.shape[-1] == channels and (cos.dim() == 2 or cos.shape[1] == 1)
+    short = impl in ("auto", "eager") and cos.device.type == "cpu" and not torch.compiler.is_compiling()
+    if whole and short and 4 * cos.numel() <= FEW and not cos.requires_grad:
+        return Tables(cos, sin, wide_tables(cos, sin, pairing))
+    return Tables(cos, sin)
+
+
+def turn(
+    q: Tensor,
+    k: Tensor,
+    q_tables: Tables,
+    k_tables: Tables,
+    pairing: Pairing,
+    impl: str = "auto",
+    out: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` turned by their tables; channels behind the pairs pass.
+
+    Args:
+        q_tables, k_tables: what ``tables`` made; the same object where q and k share it.
+        impl: who computes (see ``posenc.kernels.choose``). Which way is taken never depends on whether
+            gradients are recorded, so that the numbers do not either.
+        out: memory for the results, of the same shapes and types: q and k themselves, a slot of a cache, or
+            anything else that is not shared between the two.
+
+    Raises:
+        InvalidArgument: an out that does not fit, or tables with gradients under an engine that returns none.
+    """
+    if out is not None:
+        return _turn_into(q, k, q_tables, k_tables, pairing, impl, out)
+    wide, k_wide = q_tables.wide, k_tables.wide
+    if wide is not None and k_wide is not None and _are_few(q, k, wide[0], impl):
+        if _go_together(q, k, q_tables, k_tables):
+            q_turned, k_turned = few(q, k, wide, pairing)
+            return q_turned, k_turned
+        return few(q, None, wide, pairing)[0], few(k, None, k_wide, pairing)[0]
+    served = _serving(impl, q.device.type, q_tables, k_tables)
+    if served == "torch":
+        return rotate(q, *q_tables[:2], pairing), rotate(k, *k_tables[:2], pairing)
+    engine = _engine(served)
+    by_head = q_tables.cos.dim() == 4 and q_tables.cos.shape[1] > 1
+    if by_head or q is k or not _go_together(q, k, q_tables, k_tables):
+        return apply(engine, (q,), *q_tables[:2], pairing)[0], apply(engine, (k,), *k_tables[:2], pairing)[0]
+    both = apply(engine, (q, k), *q_tables[:2], pairing)
+    return both[0], both[1]
+
+
+def _turn_into(
+    q: Tensor,
+    k: Tensor,
+    q_tables: Tables,
+    k_tables: Tables,
+    pairing: Pairing,
+    impl: str,
+    out: tuple[Tensor, Tensor],
+) -> tuple[Tensor, Tensor]:
+    _check_out(q, k, out)
+    served = _serving(impl, q.device.type, q_tables, k_tables)
+    if served in ("torch", "fusable") or not _leaves_the_rest(q, k, out):
+        turned = turn(q, k, q_tables, k_tables, pairing, impl)
+        return out[0].copy_(turned[0]), out[1].copy_(turned[1])
+    engine = _engine(served)
+    return (
+        apply_in_place(engine, q, out[0], *q_tables[:2], pairing),
+        apply_in_place(engine, k, out[1], *k_tables[:2], pairing),
+    )
+
+
+def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
+    """Whether one call may turn both. A result must not ask for gradients that its own input never asked for."""
+    return q_tables is k_tables and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
+
+
+def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
+    """Who computes, by name; ``"torch"`` is the specification.
+
+    Inside ``torch.compile`` and ``torch.export`` it is the fusable formula, whatever was asked for except the
+    specification: there the compiler computes. Tables with gradients are for the specification.
+    """
+    if impl == "torch":
+        return impl
+    if any(table.requires_grad for table in (*q_tables[:2], *k_tables[:2])):
+        if impl == "auto":
+            return "torch"
+        raise InvalidArgument(f"the tables carry gradients, which impl={impl!r} does not return; use impl='torch'")
+    return "fusable" if torch.compiler.is_compiling() else choose(impl, device).impl
+
+
+def _engine(served: str) -> Engine:
+    if served == "triton":
+        from posenc.kernels.rotary.by_triton import by_triton
+
+        return by_triton
+    return {"eager": blockwise, "compiled": compiled, "fusable": fusable}[served]
+
+
+def _are_few(q: Tensor, k: Tensor, table: Tensor, impl: str) -> bool:
+    """Whether q and k are so small, as in a decoding step, that operator calls are what they cost."""
+    return (
+        impl in ("auto", "eager")
+        and q.numel() + k.numel() <= FEW
+        and q.dtype == k.dtype
+        and (q.dtype == table.dtype or q.element_size() < table.element_size())
+        and q.dim() == k.dim() == 4
+        and not torch.compiler.is_compiling()
+    )
+
+
+def _check_out(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> None:
+    for x, at in zip((q, k), out, strict=True):
+        if at.shape != x.shape or at.dtype != x.dtype or at.device != x.device:
+            raise InvalidArgument(
+                f"out is {at.dtype} {tuple(at.shape)} on {at.device} for {x.dtype} {tuple(x.shape)} on "
+                f"{x.device}; give memory of the same kind, or the tensor itself to rotate in place"
+            )
+    if out[0] is out[1] or (may_be_looked_at(*out) and overlap(*out)):
+        raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")
+
+
+def _leaves_the_rest(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> bool:
+    """Whether each result can be written at once: over its own x, or over nothing that is still to be read."""
+    if not may_be_looked_at(q, k, *out):
+        return False
+    own = all(at is x or not overlap(at, x) for x, at in ((q, out[0]), (k, out[1])))
+    return own and not overlap(out[0], k) and not overlap(out[1], q)

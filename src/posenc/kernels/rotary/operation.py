@@ -1,0 +1,98 @@
+"""Rotation as one differentiable operation, whose arithmetic is any engine's.
+
+A rotation is linear in x and its transpose is the rotation back, so an engine only ever turns: forward by φ,
+backward by −φ, and again for second derivatives. The tables are constants here; where they carry gradients,
+the specification serves.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, bool], tuple[Tensor, ...]]
+"""``engine(xs, cos, sin, pairing, inplace)``: every x turned by the same tables, in place or into fresh memory."""
+
+
+class Rotation(torch.autograd.Function):
+    """y = R(φ) x for q and k; backward g ↦ R(−φ) g. With ``k=None`` it turns q alone.
+
+    ``inplace`` overwrites q, and says so to autograd, which expects a view that is changed in place to be the
+    first argument and alone.
+    """
+
+    @staticmethod
+    def forward(
+        q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, engine: Engine, pairing: str, inplace: bool
+    ) -> tuple[Tensor, ...]:
+        return engine((q,) if k is None else (q, k), cos, sin, pairing, inplace)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        q, _, cos, sin, ctx.engine, ctx.pairing, inplace = inputs
+        ctx.save_for_backward(cos, sin)
+        if inplace:
+            ctx.mark_dirty(q)
+
+    @staticmethod
+    def backward(ctx: Any, q_grad: Tensor, k_grad: Tensor | None = None) -> tuple[Tensor | None, ...]:
+        cos, sin = ctx.saved_tensors
+        turned = _function().apply(q_grad, k_grad, cos, -sin, ctx.engine, ctx.pairing, False)
+        return turned[0], None if k_grad is None else turned[1], None, None, None, None, None
+
+
+class EagerRotation(Rotation):
+    """The same with forward-mode derivatives and vmap, which compilers refuse to trace."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        Rotation.setup_context(ctx, inputs, output)
+        ctx.inplace = inputs[-1]
+        ctx.save_for_forward(*inputs[2:4])
+
+    @staticmethod
+    def jvp(ctx: Any, q: Tensor, k: Tensor | None, *rest: None) -> tuple[Tensor, ...]:
+        cos, sin = ctx.saved_tensors
+        turned: tuple[Tensor, ...] = EagerRotation.apply(q, k, cos, sin, ctx.engine, ctx.pairing, ctx.inplace)
+        return turned
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
+        q, k = (
+            None if x is None else x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip(args[:2], dims[:2], strict=True)
+        )
+        axes = args[0].dim() + (dims[0] is None)
+        # The new axis leads: mapped tables get axes of one behind it, to line up with the batch and heads of q.
+        cos, sin = (
+            table if dim is None else _led(table.movedim(dim, 0), axes)
+            for table, dim in zip(args[2:4], dims[2:4], strict=True)
+        )
+        turned = EagerRotation.apply(q, k, cos, sin, *args[4:])
+        return turned, (0,) * len(turned)
+
+
+def _led(table: Tensor, axes: int) -> Tensor:
+    """The table with so many axes, the new ones of size one behind its first."""
+    return table.reshape(len(table), *(1,) * (axes - table.dim()), *table.shape[1:])
+
+
+def _function() -> type[Rotation]:
+    return Rotation if torch.compiler.is_compiling() else EagerRotation
+
+
+def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
+    """One x or two turned by the same tables, differentiably, in fresh memory."""
+    q, k = xs if len(xs) == 2 else (xs[0], None)
+    turned: tuple[Tensor, ...] = _function().apply(q, k, cos, sin, engine, pairing, False)
+    return turned
+
+
+def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
+    """x turned into ``out``, x itself or memory apart from it, which autograd sees as the change it is."""
+    if out is not x:
+        out.copy_(x)
+    (turned,) = _function().apply(out, None, cos, sin, engine, pairing, True)
+    turned_out: Tensor = turned
+    return turned_out

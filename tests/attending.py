@@ -1,0 +1,23 @@
+"""The one way in which the tests of attention call it, so that its signature stands in one place."""
+
+from torch import Tensor
+
+import posenc
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: posenc.Placed,
+    *,
+    causal: bool = False,
+    key_mask: Tensor | None = None,
+    segments: Tensor | None = None,
+    scale: float | None = None,
+) -> Tensor:
+    """``posenc.attention`` with everything that hides a key by its own name; segments are those of all keys."""
+    T = q.shape[2]
+    own = None if segments is None else segments[..., segments.shape[-1] - T :]
+    sight = posenc.Sight(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)
+    return posenc.attention(q, k, v, placed, sight, scale=scale)

@@ -1,0 +1,118 @@
+"""A bias of one's own, and biases where float32 has too few digits: far keys, float64 models, other defaults."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import reference
+from attending import attend
+from posenc import ALiBi, OffsetBias, Placed
+from posenc.positions import plain
+
+
+def buckets(at: Tensor) -> OffsetBias:
+    """A table looked up by offset, with its heads last, as T5's code has it."""
+    table = torch.randn(101, 3)
+    return OffsetBias(lambda offsets: table[offsets.clamp(-50, 50) + 50].movedim(-1, 0), 3, at, at)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("straight", [True, False])
+def test_a_bias_may_lie_in_memory_as_it_likes(straight: bool, causal: bool) -> None:
+    """Both along a line and where positions allow none."""
+    at = plain(9) if straight else 2 * plain(9)
+    bias = buckets(at)
+    placed = Placed(at, at, bias=bias)
+    assert (bias.line is not None) == straight
+    q, k, v = torch.randn(3, 2, 3, 9, 4)
+    want = reference.attention(q, k, v, bias.values(at[None] - at[:, None]), reference.visible(9, 9, causal=causal))
+    # Nine float32 scores of a few units: some roundings of 2^-24 each.
+    torch.testing.assert_close(attend(q, k, v, placed, causal=causal), want.float(), rtol=0, atol=2e-6)
+
+
+FAR = [10**6 + 1, 2**24 + 1, 2**26 + 1, 2**31 - 4]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("far", FAR)
+@pytest.mark.parametrize("hidden", ["nothing", "the nearest", "another document"])
+def test_far_keys_are_told_apart(far: int, hidden: str, dtype: torch.dtype) -> None:
+    """Softmax ignores what all keys of a row share, so only distances beyond the nearest that is seen count.
+
+    The formula's own slopes are float32's: what may differ is a rounding of weights near 1.
+    """
+    heads = 12
+    k_positions = torch.tensor([0, 1, 2, far]) if hidden != "nothing" else torch.tensor([0, 1, 2])
+    q_positions = torch.tensor([far])
+    S = len(k_positions)
+    q, k = torch.zeros(1, heads, 1, 4, dtype=dtype), torch.zeros(1, heads, S, 4, dtype=dtype)
+    v = torch.eye(S, dtype=dtype).expand(1, heads, S, S)
+    masks: dict[str, Tensor] = {}
+    if hidden == "the nearest":
+        masks["key_mask"] = torch.tensor([[True, True, True, False]])
+    if hidden == "another document":
+        # The last key's document is the query's own: it sees itself, and nothing that is far.
+        masks["segments"] = torch.tensor([0, 0, 0, 1])
+    weights = attend(q, k, v, ALiBi(heads).at(q_positions, k_positions), **masks)[0, :, 0]
+    if hidden == "another document":
+        assert weights.tolist() == [[0, 0, 0, 1]] * heads
+        return
+    slopes = torch.tensor(reference.slopes(heads), dtype=torch.float64)
+    want = (slopes[:, None] * torch.tensor([0.0, 1.0, 2.0])).softmax(-1)
+    torch.testing.assert_close(weights[:, :3].double(), want, rtol=0, atol=2**-22)
+    assert not weights[:, 3:].any()
+
+
+def test_far_queries_of_one_block_each_have_their_own_nearest_key() -> None:
+    """Rows near and far in one call, keys on both sides, and a gradient that is finite."""
+    q_positions, k_positions = torch.tensor([3, 2**30, 2**31 - 1]), torch.tensor([0, 5, 2**30 + 1, 2**30 + 3])
+    q, k = torch.zeros(1, 2, 3, 4, requires_grad=True), torch.zeros(1, 2, 4, 4)
+    v = torch.eye(4).expand(1, 2, 4, 4)
+    weights = attend(q, k, v, ALiBi(2).at(q_positions, k_positions))
+    bias = reference.Slopes(reference.slopes(2)).bias(q_positions, k_positions)
+    torch.testing.assert_close(weights[0].double(), bias.softmax(-1), rtol=0, atol=2**-22)
+    (gradient,) = torch.autograd.grad(weights.square().sum(), q)
+    assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("heads", [4, 12])
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("length", [9, 4096])
+def test_a_float64_model_has_float64_slopes(length: int, heads: int, masked: bool) -> None:
+    """Twelve heads' slopes are no powers of two: in float32 they would be off by 1e-4 at such distances."""
+    at = plain(length)
+    torch.manual_seed(0)
+    q = torch.randn(1, heads, 3, 8, dtype=torch.float64)
+    k, v = torch.randn(2, 1, heads, length, 8, dtype=torch.float64)
+    placed = ALiBi(heads).at(at[-3:], at, dtype=torch.float64)
+    mask = torch.ones(1, length, dtype=torch.bool) if masked else None
+    bias = reference.Slopes(reference.slopes(heads)).bias(at[-3:], at)
+    want = reference.attention(q, k, v, bias, reference.visible(3, length, causal=True))
+    # Biases up to 4096·0.84 in float64: 2^-53 of that, twice, in a score, and so in a weight.
+    torch.testing.assert_close(attend(q, k, v, placed, causal=True, key_mask=mask), want, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_slopes_are_never_below_float32(dtype: torch.dtype) -> None:
+    at = plain(300)
+    bias = ALiBi(12).to(dtype).at(at, dtype=dtype).bias
+    assert bias is not None
+    assert torch.equal(bias.rows(0, 300, 300), ALiBi(12).at(at).bias.rows(0, 300, 300))
+
+
+@pytest.mark.parametrize("hides", ["key_mask", "segments", "nothing"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("default", [torch.float16, torch.float32, torch.float64])
+def test_the_default_dtype_changes_nothing(default: torch.dtype, dtype: torch.dtype, hides: str) -> None:
+    q, k, v = torch.randn(3, 1, 2, 5, 4, dtype=dtype)
+    masks = {"key_mask": torch.tensor([[True, True, False, True, True]]), "segments": torch.tensor([0, 0, 1, 1, 1])}
+    given = {hides: masks[hides]} if hides in masks else {}
+    want = attend(q, k, v, ALiBi(2).at(plain(5)), causal=True, **given)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(default)
+    try:
+        got = attend(q, k, v, ALiBi(2).at(plain(5)), causal=True, **given)
+    finally:
+        torch.set_default_dtype(before)
+    assert got.dtype == dtype
+    assert torch.equal(got, want)

@@ -1,0 +1,113 @@
+"""What encodings and schedules refuse in one sentence, and the numbers of other libraries that they take."""
+
+import mpmath
+import numpy as np
+import pytest
+import torch
+
+import posenc
+from posenc import Learned, Rotary, Sinusoidal
+from posenc.errors import InvalidArgument
+from posenc.positions import packed, plain
+from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: Rotary(64.0, pairing="half"), "head_dim=64.0 must be an integer"),
+        (lambda: Rotary(8, pairing="half", base="1e4"), "base='1e4' must be a number"),
+        (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
+        (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
+        (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
+        (lambda: Rotary(4, pairing="half", schedule=NTK(1e200)), r"factor=1e\+200 makes a base beyond all numbers"),
+        (
+            lambda: Rotary(4, pairing="half", phases="float32", schedule=PerPair((1e-45, 1.0))),
+            "use phases='exact'",
+        ),
+        (lambda: Rotary(8, pairing="half").at(3), "positions=3 is no tensor"),
+        (lambda: Rotary(8, pairing="half").at([0, 1]), r"positions=\[0, 1\] is no tensor"),
+        (lambda: Rotary(8, pairing="half").at(plain(3), dtype=torch.int64), "dtype=torch.int64 must be a floating"),
+        (lambda: plain(3.5), "length=3.5 must be an integer"),
+        (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
+        (
+            lambda: Rotary(8, pairing="half").at(plain(3)).rotate(*torch.ones(2, 1, 2, 3, 8, dtype=torch.int64)),
+            "q is torch.int64; expected a floating type",
+        ),
+        (lambda: Rotary(8, pairing="half").to("meta").at(plain(3)), "positions is on cpu and the encoding on meta"),
+        (lambda: Learned(8, 4).to("meta").at(plain(3)), "positions is on cpu and the encoding on meta"),
+        (
+            lambda: Rotary(8, pairing="half").at(plain(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
+            "q is on meta and the encoding was placed on cpu",
+        ),
+        (
+            lambda: Rotary(8, pairing="half").at(plain(6).view(2, 3)).rotate(*torch.ones(2, 2, 2, 4, 3, 8)),
+            r"q has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
+        ),
+        (
+            lambda: Sinusoidal(8).at(plain(6).view(2, 3)).embed(torch.zeros(2, 2, 3, 8)),
+            r"x has shape \(2, 2, 3, 8\); expected \(B, length, channels\)",
+        ),
+        (lambda: Sinusoidal(8).at(plain(2)).embed(torch.zeros(2, 8)), r"x has shape \(2, 8\); expected"),
+        (
+            lambda: posenc.rerotate(
+                torch.ones(2, 2, 4, 3, 8),
+                plain(6).view(2, 3),
+                Rotary(8, pairing="half"),
+                Rotary(8, pairing="half", base=5e5),
+            ),
+            r"k has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
+        ),
+    ],
+)
+def test_it_is_one_sentence(act, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        act()
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_numbers_of_numpy_are_numbers() -> None:
+    rotary = Rotary(np.int64(8), pairing="half", base=np.float32(1e4), schedule=Linear(np.float32(2)))
+    want = Rotary(8, pairing="half", schedule=Linear(2.0))
+    assert torch.equal(rotary.clock.turns, want.clock.turns)
+    assert type(rotary.schedule.factor) is float
+
+
+def test_to_empty_leaves_no_garbage() -> None:
+    """Buffers are filled as they leave the meta device, also where reset_parameters is forgotten."""
+    with torch.device("meta"):
+        model = torch.nn.Sequential(Rotary(8, pairing="half"), Sinusoidal(8))
+    model = model.to_empty(device="cpu")
+    assert torch.equal(model[0].clock.turns, Rotary(8, pairing="half").clock.turns)
+    assert torch.equal(model[1].clock.turns, Sinusoidal(8).clock.turns)
+
+
+def test_an_attention_factor_adds_no_rounding() -> None:
+    """float32 tables are the float64 ones rounded once: half a unit at a, here below 2, is 2^-24."""
+    rotary = Rotary(16, pairing="half", schedule=PerPair((1.0,) * 8, 1.4738981373442304))
+    near, far = (rotary.tables(plain(10**5), dtype) for dtype in (torch.float32, torch.float64))
+    for table, exact in zip(near, far, strict=True):
+        assert torch.equal(table, exact.float())
+        assert (table - exact).abs().max() <= 2**-24
+
+
+def test_ramps_that_end_between_pairs_are_exact_at_any_position() -> None:
+    """The rounding of a fraction alone: 2π·2^31·2^-65 rad, 4e-10; float64's ends were 6e-8 off."""
+    d, b, s, length, p = 64, 1e4, 40.0, 4096, 2**31 - 1
+    with mpmath.workprec(200):
+        low, high = (
+            d * mpmath.log(length / (r * 2 * mpmath.pi)) / (2 * mpmath.log(mpmath.mpf(b))) for r in (32, 1)
+        )
+        want = []
+        for i in range(d // 2):
+            theta, keep = mpmath.mpf(b) ** (-mpmath.mpf(2 * i) / d), 1 - min(max((i - low) / (high - low), 0), 1)
+            want.append(mpmath.cos(p * (theta * keep + theta / s * (1 - keep))))
+        rotary = Rotary(d, pairing="half", schedule=YaRN(s, length, truncate=False, attention_factor=1.0))
+        got = rotary.tables(torch.tensor([p]), torch.float64)[0][0].tolist()
+        assert max(float(abs(g - w)) for g, w in zip(got, want, strict=True)) <= 5e-10
+
+
+def test_a_planned_base_is_rounded_once() -> None:
+    """f·T/L − (f−1) is the float64 nearest to the formula's value."""
+    assert DynamicNTK(1.1, 4096).plan(4097).factor == float(mpmath.mpf(1) + mpmath.mpf(1.1) / 4096)

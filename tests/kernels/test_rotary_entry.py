@@ -1,0 +1,152 @@
+"""The one entry to rotation: aliasing of ``out``, frozen keys, odd offsets, mapped positions, traced models."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from posenc import Rotary, positions
+from posenc.errors import InvalidArgument
+
+PAIRINGS = ("half", "interleaved")
+IMPLS = ("torch", "eager")
+
+
+def placed(impl: str = "auto", pairing: str = "half", length: int = 3):
+    return Rotary(8, pairing=pairing, impl=impl).at(positions.plain(length))
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("recorded", [False, True])
+class TestAliases:
+    """``out`` may overlap q and k in any way, but not itself."""
+
+    def test_exchanged(self, impl: str, pairing: str, recorded: bool) -> None:
+        q, k = torch.randn(2, 1, 2, 3, 8)
+        want = placed(impl, pairing).rotate(q, k)
+        with torch.set_grad_enabled(recorded):
+            got = placed(impl, pairing).rotate(q, k, out=(k, q))
+        torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
+        assert got[0] is k
+
+    def test_shifted_by_one(self, impl: str, pairing: str, recorded: bool) -> None:
+        cache = torch.randn(1, 2, 4, 8)
+        q, k = cache[:, :, :3], torch.randn(1, 2, 3, 8)
+        want = placed(impl, pairing).rotate(q, k)
+        with torch.set_grad_enabled(recorded):
+            got = placed(impl, pairing).rotate(q, k, out=(cache[:, :, 1:], k))
+        torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
+
+    def test_slices_of_one_projection(self, impl: str, pairing: str, recorded: bool) -> None:
+        fused = torch.randn(1, 3, 6, 8).transpose(1, 2)
+        q, k = fused[:, :2], fused[:, 2:4]
+        want, rest = placed(impl, pairing).rotate(q, k), fused[:, 4:].clone()
+        with torch.set_grad_enabled(recorded):
+            got = placed(impl, pairing).rotate(q, k, out=(q, k))
+        torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
+        assert got[0] is q
+        assert torch.equal(fused[:, 4:], rest)
+
+    def test_one_memory_for_both_is_refused(self, impl: str, pairing: str, recorded: bool) -> None:
+        x = torch.randn(1, 2, 3, 8)
+        both = torch.empty(1, 3, 3, 8)
+        with torch.set_grad_enabled(recorded):
+            for out in ((x, x), (both[:, :2], both[:, 1:])):
+                with pytest.raises(InvalidArgument, match="out has two tensors that share memory"):
+                    placed(impl, pairing).rotate(x, x, out=out)
+
+    def test_another_kind_is_refused(self, impl: str, pairing: str, recorded: bool) -> None:
+        x = torch.randn(1, 2, 3, 8)
+        with torch.set_grad_enabled(recorded):
+            for out in (torch.empty(2, 2, 3, 8), torch.empty(1, 2, 3, 8, dtype=torch.float64)):
+                with pytest.raises(InvalidArgument, match="give memory of the same kind"):
+                    placed(impl, pairing).rotate(x, x, out=(out, torch.empty_like(x)))
+
+
+@pytest.mark.parametrize("length", [4, 4000])
+@pytest.mark.parametrize("impl", IMPLS)
+def test_a_frozen_key_stays_frozen(impl: str, length: int) -> None:
+    q, k = torch.randn(2, 1, 2, length, 8)
+    turned_q, turned_k = placed(impl, length=length).rotate(q.requires_grad_(), k)
+    assert turned_q.requires_grad
+    assert not turned_k.requires_grad
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize("shape", [(5, 1, 2, 3, 8), (5, 2, 40, 3, 128)])
+def test_positions_may_be_mapped(pairing: str, shape: tuple[int, ...]) -> None:
+    """Both ways, the short one and that of blocks."""
+    rotary = Rotary(shape[-1], pairing=pairing)
+    at, q = torch.randint(99, (5, 3)), torch.randn(shape)
+    got = torch.func.vmap(lambda p, q: rotary.at(p).rotate(q, 2 * q)[0])(at, q)
+    want = torch.stack([rotary.at(p).rotate(x, 2 * x)[0] for p, x in zip(at, q, strict=True)])
+    torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
+
+
+def test_fake_tensors_and_traced_functions() -> None:
+    rotary = Rotary(8, pairing="half")
+
+    def turn(q: Tensor, at: Tensor) -> Tensor:
+        return rotary.at(at).rotate(q, q)[0]
+
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        assert turn(torch.randn(1, 2, 4, 8), positions.plain(4)).shape == (1, 2, 4, 8)
+    apart = rotary.at(positions.plain(3), positions.plain(3))
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        apart.rotate(*torch.randn(2, 1, 2, 3, 8))
+    assert apart.rotate(*torch.randn(2, 1, 2, 3, 8))[0].sum().item() is not None
+    for mode in ("real", "symbolic"):
+        example = torch.randn(1, 2, 4, 8), positions.plain(4)
+        traced = make_fx(turn, tracing_mode=mode, _allow_non_fake_inputs=True)(*example)
+        length = 4 if mode == "real" else 9
+        q, at = torch.randn(1, 2, length, 8), positions.plain(length, offset=5)
+        torch.testing.assert_close(traced(q, at), turn(q, at), rtol=0, atol=8 * 2**-23)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_symbolic_trace_takes_placing_as_one_step() -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rotary = Rotary(8, pairing="half")
+
+        def forward(self, q, k, at):
+            q, k = self.rotary.at(at).rotate(q, k)
+            return q + k
+
+    model, q = Model(), torch.randn(1, 2, 4, 8)
+    assert torch.equal(torch.fx.symbolic_trace(model)(q, q, positions.plain(4)), model(q, q, positions.plain(4)))
+
+
+COMPILED = """
+import torch
+from posenc import Rotary, positions
+at = positions.plain(5)
+odd = torch.randn(361)[1:].view(1, 4, 5, 18)[..., :16]
+even = torch.randn(360).view(1, 4, 5, 18)[..., :16]
+for dtype in (torch.float32, torch.bfloat16):
+    rotary = Rotary(16, pairing="interleaved")
+    for backend in ("aot_eager", "inductor"):
+        turn = torch.compile(lambda q, k: rotary.at(at).rotate(q, k)[0], fullgraph=True, backend=backend)
+        for first in (0, 1):
+            x = torch.randn(361).to(dtype)[first:][:360].view(1, 4, 5, 18)[..., :16]
+            torch.testing.assert_close(turn(x, x * 1), rotary.at(at).rotate(x, x * 1)[0], rtol=2**-7, atol=1e-6)
+own = Rotary(16, pairing="interleaved", impl="compiled").at(at)
+for x in (even, odd):
+    torch.testing.assert_close(own.rotate(x, x + 1), rotary.at(at).rotate(x, x + 1), rtol=0, atol=1e-6)
+shared = torch.randn(1, 2, 5, 16, requires_grad=True)
+both = torch.compile(lambda x: sum(rotary.at(at).rotate(x, x)), fullgraph=True, backend="aot_eager")
+torch.autograd.grad(both(shared).sum(), shared)
+print("right")
+"""
+
+
+def test_compiled_models_take_odd_offsets_and_one_tensor_for_both() -> None:
+    """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
+    done = subprocess.run([sys.executable, "-c", COMPILED], capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "right", done.stderr

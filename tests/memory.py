@@ -1,0 +1,20 @@
+"""How much memory torch holds during a call, counted and not timed."""
+
+from collections.abc import Callable
+
+from torch import Tensor
+from torch.profiler import ProfilerActivity, profile
+
+
+def peak_bytes(call: Callable[[], Tensor]) -> int:
+    """Most memory that torch held during the call beyond its result, workspace of kernels included."""
+    call()
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        result = call()
+    held = peak = 0
+    for event in profiler.profiler.kineto_results.events():
+        if event.name() == "[memory]":
+            held += event.nbytes()
+            peak = max(peak, held)
+    assert peak >= result.nbytes, "the profiler saw no memory"
+    return peak - result.nbytes

@@ -1,0 +1,127 @@
+"""Attention under what torch does to functions: the meta device, vmap, tracing, second derivatives, training."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from attending import attend
+from memory import peak_bytes
+from posenc.positions import plain
+
+HEADS, LENGTH = 4, 5
+HIDING = ["nothing", "key_mask", "segments"]
+
+
+def encoding(name: str) -> posenc.Encoding:
+    return posenc.encoding(name, width=32, heads=HEADS, head_dim=8, num_positions=64)
+
+
+def masks(hiding: str, length: int, device: str = "cpu") -> dict[str, Tensor]:
+    """What hides keys, as an argument of ``attend``: a key in the middle, or another document."""
+    at = plain(length, device=device)
+    return {"key_mask": {"key_mask": (at != 2)[None]}, "segments": {"segments": at // 3}}.get(hiding, {})
+
+
+def qkv(*, requires_grad: bool = False, dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor]:
+    q = torch.randn(1, HEADS, LENGTH, 8, dtype=dtype)
+    k, v = torch.randn(2, 1, 2, LENGTH, 8, dtype=dtype)
+    return q.requires_grad_(requires_grad), k.requires_grad_(requires_grad), v.requires_grad_(requires_grad)
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
+def test_shapes_can_be_tried_on_meta(name: str, hiding: str) -> None:
+    """A forward of a model on meta costs nothing, and says every shape."""
+    with torch.device("meta"):
+        q, k, v = torch.empty(1, HEADS, LENGTH, 8), torch.empty(1, 2, LENGTH, 8), torch.empty(1, 2, LENGTH, 3)
+        placed = encoding(name).at(plain(LENGTH))
+    y = attend(*placed.rotate(q, k), v, placed, causal=True, **masks(hiding, LENGTH, "meta"))
+    assert y.is_meta
+    assert y.shape == (1, HEADS, LENGTH, 3)
+
+
+def loops(name: str, hiding: str, which: str) -> None:
+    """vmap over some of q, k and v equals the calls one by one."""
+    placed, hidden = encoding(name).at(plain(LENGTH)), masks(hiding, LENGTH)
+    given = [torch.stack([x + i for i in range(3)]) if c in which else x for c, x in zip("qkv", qkv(), strict=True)]
+    axes = tuple(0 if c in which else None for c in "qkv")
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(q, k, v, placed, causal=True, **hidden)
+
+    got = torch.func.vmap(call, in_dims=axes)(*given)
+    for i in range(3):
+        one = (x if axis is None else x[i] for x, axis in zip(given, axes, strict=True))
+        torch.testing.assert_close(got[i], call(*one), rtol=0, atol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")  # torch loops where it has no batched kernel
+@pytest.mark.parametrize("which", ["q", "kv", "qkv"])
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_vmap_is_a_loop(name: str, hiding: str, which: str) -> None:
+    loops(name, hiding, which)
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize(("name", "which"), [("nope", "kv"), ("alibi", "qkv"), ("alibi", "kv")])
+def test_vmap_is_a_loop_without_autograd(name: str, which: str) -> None:
+    with torch.no_grad():
+        loops(name, "nothing", which)
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
+@pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
+@pytest.mark.usefixtures("unchecked")
+def test_a_trace_gives_what_the_call_gives(name: str) -> None:
+    placed = encoding(name).at(plain(LENGTH))
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(*placed.rotate(q, k), v, placed, causal=True)
+
+    traced = torch.jit.trace(call, qkv(), check_trace=False)  # which compares graphs; values are compared here
+    given = qkv()
+    torch.testing.assert_close(traced(*given), call(*given), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
+def test_second_derivatives_are_exact(name: str, hiding: str) -> None:
+    """Gradient penalties and Hessian-vector products train through them."""
+    placed, hidden = encoding(name).at(plain(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(*placed.rotate(q, k), v, placed, causal=True, **hidden)
+
+    assert torch.autograd.gradgradcheck(call, qkv(requires_grad=True), fast_mode=True)
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
+def test_forward_derivatives_are_exact(name: str, hiding: str) -> None:
+    """jvp and the backward pass give the same directional derivative."""
+    placed, hidden = encoding(name).at(plain(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
+
+    def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attend(*placed.rotate(q, k), v, placed, causal=True, **hidden).square().sum()
+
+    given, along = qkv(requires_grad=True), qkv()
+    gradients = torch.autograd.grad(call(*given), given)
+    want = sum((g * a).sum() for g, a in zip(gradients, along, strict=True))
+    _, got = torch.func.jvp(call, tuple(x.detach() for x in given), along)
+    torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("hiding", HIDING)
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_training_memory_grows_with_the_length_and_not_with_its_square(name: str, hiding: str) -> None:
+    """What is linear in the length, plus a constant, at most doubles with it; a square grows by four."""
+    whole = encoding(name)
+
+    def peak(length: int) -> int:
+        q = torch.randn(1, HEADS, length, 8, requires_grad=True)
+        placed, hidden = whole.at(plain(length)), masks(hiding, length)
+        return peak_bytes(lambda: torch.autograd.grad(attend(q, q, q, placed, causal=True, **hidden).sum(), q)[0])
+
+    assert peak(2048) <= 2.1 * peak(1024)

@@ -1,0 +1,44 @@
+"""Our exceptions cross process borders, copies and pickles as themselves."""
+
+import copy
+import multiprocessing
+import pickle
+from concurrent.futures import ProcessPoolExecutor
+
+import pytest
+
+from posenc import errors
+from posenc.errors import MissingExtra, PosencError, UnknownName
+
+KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, BaseException)]
+
+
+def made(kind: type[PosencError]) -> PosencError:
+    """One of this kind, by the signature that it has."""
+    if kind is UnknownName:
+        return UnknownName("encoding", "rotray", ("nope", "rotary"))
+    return MissingExtra("ray", "ray") if kind is MissingExtra else kind("k=3 must be even; pass 4")
+
+
+def raised(kind: type[PosencError]) -> None:
+    raise made(kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_exception_survives_pickle_and_copies(kind: type[PosencError]) -> None:
+    error = made(kind)
+    error.add_note("in room 3")
+    copies = [pickle.loads(pickle.dumps(error, protocol)) for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1)]
+    for back in (*copies, copy.copy(error), copy.deepcopy(error)):
+        assert type(back) is kind
+        assert str(back) == str(error) != ""
+        assert back.args == error.args
+        assert back.__notes__ == ["in room 3"]
+
+
+def test_a_workers_error_arrives_as_itself() -> None:
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        for kind in (UnknownName, MissingExtra):
+            with pytest.raises(kind) as caught:
+                pool.submit(raised, kind).result()
+            assert str(caught.value) == str(made(kind))

@@ -1,0 +1,161 @@
+"""What is loaded when: a name of the face, help, completion and the lab's pages load only what they need."""
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import posenc
+
+HEAVY = {"torch", "numpy", "jaxtyping", "matplotlib", "scipy", "safetensors", "transformers", "triton", "ray"}
+LAB = {"starlette", "uvicorn"}
+FACE = Path(posenc.__file__)
+
+
+def loaded_by(program: str, **environment: str) -> set[str]:
+    """Top names of the modules that a fresh Python holds after the program."""
+    program += "\nimport sys; print(); print(*{m.split('.')[0] for m in sys.modules})"
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    assert run.returncode == 0, run.stderr
+    return set(run.stdout.splitlines()[-1].split())
+
+
+def test_importing_posenc_loads_no_torch() -> None:
+    assert not loaded_by("import posenc, posenc.errors; posenc.errors.PosencError; dir(posenc)") & HEAVY
+
+
+def test_a_name_loads_torch_and_nothing_optional() -> None:
+    program = "import posenc; posenc.Rotary(8, pairing='half')"
+    assert loaded_by(program) & (HEAVY | LAB | {"typer", "rich"}) <= {"torch", "numpy", "jaxtyping"}
+
+
+def test_what_editors_see_is_what_there_is() -> None:
+    """The imports for type checkers and the table of homes agree, name by name."""
+    seen = {
+        alias.asname: alias.name if node.module == "posenc" else node.module
+        for block in ast.parse(FACE.read_text()).body
+        if isinstance(block, ast.If)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    homes = {name: name if home == f"posenc.{name}" else home for name, home in posenc._HOMES.items()}
+    assert {name: name if home == f"posenc.{name}" else home for name, home in seen.items()} == homes
+    assert list(posenc._HOMES) == posenc.__all__
+    assert set(posenc.__all__) <= set(dir(posenc))
+
+
+@pytest.mark.parametrize("name", posenc.__all__)
+def test_every_name_is_what_its_home_calls_so(name: str) -> None:
+    module = sys.modules.get(posenc._HOMES[name]) or __import__(posenc._HOMES[name], fromlist=["_"])
+    assert getattr(posenc, name) is getattr(module, name, module)
+
+
+@pytest.mark.parametrize(
+    "first", ["import posenc.attention", "from posenc.attention import merge", "posenc.attention"]
+)
+def test_attention_is_the_function_whatever_was_loaded_first(first: str) -> None:
+    program = (
+        f"import posenc\n{first}\nassert posenc.attention.__name__ == 'attention'\nassert posenc.attention.__code__"
+    )
+    loaded_by(program)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'posenc' has no attribute 'Rotray'"):
+        posenc.Rotray  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_names_are_found_inside_a_compiled_function() -> None:
+    """The first use of a name may be the compiler's."""
+    program = """
+import torch, posenc
+rope = posenc.encoding("rotary", head_dim=8)
+def forward(q):
+    placed = rope.at(posenc.positions.plain(4))
+    q, k = placed.rotate(q, q)
+    return posenc.attention(q, k, k, placed, True)
+q = torch.randn(1, 1, 4, 8)
+compiled = torch.compile(forward, backend="eager", fullgraph=True)(q)
+torch.testing.assert_close(compiled, forward(q))
+"""
+    loaded_by(program)
+
+
+def test_help_of_every_verb_needs_no_torch() -> None:
+    program = """
+from typer.main import get_command
+from posenc.workbench.cli import app
+verbs = get_command(app)
+for words in [[], ["--help"], *([verb, "--help"] for verb in verbs.commands)]:
+    verbs(words, standalone_mode=False)
+"""
+    assert not loaded_by(program) & (HEAVY | LAB)
+
+
+@pytest.mark.parametrize(("words", "offered"), [("posenc com", "compare"), ("posenc verify --sl", "--slow")])
+def test_completion_offers_verbs_and_options_without_torch(words: str, offered: str) -> None:
+    program = """
+import atexit, sys
+atexit.register(lambda: print(*sys.modules))
+sys.argv = ["posenc"]
+from posenc.workbench.cli import main
+main()
+"""
+    asked = {
+        "_POSENC_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split()) - 1),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **asked}
+    )
+    assert run.stdout.splitlines()[0] == offered
+    assert not {m.split(".")[0] for m in run.stdout.split()} & HEAVY
+
+
+def test_the_lab_is_started_without_torch() -> None:
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    program = """
+from posenc.workbench.lab import server
+server.serve = lambda host, port, open_page: print(f"serving {host}")
+from typer.testing import CliRunner
+from posenc.workbench.cli import app
+assert CliRunner().invoke(app, ["lab", "--no-open"]).output == "serving 127.0.0.1\\n"
+"""
+    assert not loaded_by(program) & HEAVY
+
+
+def test_pages_of_the_lab_appear_before_torch() -> None:
+    """Home, a room, the quiz, style and script; the first number is what loads torch."""
+    pytest.importorskip("starlette", reason="starlette is not installed")
+    program = """
+import asyncio, json, sys
+from posenc.workbench.lab.server import create_app
+
+async def get(path):
+    said = []
+    async def receive(): return {"type": "http.request"}
+    async def send(message): said.append(message)
+    headers = [(b"host", b"127.0.0.1:8642")]
+    scope = dict(type="http", method="GET", path=path, raw_path=path.encode(), query_string=b"", headers=headers,
+                 scheme="http", server=("127.0.0.1", 8642), client=("127.0.0.1", 1), root_path="")
+    await app(scope, receive, send)
+    assert said[0]["status"] == 200, (path, said)
+
+app = create_app(warm=False)
+async def main():
+    for path in ("/", "/order", "/rotation", "/results", "/check", "/colours.css", "/static/lab.js"):
+        await get(path)
+    print("torch" in sys.modules)
+    await get("/api/shift-both")
+    print("torch" in sys.modules)
+asyncio.run(main())
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout.split() == ["False", "True"], run.stderr

@@ -1,0 +1,83 @@
+"""People's names for things: `rope` is `rotary` everywhere, and a word is answered by what it means."""
+
+import inspect
+import json
+
+import pytest
+
+import posenc
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.names import ALIASES, MEANT, WORDS, canonical
+from posenc.workbench.lab.questions import find
+from posenc.workbench.lab.replies import reply
+from posenc.workbench.runs.plan import Plan
+from posenc.workbench.runs.study import Study
+from posenc.workbench.views.catalogue import VIEWS, make
+
+PLAN = Plan("rotary", "needle", 0, 2, 2, 1e-3, 16, (16,), 4)
+
+
+def test_rope_is_rotary_in_python() -> None:
+    assert isinstance(posenc.encoding("rope", head_dim=8), posenc.Rotary)
+
+
+def test_what_is_written_down_says_rotary() -> None:
+    assert Study(encodings=("nope", "rope")).encodings == ("nope", "rotary")
+    with pytest.raises(InvalidArgument, match="encodings='rotary,rotary' must name at least one, and none twice"):
+        Study(encodings=("rope", "rotary"))
+    said = Plan.from_json(json.dumps({**json.loads(PLAN.to_json()), "encoding": "rope"}))
+    assert said.id == PLAN.id
+    assert said.name == "needle/rotary/seed 0"
+
+
+@pytest.mark.parametrize("view", ["shuffle", "attention"])
+def test_views_and_the_lab_take_it_and_answer_by_its_name(view: str) -> None:
+    assert make(view, {"encoding": "rope"}).python == make(view, {"encoding": "rotary"}).python
+    taken = next(p.name for p in find(view).parameters if "encoding" in (p.name, p.argument))
+    assert reply(f"/api/{view}", f"{taken}=rope").body == reply(f"/api/{view}", f"{taken}=rotary").body
+    assert reply("/order", f"{taken}=rope").body == reply("/order", f"{taken}=rotary").body
+
+
+def test_aliases_stand_for_names_and_hide_none() -> None:
+    assert set(ALIASES.values()) <= set(posenc.CATALOGUE)
+    assert not set(ALIASES) & set(posenc.CATALOGUE)
+    assert [canonical(name) for name in posenc.CATALOGUE] == list(posenc.CATALOGUE)
+    assert len(MEANT) == sum(map(len, WORDS.values())), "a word means one thing"
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("RoPE", "rotary"),
+        ("ropes", "rotary"),
+        ("rotray", "rotary"),
+        ("roformer", "rotary"),
+        ("rotary_embedding", "rotary"),
+        ("sin", "sinusoidal"),
+        ("vaswani", "sinusoidal"),
+        ("absolute", "sinusoidal"),
+        ("none", "nope"),
+        ("gpt2", "learned"),
+        ("learnt", "learned"),
+        ("linear_bias", "alibi"),
+        ("ALiBi", "alibi"),
+    ],
+)
+def test_a_word_is_answered_by_what_it_means(typed: str, meant: str) -> None:
+    with pytest.raises(UnknownName, match=f"unknown encoding '{typed}'; did you mean '{meant}'\\? known: nope, "):
+        posenc.encoding(typed)
+
+
+@pytest.mark.parametrize("typed", ["rope", "RoPE", "ropes", "rope2", "roformer"])
+def test_nope_is_never_the_answer_to_rope(typed: str) -> None:
+    assert "did you mean" not in str(UnknownName("encoding", typed, ["nope", "alibi"]))
+
+
+def test_a_setting_is_suggested_by_its_meaning_too() -> None:
+    with pytest.raises(UnknownName, match="unknown setting of heatmap 'd_model'; did you mean 'width'"):
+        make("heatmap", {"d_model": "64"})
+
+
+def test_every_word_means_something_there_is() -> None:
+    settings = {name for view in VIEWS.values() for name in inspect.signature(view).parameters}
+    assert set(WORDS) <= {*posenc.CATALOGUE, *posenc.schedules.SCHEDULES, *settings}

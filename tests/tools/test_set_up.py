@@ -1,0 +1,125 @@
+"""Set-up ends in one sentence where it cannot go on, and a second run mends what was cut off; pip is a stub."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "tools" / "set_up.py"
+PIP = """
+import os, sys, sysconfig, time
+if os.environ["STUB_PIP"] == "hang":
+    half = os.path.join(sysconfig.get_path("purelib"), "half")
+    os.mkdir(half)
+    time.sleep(600)
+print(os.environ["STUB_PIP"])
+sys.exit("ERROR" in os.environ["STUB_PIP"] or "WARNING" in os.environ["STUB_PIP"])
+"""
+"""What stands in for pip: it fails with what it is told to say, or stops in the middle of installing."""
+
+
+def start(room: Path, pip: str | None) -> subprocess.Popen[str]:
+    """Set-up in a folder of its own and a process group of its own; without a stub where ``pip`` is None."""
+    stub = room / "stub" / "pip"
+    if not stub.exists():
+        stub.mkdir(parents=True)
+        (stub / "__init__.py").touch()
+        (stub / "__main__.py").write_text(PIP)
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", room / ".venv"], check=True)
+    own = {} if pip is None else {"PYTHONPATH": str(stub.parent), "STUB_PIP": pip}
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, "compare"],
+        cwd=room,
+        env={**os.environ, **own},
+        text=True,
+        start_new_session=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def fails(room: Path, pip: str) -> str:
+    """The one sentence that set-up ends with."""
+    process = start(room, pip)
+    _, said = process.communicate()
+    assert process.returncode == 1
+    assert not (room / ".venv" / ".compare").exists()
+    assert said.startswith("error: ")
+    assert said.count("\n") == 1
+    return said
+
+
+def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
+    process = start(tmp_path, "hang")
+    while not (half := list(tmp_path.glob(".venv/lib/*/site-packages/half"))):
+        assert process.poll() is None
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / ".venv" / ".compare").exists()
+
+    again = start(tmp_path, "Successfully installed posenc")
+    said, errors = again.communicate()
+    assert again.returncode == 0, errors
+    assert "cut off" in said
+    assert not half[0].exists()
+    assert (tmp_path / ".venv" / ".compare").exists()
+    assert start(tmp_path, "").communicate()[0].count("cut off") == 0
+
+
+def test_an_environment_without_pip_is_made_afresh(tmp_path: Path) -> None:
+    said, errors = start(tmp_path, None).communicate()
+    assert "cut off" in said
+    assert "pip could not install" in errors  # the real pip, in a folder that holds no project
+    assert (tmp_path / ".venv" / "bin" / "pip").exists()
+
+
+def test_a_broken_network_is_one_sentence_and_leaves_the_environment(tmp_path: Path) -> None:
+    said = fails(
+        tmp_path,
+        "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError'\n"
+        "ERROR: Could not find a version that satisfies the requirement torch==2.13.0 (from versions: none)",
+    )
+    assert "the package index cannot be reached" in said
+    assert not (tmp_path / ".venv" / ".unfinished").exists()
+
+
+def test_a_full_disk_is_one_sentence_and_is_mended_afresh(tmp_path: Path) -> None:
+    said = fails(
+        tmp_path, "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
+    )
+    assert "no space left on the disk" in said
+    assert (tmp_path / ".venv" / ".unfinished").exists()
+
+
+def test_what_pip_refuses_is_said_in_its_words(tmp_path: Path) -> None:
+    assert "pip could not install the packages: ResolutionImpossible" in fails(
+        tmp_path, "Collecting torch\nERROR: ResolutionImpossible"
+    )
+
+
+def test_large_packages_are_named_as_they_come(tmp_path: Path) -> None:
+    said, _ = start(
+        tmp_path,
+        "Processing /at/hand/torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl\n"
+        "Downloading scipy-1.17.1-cp311-cp311-linux_x86_64.whl (35.2 MB)\n"
+        "Downloading idna-3.20-py3-none-any.whl (70 kB)",
+    ).communicate()
+    assert "CUDA" in said or sys.platform != "linux"
+    assert "  torch 2.13.0+cpu, from pip's own sources\n  scipy 1.17.1, 35.2 MB\n" in said
+    assert "idna" not in said
+
+
+def test_an_old_python_is_told_so() -> None:
+    source = SCRIPT.read_text()
+    ast.parse(source, feature_version=(3, 6))
+    space = {"__name__": "set_up"}
+    exec(compile(source, SCRIPT, "exec"), space)
+    with pytest.raises(Exception, match=r"Python 3\.11 or newer and this is 3\.8\.18; .* PYTHON=python3\.12"):
+        space["refuse_old"]((3, 8, 18))  # type: ignore[operator]
+    space["refuse_old"]((3, 11, 0))  # type: ignore[operator]

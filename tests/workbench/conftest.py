@@ -1,0 +1,40 @@
+"""What every test of the workbench runs under: whoever opens an SQLite file closes it."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.workbench.runs.scores import Scores
+
+
+@pytest.fixture(autouse=True)
+def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Files of the SQLite connections that are open now; a test that leaves one open fails, on every Python."""
+    still_open: list[str] = []
+
+    class Watched(sqlite3.Connection):
+        def __init__(self, database: Any, *args: Any, **kwargs: Any) -> None:
+            super().__init__(database, *args, **kwargs)
+            self.said = str(database)
+            still_open.append(self.said)
+
+        def close(self) -> None:
+            super().close()
+            if self.said in still_open:  # closing twice is allowed
+                still_open.remove(self.said)
+
+    connect = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **kwargs: connect(*args, factory=Watched, **kwargs))
+    yield still_open
+    assert still_open == []
+
+
+@pytest.fixture
+def scores() -> Iterator[Callable[[Path], Scores]]:
+    """Opens the scores of a folder, as often as a test likes; they are closed when it ends."""
+    with ExitStack() as opened:
+        yield lambda folder: opened.enter_context(Scores(folder))

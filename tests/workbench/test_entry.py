@@ -1,0 +1,64 @@
+"""The script's door: versions for a bug report, and one line where the command line's packages are missing."""
+
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import requires, version
+from pathlib import Path
+
+import pytest
+
+PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+WITHOUT = """
+import runpy, sys
+sys.modules["{}"] = None
+sys.argv = ["posenc", *{}]
+runpy.run_module("posenc")
+"""
+"""Runs the command as where a package is not installed."""
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("package", ["typer", "rich"])
+@pytest.mark.parametrize("words", [[], ["--help"], ["compare"]])
+def test_without_its_packages_the_command_says_how_to_install_them(package: str, words: list[str]) -> None:
+    done = run(WITHOUT.format(package, words))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr == f"error: {package} is not installed; type: pip install 'posenc[cli]'\n"
+
+
+def test_the_versions_need_no_package_of_the_command_line() -> None:
+    done = run(WITHOUT.format("typer", ["--version"]))
+    assert done.returncode == 0
+    said = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert said["posenc"] == version("posenc")
+    assert said["torch"] == version("torch")
+    assert said["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert said["platform"]
+
+
+def test_the_option_is_listed_and_goes_before_any_verb() -> None:
+    def command(*words: str) -> str:
+        return subprocess.run([sys.executable, "-m", "posenc", *words], capture_output=True, text=True).stdout
+
+    assert "--version" in command("--help")
+    assert command("--version", "runs") == command("--version") != ""
+
+
+def test_the_library_alone_asks_for_torch_and_jaxtyping() -> None:
+    assert [text.split(">")[0] for text in PROJECT["dependencies"]] == ["torch", "jaxtyping"]
+    base = [text for text in requires("posenc") or [] if "extra ==" not in text]
+    assert sorted(text.split(">")[0] for text in base) == ["jaxtyping", "torch"]
+
+
+@pytest.mark.parametrize("extra", ["compare", "lab", "hf"])
+def test_what_has_verbs_brings_the_command_line(extra: str) -> None:
+    extras, wanted = PROJECT["optional-dependencies"], [extra]
+    for name in wanted:
+        own = [text for text in extras[name] if text.startswith("posenc[")]
+        wanted += [inner for text in own for inner in text[len("posenc[") : -1].split(",") if inner not in wanted]
+    assert "cli" in wanted

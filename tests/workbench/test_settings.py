@@ -1,0 +1,101 @@
+"""A setting works or is refused in every verb, and what is printed is printed as it stands."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from rich.table import Table
+from typer.testing import CliRunner
+
+from posenc.errors import InvalidArgument
+from posenc.workbench import cli
+from posenc.workbench.claims.catalogue import CLAIMS
+from posenc.workbench.claims.claim import Finding, Outcome
+from posenc.workbench.commands.verify import report
+from posenc.workbench.inspect import inspect
+from posenc.workbench.screen import screen
+
+WORKBENCH = Path(cli.__file__).parent
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
+"""Everything that a terminal library may take for something to do."""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("show --set width=64", "--set 'width=64' does not apply: name a figure"),
+        ("show -o names.txt", "--output 'names.txt' does not apply: the list of names is printed"),
+        ("show lesson --set width=64", "--set 'width=64' does not apply: lesson has no settings"),
+        ("show lesson --set d_model=64", "--set 'd_model=64' does not apply: lesson has no settings"),
+        (
+            "show all --set nonsense=3",
+            "--set 'nonsense=3' does not apply: all draws every figure with",
+        ),
+        ("show heatmap --set width=8 --set width=16", "--set 'width=16' is the second value of width"),
+        ("show heatmap --set d_model=64", "unknown setting of heatmap 'd_model'; did you mean 'width'"),
+        ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),
+        ("verify --page claims.md --slow", "leave --only, --json and --slow out"),
+        ("verify --page claims.md --only offset-only", "leave --only, --json and --slow out"),
+        (f"inspect {CONFIGS}/gpt2.json --base 500", "base=500 does not apply: the config says all"),
+        (f"inspect {CONFIGS}/llama-3.1-8b.json --base 1e4", "base=10000 does not apply: the config says all"),
+        (f"inspect {CONFIGS}/gpt2.json -o figure.svg", "--output 'figure.svg' does not apply: the model has no"),
+    ],
+)
+def test_a_setting_that_does_not_apply_is_refused(
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    refused = CliRunner().invoke(cli.app, words.split()).exception
+    assert isinstance(refused, InvalidArgument)
+    assert message in str(refused)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_base_that_the_config_lacks_is_taken() -> None:
+    assert "base 10\u2009000" in inspect(CONFIGS / "llama-2-7b.json", base=1e4).answer
+
+
+def test_posenc_alone_says_what_to_do_first() -> None:
+    alone = CliRunner().invoke(cli.app, [])
+    assert alone.exit_code == 0
+    first = [line.split()[1] for line in alone.stdout.splitlines()]
+    assert first == ["compare", "extend", "lab", "--help"]
+
+
+def test_every_sentence_of_a_claim_is_printed_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "1000")
+    broken = (Finding(f"row {DATA}", 1.0, DATA, False),)
+    report([Outcome(claim, broken, 0.0, DATA) for claim in CLAIMS.values()], screen())
+    printed = capsys.readouterr().out
+    for claim in CLAIMS.values():
+        assert claim.told in printed
+        assert claim.precise in printed
+    assert printed.count(f"row {DATA}: 1, expected {DATA}") == len(CLAIMS)
+
+
+def test_the_screen_prints_data_as_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    table = Table(f"head {DATA}", title=f"title {DATA}", caption=f"caption {DATA}")
+    table.add_row(f"cell {DATA}")
+    screen().print(f"line {DATA}")
+    screen().print(table)
+    printed = capsys.readouterr().out
+    assert all(f"{place} {DATA}" in printed for place in ("line", "head", "title", "caption", "cell"))
+
+
+@pytest.mark.parametrize("path", sorted(WORKBENCH.rglob("*.py")), ids=lambda path: path.stem)
+def test_all_printing_goes_through_the_screen(path: Path) -> None:
+    """No console of one's own, nor the one that rich makes where none is passed."""
+    if path.name == "screen.py":
+        return
+    calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
+    named = [(call.func.id, call) for call in calls if isinstance(call.func, ast.Name)]
+    assert not [call.lineno for name, call in named if name == "Console"]
+    takes = [call for name, call in named if name in ("track", "Progress")]
+    assert all("console" in {keyword.arg for keyword in call.keywords} for call in takes)

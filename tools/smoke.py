@@ -1,0 +1,166 @@
+"""Builds the sdist and the wheel from it, and uses the wheel away from the checkout: the library, then each extra.
+
+`python3 tools/smoke.py [EXTRAS ...]`, with all of them when none is named. The wheel is built from the sdist, so
+that an sdist which lacks something fails here. Every extra gets an environment of its own with nothing but what it
+asks for; torch, the same for all, is installed once and lent to them.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+LIBRARY = """
+import torch, posenc
+rope = posenc.Rotary(head_dim=64, pairing="half")
+q, k, v = torch.randn(3, 1, 8, 128, 64)
+placed = rope.at(posenc.positions.plain(128))
+assert posenc.attention(*placed.rotate(q, k), v, placed, causal=True).shape == v.shape
+"""
+STUDY = """
+encodings = ["nope", "rotary"]
+tasks = ["ordering"]
+lengths = [1, 2]
+steps = {ordering = 20}
+answers = 16
+"""
+
+
+def main(chosen: list[str]) -> None:
+    """Build, then try every extra; the first failure ends it with what was said."""
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        wheel = build(room)
+        lent = environment(room / "torch")
+        run(lent, *PIP, "-c", ROOT / "constraints.txt", "torch", "jaxtyping")
+        for extra in chosen or USES:
+            start = time.monotonic()
+            python = environment(room / extra)
+            (purelib(python) / "lent.pth").write_text(str(purelib(lent)))
+            run(python, *PIP, "-c", ROOT / "constraints.txt", wheel if extra == "alone" else f"{wheel}[{extra}]")
+            installed = time.monotonic()
+            USES[extra](python, python.with_name("posenc"), room)
+            used = time.monotonic() - installed
+            print(f"{extra:<10}installed {installed - start:.0f} s, used {used:.0f} s", flush=True)
+
+
+def build(room: Path) -> Path:
+    """The wheel, built from the sdist, built from the files of the checkout that git does not ignore."""
+    copy, builder = room / "copy", environment(room / "build")
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        (copy / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, copy / name)
+    run(builder, *PIP, "build")
+    run(builder, "-m", "build", "--outdir", ROOT / "dist", copy)
+    made = sorted((ROOT / "dist").glob("posenc-*"), key=lambda path: path.stat().st_mtime)[-2:]
+    for path in made:
+        print(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")
+    return next(path for path in made if path.suffix == ".whl")
+
+
+def environment(folder: Path) -> Path:
+    """The Python of a fresh environment."""
+    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    return folder / "bin" / "python"
+
+
+def purelib(python: Path) -> Path:
+    """Where this Python keeps its packages."""
+    return Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
+
+
+def run(*command: str | Path, status: int = 0, **settings: str) -> str:
+    """What a command says, away from the checkout; the end of everything if its exit status is another."""
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=tempfile.gettempdir(),
+        env={**os.environ, **settings},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode != status:
+        sys.exit(f"{' '.join(map(str, command))} ended with {done.returncode}, not {status}:\n{done.stdout}")
+    return done.stdout
+
+
+def expect(said: str, *parts: str) -> None:
+    """End everything where what was said lacks one of these parts."""
+    for part in parts:
+        if part not in said:
+            sys.exit(f"{part!r} is missing in:\n{said}")
+
+
+def alone(python: Path, posenc: Path, room: Path) -> None:
+    """The library works, and the command says what it wants."""
+    run(python, "-c", LIBRARY)
+    expect(run(posenc, "--version"), "torch", "python")
+    expect(run(posenc, "--help", status=2), "pip install 'posenc[cli]'")
+
+
+def cli(python: Path, posenc: Path, room: Path) -> None:
+    """The verbs are listed and one of them runs."""
+    expect(run(posenc, "--help"), "compare", "lab", "--version")
+    expect(run(posenc, "verify", "--only", "float32-tables"), "1 of 1 verdicts stand")
+
+
+def plot(python: Path, posenc: Path, room: Path) -> None:
+    """A figure is drawn."""
+    run(posenc, "show", "hands", "--output", room / "hands.svg")
+    expect((room / "hands.svg").read_text(), "<svg")
+
+
+def compare(python: Path, posenc: Path, room: Path) -> None:
+    """A study of seconds, its page and its list."""
+    (room / "tiny.toml").write_text(STUDY)
+    said = run(posenc, "compare", "--config", room / "tiny.toml", "--output", room / "study")
+    expect(said, "2 runs", "report.html")
+    expect(run(posenc, "runs", room / "study"), "ordering")
+
+
+def hf(python: Path, posenc: Path, room: Path) -> None:
+    """A config is read, and transformers is there to be patched."""
+    expect(run(posenc, "inspect", ROOT / "tests" / "data" / "configs" / "llama-3.1-8b.json"), "rotary")
+    run(python, "-c", "import posenc.integrations.huggingface as hf; hf.patched")
+
+
+def lab(python: Path, posenc: Path, room: Path) -> None:
+    """The first page comes over HTTP."""
+    with subprocess.Popen(
+        [posenc, "lab", "--port", "0", "--no-open"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    ) as server:
+        assert server.stdout is not None
+        try:
+            address = next(word for line in server.stdout for word in line.split() if word.startswith("http"))
+            with urllib.request.urlopen(address, timeout=60) as page:
+                expect(page.read().decode(), "<title>")
+        finally:
+            server.terminate()
+
+
+USES: dict[str, Callable[[Path, Path, Path], None]] = {
+    "alone": alone,
+    "cli": cli,
+    "cli,plot": plot,
+    "compare": compare,
+    "hf": hf,
+    "lab": lab,
+}
+"""What is done with each set of extras."""
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
