@@ -69,7 +69,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
         return {name: encoding[name] for name in acting}
     if encoding.layer(0) is encoding:
         if len(acting) > 1:
-            raise InvalidArgument(f"this model has {sorted(acting)}; pass a dict with an encoding for each")
+            raise InvalidArgument(f"this model has {sorted(acting)}; pass a dict with one for each, or Layers")
         return dict.fromkeys(acting, encoding)
     found: dict[str, Encoding] = {}
     for i, kind in enumerate(positions.layers):
