@@ -24,7 +24,7 @@ from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
-from posenc.schedules import LengthSchedule
+from posenc.schedules import LengthSchedule, Schedule, planned
 from posenc.schedules.registry import make as make_schedule
 
 
@@ -177,7 +177,7 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
         return recipe
     name = canonical_name(recipe.name)
     entry = lookup(name)
-    given = {key: _valued(key, value, None, planned=False) for key, value in named(recipe, entry).items()}
+    given = {key: _valued(key, value, None, plan=False) for key, value in named(recipe, entry).items()}
     defaults = {
         key: entry.fresh.get(key, parameter.default)
         for key, parameter in _parameters(entry).items()
@@ -198,7 +198,7 @@ def source_hash(recipe: Recipe) -> str:
     return digest.hexdigest()[:16] if recipe.foreign else ""
 
 
-def _valued(key: str, value: Any, total_length: int | None, planned: bool = True) -> Any:
+def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
     """A setting's value: schedules and axis maps are made from their texts."""
     if isinstance(value, (Recipe, str)) and key in ("schedule", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
@@ -210,14 +210,7 @@ def _valued(key: str, value: Any, total_length: int | None, planned: bool = True
             raise UnknownName("axis map", recipe.name, axis_maps.MAPS)
         else:
             value = axis_maps.MAPS[recipe.name](*positional, **by_name)
-    if planned and isinstance(value, LengthSchedule):
-        if total_length is None:
-            raise InvalidArgument(
-                f"{type(value).__name__} depends on the length of the request; pass total_length=, prompt and "
-                "answer together"
-            )
-        return value.plan(total_length)
-    return value
+    return planned(value, total_length) if plan and isinstance(value, Schedule | LengthSchedule) else value
 
 
 def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:

@@ -1,16 +1,19 @@
 """Composition as values: encodings stacked, on some heads each, or one rank's share of the heads."""
 
+import copy
 from abc import abstractmethod
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
 
+from posenc.clock import Phases
 from posenc.encodings.bias import HeadsBias, SumBias
 from posenc.encodings.bias import SomeHeads as SomeHeadsBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.schedule import Schedule
 
 
 class Composed(Encoding):
@@ -20,6 +23,11 @@ class Composed(Encoding):
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
+        self.per_layer = any(part.per_layer for part in parts)
+        self._hold(parts)
+
+    def _hold(self, parts: tuple[Encoding, ...]) -> None:
+        """Keep the parts, and declare what they declare together."""
         self.parts = nn.ModuleList(parts)
         self.doors = tuple(dict.fromkeys(door for part in parts for door in part.doors))
         self.relative = all(part.relative for part in parts)
@@ -27,8 +35,8 @@ class Composed(Encoding):
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
         self.reads_content = any(part.reads_content for part in parts)
-        self.per_layer = any(part.per_layer for part in parts)
         self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
+        self.schedule = next((part.schedule for part in parts if part.schedule is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 
     @property
@@ -36,9 +44,23 @@ class Composed(Encoding):
         """The parts, in order."""
         return tuple(self.parts)  # type: ignore[arg-type]
 
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        return self._of(tuple(part.rescaled(schedule, phases) for part in self.encodings))
+
+    def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
+        """The same of other parts, in their order."""
+        again = copy.copy(self)
+        again._modules = {}
+        again._hold(parts)
+        return again
+
     def check(self, positions: Positions, name: str) -> None:
         for part in self.encodings:
             part.check(axes_for(part, positions, self.axes), name)
+
+    def reset_parameters(self) -> None:
+        for part in self.encodings:
+            part.reset_parameters()
 
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions

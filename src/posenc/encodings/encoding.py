@@ -18,8 +18,10 @@ import torch.fx
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
+from posenc.clock import Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
 
@@ -52,6 +54,9 @@ class Encoding(nn.Module, ABC):
 
     needs: tuple[str, ...] = ()
     """Facts of the model's shape that the weights depend on; see ``ModelShape``."""
+
+    schedule: Schedule | None = None
+    """How its frequencies are set; None where it has none that a longer context could slow."""
 
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
@@ -90,6 +95,17 @@ class Encoding(nn.Module, ABC):
     def sight(self, layer: int, sight: Sight | bool) -> Sight:
         """What layer ``layer`` may see of what the model may see; narrower only in ``Layers`` with windows."""
         return Sight.of(sight)
+
+    def layer(self, index: int) -> "Encoding":
+        """What layer ``index`` has; another in every layer only in ``Layers``."""
+        return self
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> "Encoding":
+        """The same with its frequencies set by another schedule, or without any rotation for None.
+
+        Parameters are shared with it. Itself where it has no schedule.
+        """
+        return self
 
     def describe(self) -> str:
         """One line that says what it does."""

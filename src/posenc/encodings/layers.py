@@ -1,17 +1,20 @@
 """Layers: which kind of positions every layer of a model has, as one value."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
+from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.default import Default
+from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
 
@@ -84,11 +87,33 @@ class Layers(Composed):
         self.pattern = tuple(pattern)
         self.of_layer = tuple(of_layer)
         self.windows = windows
+        far = [self.kinds[name].schedule for name in self.far]
+        self.schedule = next((schedule for schedule in far if schedule != Default()), far[0] if far else None)
 
     @property
     def kinds(self) -> dict[str, Encoding]:
         """Every module by its kind, and by its layer too where layers have their own."""
         return dict(zip(self.names, self.encodings, strict=True))
+
+    @property
+    def far(self) -> tuple[str, ...]:
+        """The kinds that a longer context stretches: those that turn, where windows keep some near the others."""
+        turning = [name for name, part in self.kinds.items() if part.schedule is not None]
+        near = {name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows}
+        return stretched(turning, near)
+
+    def layer(self, index: int) -> Encoding:
+        return self.kinds[self.of_layer[index % len(self.of_layer)]]
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        """As everywhere, in the kinds of ``far``; with the schedule that it has, each of them keeps its own."""
+        parts = self.kinds
+        for name in self.far:
+            own = parts[name].schedule if schedule == self.schedule else schedule
+            parts[name] = parts[name].rescaled(own, phases)
+        again = self._of(tuple(parts.values()))
+        again.schedule = schedule
+        return again
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
@@ -114,6 +139,11 @@ class Layers(Composed):
 
     def extra_repr(self) -> str:
         return f"pattern={self.pattern}" + (f", windows={self.windows}" if self.windows else "")
+
+
+def stretched(turning: Sequence[str], near: Collection[str]) -> tuple[str, ...]:
+    """Which of the kinds that turn a longer context stretches: those beyond any window; all where all have one."""
+    return tuple(kind for kind in turning if kind not in near) or tuple(turning)
 
 
 def for_layers(encoding: Encoding, layers: int) -> Encoding:
