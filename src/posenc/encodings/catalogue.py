@@ -125,8 +125,8 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
             raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
         return Heads(*parts)
     if recipe.name == "layers":
-        kinds = {str(part): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
-        pattern = tuple(str(part) for part, n in recipe.parts for _ in range(n))
+        kinds = {str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
+        pattern = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
         return Layers(kinds, pattern, layers=shape.layers)
     entry = lookup(recipe.name)
     given = named(recipe, entry)
@@ -181,9 +181,10 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     defaults = {
         key: entry.fresh.get(key, parameter.default)
         for key, parameter in _parameters(entry).items()
-        if key not in FACTS
+        if key not in FACTS and (key in entry.fresh or parameter.default is not inspect.Parameter.empty)
     }
-    kept = {**defaults, **given} if full else {k: v for k, v in given.items() if k in FACTS or v != defaults[k]}
+    differing = {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
+    kept = {**defaults, **given} if full else differing
     return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
 
 
@@ -221,7 +222,10 @@ def _valued(key: str, value: Any, total_length: int | None, planned: bool = True
 
 
 def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(entry.make).parameters)
+    """Facts and settings that a class takes, by name; one without an ``__init__`` of its own takes none."""
+    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    found = inspect.signature(entry.make).parameters
+    return {name: parameter for name, parameter in found.items() if parameter.kind not in open_ended}
 
 
 def _imported(name: str) -> Callable[..., Encoding]:

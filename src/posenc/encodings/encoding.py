@@ -104,8 +104,14 @@ class Encoding(nn.Module, ABC):
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
-        for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
+        _reset_below(self)
+
+
+def _reset_below(module: nn.Module) -> None:
+    """Reset every child that knows how to; of containers, which do not, their children."""
+    for child in module.children():
+        reset = getattr(child, "reset_parameters", None)
+        _reset_below(child) if reset is None else reset()
 
 
 def check_last(name: str, tensor: Tensor, size: int, argument: str) -> None:
