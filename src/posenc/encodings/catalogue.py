@@ -1,18 +1,15 @@
 """The catalogue: every encoding by name, and how a name or a text with settings becomes a module."""
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
@@ -142,7 +139,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 def lookup(name: str) -> Entry:
     """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
     if ":" in name:
-        return Entry(_imported(name))
+        return Entry(load(name))
     name = ALIASES.get(name, name)
     if name not in CATALOGUE:
         raise UnknownName("encoding", name, CATALOGUE)
@@ -188,17 +185,6 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
 
 
-def source_hash(recipe: Recipe) -> str:
-    """A hash of the files that somebody's own classes stand in, found without importing them; empty without any."""
-    digest = hashlib.sha256()
-    for name in recipe.foreign:
-        spec = importlib.util.find_spec(name.split(":")[0])
-        if spec is None or spec.origin is None:
-            raise InvalidArgument(_no_module(name))
-        digest.update(Path(spec.origin).read_bytes())
-    return digest.hexdigest()[:16] if recipe.foreign else ""
-
-
 def _valued(key: str, value: Any, total_length: int | None, planned: bool = True) -> Any:
     """A setting's value: schedules and axis maps are made from their texts."""
     if isinstance(value, (Recipe, str)) and key in ("schedule", "axes"):
@@ -226,22 +212,3 @@ def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
     open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
     found = inspect.signature(entry.make).parameters
     return {name: parameter for name, parameter in found.items() if parameter.kind not in open_ended}
-
-
-def _imported(name: str) -> Callable[..., Encoding]:
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name and not module.startswith(error.name):
-            raise
-        raise InvalidArgument(_no_module(name)) from error
-    except AttributeError as error:
-        raise InvalidArgument(f"module {module!r} has no {attribute!r}; write my_module:MyEncoding") from error
-    if not (isinstance(found, type) and issubclass(found, Encoding)):
-        raise InvalidArgument(f"{name} is no posenc.Encoding; derive its class from posenc.Encoding")
-    return found
-
-
-def _no_module(name: str) -> str:
-    return f"encoding {name!r}: no module {name.split(':')[0]!r} is found from here; run where its file lies"

@@ -7,7 +7,9 @@ from typing import Any
 
 import torch
 
-from posenc.encodings import CATALOGUE
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.foreign import source_hash
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.runs.plan import Plan
 from posenc.workbench.tasks import TASKS, Text
@@ -20,7 +22,8 @@ class Study:
     """A grid of plans.
 
     Args:
-        encodings, tasks: names in their catalogues.
+        encodings: texts, ``rotary(base=500000)`` or ``layers(rotary*3 + nope)``; ``module:Class`` for one's own.
+        tasks: names in their catalogue.
         seeds: runs per encoding and task, seeds 0 … seeds−1.
         lengths: test lengths as multiples of each task's trained length; 1 is always among them.
         steps: training steps by task, where they are not the task's own.
@@ -42,10 +45,11 @@ class Study:
     text: Path | None = None
 
     def __post_init__(self) -> None:
-        for kind, names, known in (("encoding", self.encodings, CATALOGUE), ("task", self.tasks, TASKS)):
-            for name in names:
-                if name not in known:
-                    raise UnknownName(kind, name, known)
+        object.__setattr__(self, "encodings", tuple(str(canonical(parse(text))) for text in self.encodings))
+        for name in self.tasks:
+            if name not in TASKS:
+                raise UnknownName("task", name, TASKS)
+        for kind, names in (("encoding", self.encodings), ("task", self.tasks)):
             if not names or len(set(names)) != len(names):
                 raise InvalidArgument(f"{kind}s={','.join(names)!r} must name at least one, and none twice")
         for name, steps in self.steps.items():
@@ -74,7 +78,11 @@ class Study:
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
     def plans(self, text: Text) -> list[Plan]:
-        """The grid, longest trainings first so that no worker starts one when the others are done."""
+        """The grid, longest trainings first so that no worker starts one when the others are done.
+
+        Sources of one's own classes are read for their hash; nothing is imported.
+        """
+        sources = {encoding: source_hash(parse(encoding).foreign) for encoding in self.encodings}
         plans = [
             Plan(
                 encoding=encoding,
@@ -89,6 +97,7 @@ class Study:
                 dtype=self.dtype,
                 device=self.device,
                 text_sha256=text.sha256 if name == "language" else "",
+                source=sources[encoding],
             )
             for name in self.tasks
             for seed in range(self.seeds)
