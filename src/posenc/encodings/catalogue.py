@@ -163,6 +163,11 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     return given
 
 
+def settings_of(recipe: Recipe) -> tuple[str, ...]:
+    """The settings that a recipe's class has, given or not; facts of the model are none."""
+    return tuple(name for name in _parameters(lookup(recipe.name)) if name not in FACTS)
+
+
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     """The one recipe of all that build the same: no alias, settings by name, defaults left out or, if ``full``, in.
 

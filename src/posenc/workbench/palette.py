@@ -5,6 +5,7 @@ print. The lab's stylesheet takes its colours from here.
 """
 
 from dataclasses import dataclass
+from zlib import crc32
 
 
 @dataclass(frozen=True)
@@ -26,8 +27,13 @@ ENCODINGS: dict[str, Style] = {
     "learned-clamped": Style("learned (clamped)", "#E69F00", (7, 2, 1.5, 2), "^"),
     "rotary": Style("RoPE", "#D55E00", (), "D"),
     "alibi": Style("ALiBi", "#009E73", (9, 2.5), "v"),
+    "t5": Style("T5", "#CC79A7", (4, 1.2), "X"),
+    "fox": Style("FoX", "#56B4E9", (2, 1), "p"),
+    "query-scale": Style("query scale", "#332288", (6, 1.5, 1, 1.5, 1, 1.5), "h"),
 }
-OTHERS = ("#CC79A7", "#56B4E9", "#F0E442", "#000000")
+OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
+OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))
+OTHER_MARKERS = ("P", "*", "<", ">", "d", "H", "8")
 
 PAPER, INK = "#fbfaf7", "#1d1f23"
 PAPER_DARK, INK_DARK = "#14161a", "#e8e6e1"
@@ -43,9 +49,17 @@ MAGNITUDE = "cividis"
 """The matplotlib colour map of magnitudes and similarities."""
 
 
+def family(encoding: str) -> str:
+    """The encoding above whose colour a text takes: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
+    name = encoding.partition("(")[0]
+    return name if name in ENCODINGS else ""
+
+
 def style(encoding: str) -> Style:
-    """The style of an encoding; a name outside the catalogue gets a colour of its own, always the same one."""
+    """The style of an encoding's text, always the same one: its family's colour, or one of the others."""
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
-    colour = OTHERS[sum(encoding.encode()) % len(OTHERS)]
-    return Style(encoding, colour, (3, 1.5, 1, 1.5), "P")
+    turn, own = crc32(encoding.encode()), family(encoding)
+    colour = ENCODINGS[own].colour if own else OTHERS[turn % len(OTHERS)]
+    dash, marker = OTHER_DASHES[turn % len(OTHER_DASHES)], OTHER_MARKERS[turn % len(OTHER_MARKERS)]
+    return Style(encoding, colour, dash, marker)
