@@ -17,6 +17,7 @@ from posenc.workbench.runs.compare import compare, missing
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.runs.plan import NUMERICS, Plan
 from posenc.workbench.runs.study import Study, study
+from posenc.workbench.runs.train import encoding
 from workbench.studies import TINY, inline, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
@@ -42,6 +43,15 @@ def test_a_configuration_lists_texts(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('encodings = ["heads(alibi*2, rotary*2)", "rope"]\n')
     assert study("quick", path, {}).encodings == ("heads(alibi*2, rotary*2)", "rotary")
+
+
+def test_a_study_says_the_models_size(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('encodings = ["heads(alibi*4, rotary*4)", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
+    plans = study("quick", path, {}).plans(python_text())
+    assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
+    layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
+    assert layered.describe().splitlines()[-1] == "layer 3: nope: nope"
 
 
 def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:

@@ -4,6 +4,7 @@ Encodings use the Okabe–Ito colours, which colour-blind eyes can tell apart; d
 print. The lab's stylesheet takes its colours from here.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from zlib import crc32
 
@@ -55,11 +56,16 @@ def family(encoding: str) -> str:
     return name if name in ENCODINGS else ""
 
 
-def style(encoding: str) -> Style:
-    """The style of an encoding's text, always the same one: its family's colour, or one of the others."""
+def style(encoding: str, among: Collection[str] = ()) -> Style:
+    """The style of an encoding's text: its family's colour, or one of the others.
+
+    A text that is not above takes its turn ``among`` those of its figure, and so looks like none of them; alone it
+    always looks the same.
+    """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
-    turn, own = crc32(encoding.encode()), family(encoding)
+    own, others = family(encoding), sorted(set(among) - set(ENCODINGS))
+    turn = others.index(encoding) if encoding in others else crc32(encoding.encode())
     colour = ENCODINGS[own].colour if own else OTHERS[turn % len(OTHERS)]
     dash, marker = OTHER_DASHES[turn % len(OTHER_DASHES)], OTHER_MARKERS[turn % len(OTHER_MARKERS)]
     return Style(encoding, colour, dash, marker)

@@ -30,6 +30,7 @@ class Study:
         blocks: test windows of text per length.
         answers: test sequences per length of the tasks that have right answers.
         device, dtype: where and in which type to train.
+        width, layers, heads: of the transformer; ``heads(alibi*4, rotary*4)`` needs eight heads.
         text: a file to read; by default the language topics that ship with CPython.
     """
 
@@ -42,6 +43,9 @@ class Study:
     answers: int = 256
     device: str = "cpu"
     dtype: str = "float32"
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
     text: Path | None = None
 
     def __post_init__(self) -> None:
@@ -59,9 +63,11 @@ class Study:
                 raise InvalidArgument(f"steps of {name} is {steps}; at least 1 is needed")
         if self.dtype not in DTYPES:
             raise UnknownName("dtype", self.dtype, DTYPES)
-        for name, count in (("seeds", self.seeds), ("blocks", self.blocks), ("answers", self.answers)):
-            if count < 1:
-                raise InvalidArgument(f"{name}={count} must be at least 1")
+        for name in ("seeds", "blocks", "answers", "width", "layers", "heads"):
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name}={getattr(self, name)} must be at least 1")
+        if self.width % (2 * self.heads):
+            raise InvalidArgument(f"width={self.width} must be a multiple of 2·heads={2 * self.heads}: pairs turn")
         self._check_lengths()
 
     def _check_lengths(self) -> None:
@@ -94,6 +100,9 @@ class Study:
                 train_length=TASKS[name].train_length,
                 lengths=self.test_lengths(name),
                 test_count=self.blocks if TASKS[name].measure == "loss" else self.answers,
+                width=self.width,
+                layers=self.layers,
+                heads=self.heads,
                 dtype=self.dtype,
                 device=self.device,
                 text_sha256=text.sha256 if name == "language" else "",
