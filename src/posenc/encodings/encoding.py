@@ -113,8 +113,7 @@ class Encoding(nn.Module, ABC):
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
-        for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
+        _reset_below(self)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Encoding":
         """As everywhere; and buffers that leave the meta device are filled, which ``to_empty`` leaves as found."""
@@ -123,6 +122,13 @@ class Encoding(nn.Module, ABC):
         if empty and not any(buffer.is_meta for buffer in self.buffers()):
             self.reset_parameters()
         return self
+
+
+def _reset_below(module: nn.Module) -> None:
+    """Reset every child that knows how to; of containers, which do not, their children."""
+    for child in module.children():
+        reset = getattr(child, "reset_parameters", None)
+        _reset_below(child) if reset is None else reset()
 
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
