@@ -27,4 +27,5 @@ from posenc.encodings import Stack as Stack
 from posenc.encodings import T5 as T5
 from posenc.encodings import encoding as encoding
 from posenc.encodings import rerotate as rerotate
+from posenc.laws import check as check
 from posenc.sight import Sight as Sight

@@ -200,6 +200,7 @@ class Rotary(Encoding):
             )
         spectrum = self.schedule.spectrum(rotary_dim, base)
         self.attention_factor = spectrum.attention_factor
+        self.isometric = spectrum.attention_factor == 1.0
         self.clock = Clock(spectrum, phases)
 
     @property
