@@ -9,6 +9,7 @@ serve, along a line or through extra channels where the bias offers them, else b
 
 import math
 from dataclasses import dataclass
+from typing import Literal, overload
 
 import torch
 from jaxtyping import Float
@@ -36,7 +37,7 @@ def scores(
 ) -> Float[Tensor, "B H T S"]:
     """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
 
-    Arguments and errors are those of ``attention``. A bias may leave out a number that a whole row shares.
+    Arguments and errors are those of ``attention``. A bias may leave out a number that a whole row shares: see ``Bias.left_out``.
     """
     sight = Sight.of(sight)
     check(q, k, None, placed, sight, scale)
@@ -50,6 +51,30 @@ def scores(
     return result if seen is None else result.masked_fill(~seen, -math.inf)
 
 
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight | bool = ...,
+    *,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_logsumexp: Literal[False] = ...,
+) -> Tensor: ...
+@overload
+def attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight | bool = ...,
+    *,
+    scale: float | None = ...,
+    dropout: float = ...,
+    return_logsumexp: Literal[True],
+) -> tuple[Tensor, Tensor]: ...
 def attention(
     q: Float[Tensor, "B H T D"],
     k: Float[Tensor, "B K S D"],
@@ -82,9 +107,13 @@ def attention(
     sight = Sight.of(sight)
     check(q, k, v, placed, sight, scale)
     if not 0 <= dropout < 1:
-        raise InvalidArgument(f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped")
+        raise InvalidArgument(
+            f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
+        )
     if dropout and return_logsumexp:
-        raise InvalidArgument("dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp")
+        raise InvalidArgument(
+            "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
+        )
     if placed.bias is not None and q.device.type != "meta" and torch.is_autocast_enabled(q.device.type):
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
         low = torch.get_autocast_dtype(q.device.type)
@@ -109,34 +138,42 @@ def _attend(
     if placed.scale is not None:
         q = (q * placed.scale).to(q.dtype)
     T, S = q.shape[2], k.shape[2]
-    group = q.shape[1] != k.shape[1]
+    group = _settled(q.shape[1] != k.shape[1])
     bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
-    whole = sight.only_causal and (not sight.causal or bool(T == S) or T == 1)
+    square = _settled(T == S)
+    whole = sight.only_causal and (not sight.causal or square or T == 1)
     if whole and not return_logsumexp and (bias is None or (channels := _channels(bias, q)) is not None):
-        is_causal = sight.causal and bool(T == S)
+        is_causal = sight.causal and square
         if is_causal and scale <= 0:  # torch's fused kernel hides before it scales
             q, scale = q * scale, 1.0
         if bias is None:
-            return sdpa(q, k, v, is_causal=is_causal, scale=scale, dropout_p=dropout, enable_gqa=bool(group))
+            return sdpa(q, k, v, is_causal=is_causal, scale=scale, dropout_p=dropout, enable_gqa=group)
         return _through_channels(q, k, v, channels, is_causal, scale, dropout)
     recipe = _Recipe(sight, bias, scale, T, S, q, return_logsumexp)
     if torch.compiler.is_compiling() and not return_logsumexp and not recipe.needs_scores:
-        return sdpa(
-            q, k, v, attn_mask=recipe.mask(0, T), scale=scale, dropout_p=dropout, enable_gqa=bool(group)
-        )
+        return sdpa(q, k, v, attn_mask=recipe.mask(0, T), scale=scale, dropout_p=dropout, enable_gqa=group)
     learning = torch.is_grad_enabled() and bool(recipe.learned)
     if recipe.line is not None and not return_logsumexp and not learning:
         return along_line(q, k, v, recipe.line, sight.causal, scale, dropout)
     plain = not torch.is_grad_enabled() or dropout or torch._C._are_functorch_transforms_active()
     if return_logsumexp or recipe.needs_scores or not plain:
         out, lse = recomputed(q, k, v, recipe)
+        left_out = bias.left_out() if return_logsumexp and bias is not None else None
+        lse = lse if left_out is None else lse + left_out
         return (out, lse) if return_logsumexp else out
     blocks = []
     for first, last, keys in row_blocks(T, S, sight.causal and sight.q_order is None):
         mask = recipe.mask(first, last)
         rows, to, of = q[:, :, first:last], k[:, :, :keys], v[:, :, :keys]
-        blocks.append(sdpa(rows, to, of, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=bool(group)))
+        blocks.append(sdpa(rows, to, of, attn_mask=mask, scale=scale, dropout_p=dropout, enable_gqa=group))
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=2)
+
+
+def _settled(fact: bool) -> bool:
+    """A plain bool: under a compiler lengths compare to a symbol, which a branch settles and torch's kernels refuse."""
+    if fact:  # noqa: SIM103 - the branch is the point
+        return True
+    return False
 
 
 def _channels(bias: Bias, q: Tensor) -> tuple[Tensor, Tensor] | None:

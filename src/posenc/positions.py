@@ -64,8 +64,8 @@ def check(
 ) -> None:
     """Refuse what is no position: another dtype or shape, below 0 (or −limit, if signed), or at ``limit`` and beyond.
 
-    On the CPU a value out of range raises here. Under ``torch.compile`` and on other devices, where looking
-    would wait for the device, the check is an asynchronous assertion.
+    On the CPU a value out of range raises here. Where looking would wait for a device, or something traces, the
+    check is an asynchronous assertion.
     """
     if positions.dtype != torch.int64:
         raise InvalidArgument(
@@ -81,7 +81,10 @@ def check(
     lowest = 1 - limit if signed else 0
     if positions.numel() == 0 or positions.is_meta:
         return
-    if torch.compiler.is_compiling() or positions.device.type != "cpu":
+    if not torch.compiler.is_compiling():
+        while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: all rows at once
+            positions = torch._C._functorch.get_unwrapped(positions)
+    if not readable(positions):
         inside = ((positions >= lowest) & (positions < limit)).all()
         torch._assert_async(inside, f"{name} leaves the range {lowest} … {limit - 1}")
         return
@@ -90,3 +93,13 @@ def check(
         raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
     if high >= limit:
         raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether looking at values is free and possible: a real tensor in the processor's own memory, nothing tracing."""
+    return (
+        not torch.compiler.is_compiling()
+        and tensor.device.type == "cpu"
+        and type(tensor) is Tensor
+        and torch._C._len_torch_dispatch_stack() == 0
+    )

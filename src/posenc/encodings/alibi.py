@@ -41,7 +41,7 @@ class LinearBias(Bias):
 
     ``nearest`` is how far a query stands, at least, from all the keys: 0 where its position lies among theirs. It
     is the same along a row, so softmax does not see it, and it is taken off in int64, before float32 rounds:
-    queries far behind their keys keep what tells those apart.
+    queries far behind their keys keep what tells those apart. ``left_out`` is −m_h·nearest.
     """
 
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
@@ -55,13 +55,21 @@ class LinearBias(Bias):
         """−m_h·distance, heads in front."""
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
+    def left_out(self) -> Float[Tensor, "#B H T"]:
+        numbers = self.values(self._nearest(0, self.q_positions.shape[-1]))
+        return numbers[None] if numbers.dim() == 2 else numbers.transpose(0, 1)
+
+    def _nearest(self, first: int, last: int) -> Tensor:
+        """How far these queries stand from the keys at least."""
+        q = self.q_positions[..., first:last]
+        if not self.k_positions.shape[-1]:
+            return torch.zeros_like(q)
+        low, high = self.k_positions.amin(-1, keepdim=True), self.k_positions.amax(-1, keepdim=True)
+        return torch.maximum(low - q, q - high).clamp(min=0)
+
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         distances = offsets(self.q_positions, self.k_positions, first, last, keys).abs()
-        if self.k_positions.shape[-1]:
-            q = self.q_positions[..., first:last]
-            low, high = self.k_positions.amin(-1, keepdim=True), self.k_positions.amax(-1, keepdim=True)
-            distances = distances - (torch.maximum(low - q, q - high).clamp(min=0)).unsqueeze(-1)
-        return heads_second(self.values(distances))
+        return heads_second(self.values(distances - self._nearest(first, last)[..., None]))
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:

@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.positions import readable
+
 Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
 """A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
 
@@ -45,8 +47,12 @@ class Bias(ABC):
     ) -> Float[Tensor, "#B H rows S"]:
         """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, in float32 or float64.
 
-        A number added to a whole row is free: softmax does not see it.
+        A number that a whole row shares may be left out: softmax does not see it. ``left_out`` holds it then.
         """
+
+    def left_out(self) -> Float[Tensor, "#B H T"] | None:
+        """What ``rows`` leaves out of every row, if anything: softmax does not see it; a logsumexp needs it."""
+        return None
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         """The extra channels for queries and keys of this type; None where the bias has none."""
@@ -97,6 +103,10 @@ class SumBias(Bias):
             total = total + part.rows(first, last, keys, scores)
         return total
 
+    def left_out(self) -> Float[Tensor, "#B H T"] | None:
+        found = [number for part in self.parts if (number := part.left_out()) is not None]
+        return sum(found[1:], found[0]) if found else None
+
     def channels(self, dtype: torch.dtype) -> Channels | None:
         found = [channels for part in self.parts if (channels := part.channels(dtype)) is not None]
         if len(found) < len(self.parts):
@@ -131,6 +141,15 @@ class HeadsBias(Bias):
         ]
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
 
+    def left_out(self) -> Float[Tensor, "#B H T"] | None:
+        found = [(None if part is None else part.left_out(), heads) for part, heads in self.parts]
+        like = next((number for number, _ in found if number is not None), None)
+        if like is None:
+            return None
+        filled = [like.new_zeros(1, heads, like.shape[-1]) if n is None else n for n, heads in found]
+        batch = max(number.shape[0] for number in filled)
+        return torch.cat([number.expand(batch, -1, -1) for number in filled], dim=1)
+
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return HeadsBias(tuple((part and part.ordered(q_order, k_order), heads) for part, heads in self.parts))
 
@@ -145,6 +164,10 @@ class SomeHeads(Bias):
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, scores)[:, self.first : self.last]
+
+    def left_out(self) -> Float[Tensor, "#B H T"] | None:
+        whole = self.whole.left_out()
+        return None if whole is None else whole[:, self.first : self.last]
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
         whole = self.whole.channels(dtype)
@@ -172,18 +195,9 @@ def beside(tensors: list[Tensor]) -> Tensor:
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
     """Whether keys count up by one and the queries are the last of them; looks at values on the CPU only."""
-    if torch.compiler.is_compiling() or not readable(k_positions):
+    if not readable(k_positions) or torch._C._are_functorch_transforms_active():
         return False
     if q_positions.dim() != 1 or k_positions.dim() != 1 or not 0 < len(q_positions) <= len(k_positions):
         return False
     aligned = torch.equal(k_positions[len(k_positions) - len(q_positions) :], q_positions)
     return aligned and bool((k_positions.diff() == 1).all())
-
-
-def readable(tensor: Tensor) -> bool:
-    """Whether looking at values is free and possible: a real tensor in the processor's own memory."""
-    return (
-        tensor.device.type == "cpu"
-        and type(tensor) is Tensor
-        and not torch._C._are_functorch_transforms_active()
-    )

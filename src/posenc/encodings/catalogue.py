@@ -226,7 +226,10 @@ def _valued(key: str, value: Any, total_length: int | None, planned: bool = True
 
 
 def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(entry.make).parameters)
+    """What the class takes by name; a class without an ``__init__`` of its own takes nothing."""
+    unnamed = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    given = inspect.signature(entry.make).parameters
+    return {name: parameter for name, parameter in given.items() if parameter.kind not in unnamed}
 
 
 def _imported(name: str) -> Callable[..., Encoding]:

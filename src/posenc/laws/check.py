@@ -29,7 +29,7 @@ class Verdict:
     Args:
         law: its name.
         says: what it asks for.
-        outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else than a broken law) or ``"not owed"``.
+        outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else) or ``"not owed"``.
         detail: the counterexample, the error, or why it is not owed.
     """
 
@@ -76,7 +76,7 @@ def check(
     kv_heads: int | None = None,
     head_dim: int | None = None,
     num_positions: int = ROWS,
-    layers: int = 4,
+    layers: int | None = None,
 ) -> Report:
     """Hold every law against an encoding: ``print(posenc.check(MyEncoding))``; takes a few seconds.
 
@@ -111,4 +111,3 @@ def verdict(law: Law, subject: Subject) -> Verdict:
         message = (str(error).strip().splitlines() or [""])[0]
         return Verdict(law.name, law.says, "error", f"{type(error).__name__}: {message}")
     return Verdict(law.name, law.says, "kept")
-

@@ -21,16 +21,20 @@ def opens_the_doors_it_declares(subject: Subject) -> None:
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
     placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
-    layers = each_layer(placed, subject.layers)
-    owed(encoding.reads_content == any(here.unread for _, here in layers), f"reads_content={encoding.reads_content}")
+    layers = each_layer(placed, subject.kinds)
+    owed(
+        encoding.reads_content == any(here.unread for _, here in layers), f"reads_content={encoding.reads_content}"
+    )
     found = {"embed"} if not torch.equal(placed.embed(x), x) else set()
     for _, unread in layers:
         here, carry = unread.read(x)
         turned = here.rotate(q, k)
         same_shape = all(a.shape == b.shape for a, b in zip(turned, (q, k), strict=True))
-        found |= set() if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True)) else {
-            "rotate"
-        }
+        found |= (
+            set()
+            if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True))
+            else {"rotate"}
+        )
         found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         owed(not here.unread, "it is still unread after reading")
         owed((carry is not None) == bool(here.carried), f"carried={here.carried}, and read gave {carry!r:.20}")
@@ -63,7 +67,7 @@ def sees_only_the_offset(subject: Subject) -> None:
         # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
         radians = 2 * math.pi * (shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
-        for layer, unread in each_layer(there, subject.layers):
+        for layer, unread in each_layer(there, subject.kinds):
             a, b = here[layer].read(x)[0], unread.read(x)[0]
             want, got = (scores(*placed.rotate(q, k), placed) for placed in (a, b))
             near(got, want, 4 * radians * norms + 1e-14, f"score of layer {layer} after a shift by {shift}")
@@ -82,7 +86,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
         positions = subject.plain(9, first)
-        for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.layers):
+        for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
             both = unread.read(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
             for name, given, turned in zip("qk", (q, k), both, strict=True):
                 what = f"length of {name} in layer {layer} at positions from {first}"
@@ -100,7 +104,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
     positions = subject.plain(9, 7)
     placed = encoding.at(positions)
     placed.embed(x)
-    for layer, unread in each_layer(placed, subject.layers):
+    for layer, unread in each_layer(placed, subject.kinds):
         here = unread.read(x)[0]
         attention(*here.rotate(q, k), v, here)
         for name, tensor, kept in zip("xqkv", given, before, strict=True):
@@ -124,7 +128,9 @@ def tells_orders_apart(subject: Subject) -> None:
     if decoder.encoding.doors == ():
         owed(max(gaps) <= ROUNDING, f"doors=(), and permuted tokens give another result, off by {max(gaps):.2g}")
     else:
-        owed(max(gaps) > 1000 * ROUNDING, f"doors={decoder.encoding.doors}, and the order of tokens changes nothing")
+        owed(
+            max(gaps) > 1000 * ROUNDING, f"doors={decoder.encoding.doors}, and the order of tokens changes nothing"
+        )
 
 
 @law()

@@ -1,4 +1,4 @@
-"""The smallest model that shows what positions do: layers of attention beside a residual, with a cache, in float64."""
+"""The smallest model that shows what positions do: layers of attention with a cache, in float64."""
 
 import torch
 from torch import Tensor
@@ -48,10 +48,10 @@ class Decoder:
         cache: Cache | None = None,
     ) -> Tensor:
         """Vectors ``(B, T, C)`` at every token; with a cache, the tokens follow those it holds."""
-        before = 0 if cache is None or cache.positions is None else cache.positions.shape[-1]
+        held = None if cache is None else cache.positions
         if positions is None:
-            positions = self.subject.plain(tokens.shape[1], before)
-        keys = positions if not before else torch.cat((cache.positions, positions), dim=-1)  # type: ignore[union-attr]
+            positions = self.subject.plain(tokens.shape[1], 0 if held is None else held.shape[-1])
+        keys = positions if held is None else torch.cat((held, positions), dim=-1)
         placed = self.encoding.at(positions, keys, dtype=torch.float64)
         x = placed.embed(self.embedding[tokens])
         split = [self.subject.heads, self.subject.kv_heads, self.subject.kv_heads]

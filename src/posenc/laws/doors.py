@@ -52,7 +52,7 @@ def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Input
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
     far = encoding.at(distant, positions, dtype=wide)
     result = {"x": placed.embed(x)}
-    for layer, unread in each_layer(placed, subject.layers):
+    for layer, unread in each_layer(placed, subject.kinds):
         here, carry = unread.read(x)
         turned_q, turned_k = here.rotate(q, k)
         found = {"q": turned_q, "k": turned_k}
@@ -68,7 +68,7 @@ def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Input
 
 
 def rows(placed: Placed, T: int, S: int) -> Tensor:
-    """The whole bias ``(#B, H, T, S)`` of tokens in their plain order; of one that reads scores, at scores of zero."""
+    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
     assert placed.bias is not None
     q_order, k_order = Sight().order(T, S, placed.q_positions.device)
     none = torch.zeros(1, placed.bias.heads, T, S, dtype=torch.float64)
@@ -83,4 +83,6 @@ def defined(
     dead = (given == -math.inf).all(-1, keepdim=True)
     weights = given.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
     lse = given.masked_fill(dead, 0.0).logsumexp(-1).masked_fill(dead[..., 0], -math.inf)
+    left_out = None if placed.bias is None else placed.bias.left_out()
+    lse = lse if left_out is None else lse + left_out
     return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1).to(weights), lse

@@ -1,4 +1,4 @@
-"""Laws of how sequences are fed: at once, in pieces, token by token, batched, padded, packed, into preallocated caches."""
+"""Laws of how sequences are fed: whole, in pieces, token by token, padded, packed, into preallocated caches."""
 
 import torch
 from torch import Tensor
@@ -41,7 +41,11 @@ def batch_is_singles(subject: Subject) -> None:
         batch = decoder(padded, subject.along(left_padded(mask)), Sight(causal=causal, key_mask=mask))
         for i, row in enumerate(rows):
             alone = decoder(row, sight=causal)[0]
-            near(batch[i, longest - lengths[i] :], alone, what=f"padded from {lengths[i]} to {longest}, causal={causal}")
+            near(
+                batch[i, longest - lengths[i] :],
+                alone,
+                what=f"padded from {lengths[i]} to {longest}, causal={causal}",
+            )
 
 
 @law()
@@ -64,7 +68,7 @@ def slots_are_a_cache(subject: Subject) -> None:
     S, T, empty = subject.longest(12), 3, 5
     x, q, k, v = inputs(subject, S, torch.float64)
     positions, encoding = subject.plain(S), subject.build().double()
-    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.layers):
+    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
         whole, carry = unread.read(x)
         turned_q, turned_k = whole.rotate(q, k)
         want = attention(turned_q, turned_k, v, whole, encoding.sight(layer, True))[:, :, S - T :]

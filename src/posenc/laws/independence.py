@@ -4,6 +4,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError, gradcheck
 
 from posenc.attention import attention
 from posenc.encodings.encoding import Encoding
@@ -61,7 +62,9 @@ def low_precision_rounds_once(subject: Subject) -> None:
                 # Weights and the result are rounded to the type: u·max|v| each; scores come from q and k, rounded
                 # by u each (and q again where it is scaled), and a weight moves by twice a score in relation.
                 length = (q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()).item()
-                score = 0.0 if door == "far" else length / math.sqrt(subject.head_dim) * factor * _grown(want, layer)
+                score = (
+                    0.0 if door == "far" else length / math.sqrt(subject.head_dim) * factor * _grown(want, layer)
+                )
                 moved = (4 if scale is None else 6) * u * score + 2 * bias
                 near(got[name], wanted, (2 * u + moved) * v.double().abs().max() * (1 + u), what)
 
@@ -82,7 +85,7 @@ def _read_error(encoding: Encoding, x: Tensor) -> float:
 
 
 class _At(torch.nn.Module):
-    """An encoding at positions, through all its doors, as a module's forward, so that parameters can be handed in."""
+    """All doors of an encoding as a module's forward, so that parameters can be handed in."""
 
     def __init__(self, subject: Subject, encoding: Encoding, positions: Tensor) -> None:
         super().__init__()
@@ -91,7 +94,7 @@ class _At(torch.nn.Module):
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         placed = self.encoding.at(self.positions, dtype=torch.float64)
         results = [placed.embed(x)]
-        for layer, unread in each_layer(placed, self.subject.layers):
+        for layer, unread in each_layer(placed, self.subject.kinds):
             here = unread.read(x)[0]
             results.append(attention(*here.rotate(q, k), v, here, self.encoding.sight(layer, True)))
         return tuple(results)
@@ -106,13 +109,13 @@ def gradients_are_exact(subject: Subject) -> None:
 
     def everything(*given: Tensor) -> tuple[Tensor, ...]:
         parameters = {f"encoding.{n}": p for n, p in zip(names, given[4:], strict=True)}
-        return torch.func.functional_call(module, parameters, given[:4])  # type: ignore[no-any-return]
+        return torch.func.functional_call(module, parameters, given[:4])
 
     wanted = [t[:1].clone().requires_grad_() for t in inputs(subject, 3, torch.float64)]
     parameters = [p.detach().clone().requires_grad_() for p in encoding.parameters()]
     try:
-        torch.autograd.gradcheck(everything, (*wanted, *parameters), fast_mode=True)
-    except torch.autograd.gradcheck.GradcheckError as error:
+        gradcheck(everything, (*wanted, *parameters), fast_mode=True)
+    except GradcheckError as error:
         owed(False, " ".join(str(error).split())[:300])
 
 

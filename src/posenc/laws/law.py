@@ -1,4 +1,4 @@
-"""A law: a sentence that every encoding owes, the function that holds it against one, and when it does not apply."""
+"""A law: a sentence that every encoding owes, the function that holds it, and when it does not apply."""
 
 import math
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ROUNDING = 1e-12
 """float64 through a few small layers: some thousand roundings of 1e-16 each."""
 
 
-class Broken(AssertionError):
+class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
     """A law does not hold; says where, what came out, what was wanted, and how far off it may be."""
 
     law: str = ""

@@ -1,6 +1,6 @@
-"""Laws of scores: shortcuts equal rows, rows equal scores, and every path of attention its definition, gradients too."""
+"""Laws of scores: shortcuts are rows, rows are scores, and every path of attention is its definition."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -24,9 +24,9 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
     x = inputs(subject, S, dtype)[0]
     for first in (0, encoding.position_limit - S):
         positions = subject.plain(S, first)
-        carries = [unread.read(x)[1] for _, unread in each_layer(encoding.at(positions), subject.layers)]
+        carries = [unread.read(x)[1] for _, unread in each_layer(encoding.at(positions), subject.kinds)]
         placed = encoding.at(positions[..., S - T :], positions, dtype=dtype)
-        for (layer, unread), carry in zip(each_layer(placed, subject.layers), carries, strict=True):
+        for (layer, unread), carry in zip(each_layer(placed, subject.kinds), carries, strict=True):
             here = unread.carrying(carry)
             if here.bias is not None:
                 bias = here.bias.ordered(*Sight().order(T, S, positions.device))
@@ -41,10 +41,15 @@ def shortcuts_are_rows(subject: Subject) -> None:
         T = min(T, S)
         for dtype in (torch.float64, torch.float32):
             for where, here, bias in _biases(subject, T, S, dtype):
-                dense = bias.rows(0, T, S, torch.zeros(2, bias.heads, T, S)) if bias.needs_scores else rows(here, T, S)
+                dense = (
+                    bias.rows(0, T, S, torch.zeros(2, bias.heads, T, S)) if bias.needs_scores else rows(here, T, S)
+                )
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
                 if bias.line is not None:
-                    owed(bias.line.shape == (bias.heads, 2 * S - 1), f"line of shape {tuple(bias.line.shape)}, {where}")
+                    owed(
+                        bias.line.shape == (bias.heads, 2 * S - 1),
+                        f"line of shape {tuple(bias.line.shape)}, {where}",
+                    )
                     near(bias.line[:, distances + S - 1].expand_as(dense), dense, 0.0, f"line at {where}")
                 if bias.band is not None:
                     _near_band(bias.band, dense, distances, where)
@@ -60,7 +65,7 @@ def _near_band(band: Tensor, dense: Tensor, distances: Tensor, where: str) -> No
 
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, where: str) -> None:
-    """Products of channels that ``narrow`` holds, summed without rounding, against the rows; both lack a number a row."""
+    """Products of channels that ``narrow`` holds, against the rows; both may lack a number a row."""
     channels = bias.channels(narrow)
     if channels is None:
         return
@@ -72,7 +77,9 @@ def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, where: str) -
     # The numbers of a row are held as float32 holds the largest of all rows, once in channels and once in rows; a
     # type whose smallest number is larger than that holds them as finely as it can.
     span = (want.amax() - want.amin()).item()
-    near(got, want, 4 * 2.0**-24 * span + 2 * torch.finfo(narrow).smallest_normal, f"channels in {narrow} at {where}")
+    near(
+        got, want, 4 * 2.0**-24 * span + 2 * torch.finfo(narrow).smallest_normal, f"channels in {narrow} at {where}"
+    )
 
 
 @law(_no_bias)
@@ -94,8 +101,8 @@ def rows_are_scores(subject: Subject) -> None:
 Way = tuple[str, Sight, float | None]
 
 
-def ways(S: int) -> list[Way]:
-    """Sights and scales under which attention takes another path each."""
+def ways(T: int, S: int) -> list[Way]:
+    """Sights and scales under which attention of the last T of S tokens takes another path each."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     segments = torch.arange(S) // max(S // 2, 1)
@@ -105,90 +112,79 @@ def ways(S: int) -> list[Way]:
         ("causal with a scale", Sight(causal=True), 0.3),
         ("masked", Sight(key_mask=mask), None),
         ("causal and masked", Sight(causal=True, key_mask=mask), None),
-        ("documents", Sight(causal=True, q_segments=segments), None),
+        ("documents", Sight(causal=True, q_segments=segments[S - T :], k_segments=segments), None),
         ("a window", Sight(causal=True, window=3), None),
     ]
 
 
 @law()
 def paths_are_scores(subject: Subject) -> None:
-    """Every path of attention is softmax(scores)·v: whole, cached, masked, with and without gradients, its logsumexp."""
-    S = subject.longest(300)  # several blocks of rows
-    _each_path(subject, S, S, _values)
-    _each_path(subject, S, min(S, 5), _values)
+    """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp."""
+    S = subject.longest(270)  # several blocks of rows
+    for T in (S, min(S, 5)):
+        for name, sight, scale in ways(T, S):
+            with torch.no_grad():
+                want, _ = _attended(subject, T, S, sight, scale, "definition")
+                plain = [_attended(subject, T, S, sight, scale, way)[0] for way in ("values", "logsumexp")]
+            training = _attended(subject, T, S, sight, scale, "values")[0]
+            for got, way in ((plain[0], "no gradients"), (plain[1], "logsumexp"), (training, "training")):
+                for key, tensor in got.items():
+                    near(tensor, want[key], what=f"{key}, {name}, {T} of {S} tokens, {way}:")
 
 
 @law()
 def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64."""
-    _each_path(subject, subject.longest(270), subject.longest(270), _gradients)
+    S = subject.longest(260)
+    for i, (name, sight, scale) in enumerate(ways(S, S)):
+        for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
+            mine, theirs = (_gradients(subject, S, sight, scale, how, way) for how in (way, "definition"))
+            for leaf, (got, want) in enumerate(zip(mine, theirs, strict=True)):
+                what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
+                got, want = (torch.zeros(()) if g is None else g for g in (got, want))
+                owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: none on one side")
+                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times.
+                if got.shape == want.shape:
+                    near(got, want, 1e-12 * (1 + want.abs().max()), what)
 
 
-Attended = Callable[..., tuple[Tensor, Tensor | None]]
+Found = dict[str, Tensor]
 
 
-def _each_path(subject: Subject, S: int, T: int, compare: Callable[..., None]) -> None:
-    for name, sight, scale in ways(S):
-        if T < S:
-            if sight.q_segments is not None:
-                continue
-        for lse in (False, True):
-            compare(subject, S, T, f"{name}, {T} of {S} tokens, logsumexp={lse}", sight, scale, lse)
-
-
-def _run(
-    subject: Subject, S: int, T: int, sight: Sight, scale: float | None, *, lse: bool, dense: bool
-) -> tuple[list[Tensor], list[Tensor]]:
-    """Outputs of every layer by attention or by its definition, and the leaves that they came from."""
+def _attended(
+    subject: Subject, T: int, S: int, sight: Sight, scale: float | None, way: str
+) -> tuple[Found, list[Tensor]]:
+    """Outputs of every layer, and logsumexps where the way has them, with the leaves that they came from."""
     encoding = subject.build().double()
     given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
     x, q, k, v = given
-    positions, outputs = subject.plain(S), []
+    positions, found = subject.plain(S), {}
     whole = encoding.at(positions, dtype=torch.float64)
     cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-    embedded = whole.embed(x)
-    for layer, unread in each_layer(whole, subject.layers):
-        _, carry = unread.read(embedded)
-        here = cached[layer].carrying(carry)
+    for layer, unread in each_layer(whole, subject.kinds):
+        here = cached[layer].carrying(unread.read(whole.embed(x))[1])
         turned_q, turned_k = here.rotate(q[:, :, S - T :], k)
-        seen = encoding.sight(layer, sight)
-        if dense:
-            y, sums = defined(turned_q, turned_k, v, here, seen, scale)
-        elif lse:
-            y, sums = attention(turned_q, turned_k, v, here, seen, scale=scale, return_logsumexp=True)
+        seen, y, sums = encoding.sight(layer, sight), f"layer {layer}", f"logsumexp of layer {layer}"
+        if way == "definition":
+            found[y], found[sums] = defined(turned_q, turned_k, v, here, seen, scale)
+        elif way == "logsumexp":
+            found[y], found[sums] = attention(turned_q, turned_k, v, here, seen, scale=scale, return_logsumexp=True)
         else:
-            y, sums = attention(turned_q, turned_k, v, here, seen, scale=scale), None
-        outputs += [y] + ([sums] if lse and sums is not None else [])
-    return outputs, [*given, *encoding.parameters()]
+            found[y] = attention(turned_q, turned_k, v, here, seen, scale=scale)
+    return found, [*given, *encoding.parameters()]
 
 
-def _values(subject: Subject, S: int, T: int, where: str, sight: Sight, scale: float | None, lse: bool) -> None:
-    with torch.no_grad():
-        want, _ = _run(subject, S, T, sight, scale, lse=lse, dense=True)
-        for_use, _ = _run(subject, S, T, sight, scale, lse=lse, dense=False)
-    training, _ = _run(subject, S, T, sight, scale, lse=lse, dense=False)
-    for got in (for_use, training):
-        for mine, theirs in zip(got, want, strict=True):
-            near(mine, theirs, what=where + (", training" if got is training else ""))
-
-
-def _gradients(subject: Subject, S: int, T: int, where: str, sight: Sight, scale: float | None, lse: bool) -> None:
-    results = []
-    for dense in (False, True):
-        outputs, leaves = _run(subject, S, T, sight, scale, lse=lse, dense=dense)
-        generator = torch.Generator().manual_seed(6)
-        total = torch.zeros((), dtype=torch.float64)
-        for y in outputs:
-            weight = torch.randn(y.shape, generator=generator, dtype=torch.float64)
+def _gradients(
+    subject: Subject, S: int, sight: Sight, scale: float | None, how: str, way: str
+) -> tuple[Tensor | None, ...]:
+    """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
+    found, leaves = _attended(subject, S, S, sight, scale, how)
+    generator, total = torch.Generator().manual_seed(6), torch.zeros((), dtype=torch.float64)
+    for name, y in found.items():
+        weight = torch.randn(y.shape, generator=generator, dtype=torch.float64)
+        if way == "logsumexp" or not name.startswith("logsumexp"):
             total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()
-        results.append(torch.autograd.grad(total, leaves, allow_unused=True))
-    for i, (mine, theirs) in enumerate(zip(*results, strict=True)):
-        if theirs is None:
-            owed(mine is None or not bool(mine.any()), f"gradient {i} where there is none: {where}")
-            continue
-        owed(mine is not None, f"no gradient reaches input or parameter {i}: {where}")
-        # Sums of S·T terms of the size of the result, each rounded by 2^-53 a few times.
-        near(mine, theirs, 1e-12 * (1 + theirs.abs().max()), f"gradient {'xqkv'[i] if i < 4 else i - 4}: {where}")
+    return torch.autograd.grad(total, leaves, allow_unused=True)
 
 
 LAWS = (shortcuts_are_rows, rows_are_scores, paths_are_scores, gradients_are_those_of_scores)

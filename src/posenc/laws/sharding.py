@@ -56,7 +56,7 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     x, q, k, v = inputs(subject, length, torch.float64)
     encoding, positions = subject.build().double(), subject.plain(length)
     found = []
-    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.layers):
+    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
         here, carry = unread.read(x)
         y = attention(*here.rotate(q, k), v, here, encoding.sight(layer, True))
         found.append(Layer(subject, encoding, layer, positions, q, k, v, carry, y))
@@ -74,7 +74,9 @@ def sharded_is_whole(subject: Subject) -> None:
         length = layer.q.shape[2]
         shards, keys = chunks(length, RANKS), torch.arange(length)
         # Every rank turns its own keys; they are gathered turned.
-        turned = torch.cat([layer.at(own, own).rotate(layer.q[:, :, own], layer.k[:, :, own])[1] for own in shards], 2)
+        turned = torch.cat(
+            [layer.at(own, own).rotate(layer.q[:, :, own], layer.k[:, :, own])[1] for own in shards], 2
+        )
         for rank, own in enumerate(shards):
             here = layer.at(own, keys)
             q = here.rotate(layer.q[:, :, own], layer.k[:, :, own])[0]
@@ -103,7 +105,11 @@ def permuted_is_whole(subject: Subject) -> None:
 
 
 def _no_ring(subject: Subject) -> str:
-    return "what lies between two keys is summed, and a part of the keys lacks it" if subject.declared.reads_content else ""
+    return (
+        "what lies between two keys is summed, and a part of the keys lacks it"
+        if subject.declared.reads_content
+        else ""
+    )
 
 
 @law(_no_ring)
@@ -121,8 +127,7 @@ def _seen(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     here = layer.at(queries, keys)
     q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
     sight = layer.sight(queries, keys)
-    out, lse = attention(q, k, layer.v[:, :, keys], here, sight, return_logsumexp=True)
-    return out, lse
+    return attention(q, k, layer.v[:, :, keys], here, sight, return_logsumexp=True)
 
 
 def together(outs: Sequence[Tensor], sums: Sequence[Tensor]) -> Tensor:

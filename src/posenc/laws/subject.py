@@ -39,7 +39,7 @@ class Subject:
     heads: int = 4
     kv_heads: int = 2
     head_dim: int = 8
-    layers: int = 4
+    layers: int = 2
     recipe: Recipe | None = None
     other: Callable[[], Encoding] | None = None
     constructs: bool = True
@@ -54,7 +54,7 @@ class Subject:
         kv_heads: int | None = None,
         head_dim: int | None = None,
         num_positions: int = ROWS,
-        layers: int = 4,
+        layers: int | None = None,
     ) -> "Subject":
         """The subject of an encoding, of a class that takes facts of the model by name, or of a text.
 
@@ -67,13 +67,16 @@ class Subject:
         kv_heads = kv_heads or (heads // 2 if heads % 2 == 0 else heads)
         if heads % kv_heads:
             raise InvalidArgument(f"kv_heads={kv_heads} must divide heads={heads}")
+        recipe = parse(encoding) if isinstance(encoding, str) else None
+        pattern = (
+            getattr(given, "pattern", ()) if recipe is None else recipe.parts if recipe.name == "layers" else ()
+        )
+        layers = layers or max(2, sum(part[1] if recipe else 1 for part in pattern))
         shape = ModelShape(width, heads, head_dim, num_positions, layers)
-        recipe = None
         if isinstance(encoding, Encoding):
             name, make = encoding.name, lambda: copy.deepcopy(encoding)
-        elif isinstance(encoding, str):
-            recipe = parse(encoding)
-            name, make = encoding, lambda: build(recipe, shape)
+        elif recipe is not None:
+            name, make = str(encoding), lambda: build(recipe, shape)
         elif isinstance(encoding, type) and issubclass(encoding, Encoding):
             name, make = encoding.__name__, lambda: fresh(Entry(encoding), {}, shape)
         else:
@@ -93,6 +96,11 @@ class Subject:
     def declared(self) -> Encoding:
         """One of them, to ask what it declares."""
         return self.build()
+
+    @property
+    def kinds(self) -> int:
+        """How many layers, from the first on, show all kinds of layers."""
+        return min(self.layers, len(getattr(self.declared, "pattern", (self.name,))))
 
     @property
     def rounded(self) -> bool:

@@ -85,8 +85,9 @@ def survives_autocast(subject: Subject) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got = doors(subject, encoding, at)
     attended = {name for name in want if name.split(" ")[0] in ("y", "far")}
-    same(*({n: t for n, t in found.items() if n not in attended} for found in (got, want)), "under autocast")
-    _, q, k, v = inputs(subject)
+    kept, meant = ({n: t for n, t in found.items() if n not in attended} for found in (got, want))
+    same(kept, meant, "under autocast")
+    v = inputs(subject)[3]
     # v, the weights and the result are rounded by u each; q and k move a score by 2u|q||k|/√D, scaled.
     u = torch.finfo(torch.bfloat16).eps / 2
     for name in attended:
@@ -116,7 +117,9 @@ def survives_inference_mode(subject: Subject) -> None:
         after = doors(subject, candidate, at)
         for name, tensor in after.items():
             # The two may be computed by different engines, which order or fuse two products and a sum.
-            near(tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()), f"{name} after inference mode")
+            near(
+                tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()), f"{name} after inference mode"
+            )
 
 
 @law()
@@ -146,7 +149,7 @@ def _everything(
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()
-    for layer, unread in each_layer(placed, subject.layers):
+    for layer, unread in each_layer(placed, subject.kinds):
         here = unread.read(x)[0]
         total = total + attention(*here.rotate(q, k), v, here, encoding.sight(layer, True)).sum()
     return total

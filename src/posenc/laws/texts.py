@@ -3,6 +3,7 @@
 import torch
 
 from posenc.encodings.catalogue import ModelShape, build, canonical
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
 from posenc.encodings.text import Recipe, parse
 from posenc.laws.doors import doors
@@ -24,12 +25,15 @@ def texts_are_encodings(subject: Subject) -> None:
     want = doors(subject, subject.build(), subject.plain(9))
     for full in (False, True):
         other = canonical(recipe, full=full)
-        owed(canonical(parse(str(other)), full=full) == other, f"the canonical text {other} has another canonical text")
+        owed(
+            canonical(parse(str(other)), full=full) == other,
+            f"the canonical text {other} has another canonical text",
+        )
         owed(canonical(other) == canonical(recipe), f"{other} and {recipe} differ, told briefly")
         same(doors(subject, _built(other, shape, subject.layers), subject.plain(9)), want, f"made from {other}")
 
 
-def _built(recipe: Recipe, shape: ModelShape, layers: int):  # type: ignore[no-untyped-def]
+def _built(recipe: Recipe, shape: ModelShape, layers: int) -> Encoding:
     with torch.random.fork_rng():
         torch.manual_seed(1)
         return for_layers(build(recipe, shape), layers)

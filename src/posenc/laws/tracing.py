@@ -1,5 +1,6 @@
-"""Laws of tracing: compiled and exported with one graph for all lengths, fake tensors, make_fx, vmap, the meta device."""
+"""Laws of tracing: compiled and exported with one graph for all lengths, fake tensors, make_fx, vmap, meta."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -27,13 +28,15 @@ class Whole(nn.Module):
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
-        self.encoding, self.layers, self.way = encoding, subject.layers, way
+        self.encoding, self.layers, self.way = encoding, subject.kinds, way
 
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, mask: Tensor) -> list[Tensor]:
         placed = self.encoding.at(positions)
         sight = Sight(causal=True)
         if self.way == "masked":
-            sight = Sight(causal=True, key_mask=mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16)
+            sight = Sight(
+                causal=True, key_mask=mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16
+            )
         results = [placed.embed(x)]
         for layer, unread in each_layer(placed, self.layers):
             here = unread.read(x)[0]
@@ -62,7 +65,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
 
         def counting(module: Any, example: list[Tensor], graphs: list[object] = graphs) -> Callable[..., Any]:
             graphs.append(module)
-            return module.forward  # type: ignore[no-any-return]
+            return module.forward
 
         torch._dynamo.reset()
         whole = Whole(subject, subject.build(), way)
@@ -103,8 +106,9 @@ def survives_fake_tensors(subject: Subject) -> None:
     arguments = given(subject)
     for way in ("causal", "masked"):
         want = [(y.shape, y.dtype) for y in Whole(subject, subject.build(), way)(*arguments)]
+        whole = Whole(subject, subject.build(), way)
         with FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            faked = Whole(subject, subject.build(), way)(*(mode.from_tensor(t) for t in arguments))
+            faked = whole(*(mode.from_tensor(t) for t in arguments))
         on_meta = Whole(subject, subject.build().to("meta"), way)(*(t.to("meta") for t in arguments))
         for found, name in ((faked, "fake"), (on_meta, "meta")):
             got = [(y.shape, y.dtype) for y in found]
@@ -115,7 +119,9 @@ def survives_fake_tensors(subject: Subject) -> None:
 def survives_make_fx(subject: Subject) -> None:
     """make_fx traces it, and the trace gives at other positions what eager gives there."""
     whole = Whole(subject, subject.build().requires_grad_(False))
-    traced = make_fx(whole.forward, tracing_mode="fake", _allow_non_fake_inputs=True)(*given(subject))
+    traced = make_fx(lambda *arguments: whole(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)(
+        *given(subject)
+    )
     now = given(subject, 9, min(5, subject.declared.position_limit - 9))
     for i, (got, want) in enumerate(zip(traced(*now), whole(*now), strict=True)):
         near(got, want, SINGLE * (1 + want.abs().max()), f"result {i}")
@@ -123,15 +129,15 @@ def survives_make_fx(subject: Subject) -> None:
 
 @law()
 def survives_vmap(subject: Subject) -> None:
-    """vmap over models' inputs and over positions gives what each gives alone."""
+    """vmap over what models compute, at shared positions, gives what each gives alone."""
     whole = Whole(subject, subject.build().requires_grad_(False))
     x, q, k, v, positions, mask = given(subject)
-    shifted = min(3, subject.declared.position_limit - 9)
     both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
-    places = torch.stack((positions, subject.plain(9, shifted)))
-    got = torch.vmap(whole.forward, (0, 0, 0, 0, 0, None))(*both, places, mask)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that torch maps its own attention one by one
+        got = torch.vmap(lambda *mapped: whole(*mapped, positions, mask))(*both)
     for i in range(2):
-        want = whole(*(t[i] for t in both), places[i], mask)
+        want = whole(*(t[i] for t in both), positions, mask)
         for j, (mapped, alone) in enumerate(zip(got, want, strict=True)):
             near(mapped[i], alone, SINGLE * (1 + alone.abs().max()), f"result {j} of the {('first', 'second')[i]}")
 
