@@ -15,14 +15,27 @@ PYTHON = sorted(p for part in ("src", "tests", "benchmarks") for p in (ROOT / pa
 FLOORS = {
     "errors": set(),
     "positions": {"errors"},
+    "sight": {"errors"},
     "schedules": {"errors"},
     "clock": {"errors", "schedules"},
     "kernels": {"errors", "clock"},
-    "encodings": {"errors", "positions", "schedules", "clock", "kernels"},
-    "attention": {"errors", "positions", "encodings", "kernels"},
-    "face": {"errors", "positions", "schedules", "clock", "encodings", "attention"},
+    "encodings": {"errors", "positions", "sight", "schedules", "clock", "kernels"},
+    "fit": {"errors", "sight", "encodings"},
+    "attention": {"errors", "positions", "sight", "fit", "encodings", "kernels"},
+    "laws": {"errors", "positions", "sight", "encodings", "attention"},
+    "face": {"errors", "positions", "schedules", "clock", "sight", "encodings", "attention", "laws"},
     "__main__": {"workbench"},
-    "integrations": {"errors", "positions", "schedules", "clock", "encodings", "attention", "face"},
+    "integrations": {
+        "errors",
+        "positions",
+        "schedules",
+        "clock",
+        "sight",
+        "encodings",
+        "attention",
+        "laws",
+        "face",
+    },
 }
 """What each part of the library may import; the workbench may import all of it."""
 
@@ -122,6 +135,9 @@ def test_imports_only_from_floors_below(path: Path) -> None:
             "def f():\n    from posenc.workbench import cli",
             "attention may not import workbench",
         ),
+        ("posenc.attention", "from posenc.laws import check", "attention may not import laws"),
+        ("posenc.kernels.attention.block", "from posenc.sight import Sight", "kernels may not import sight"),
+        ("posenc.laws.check", "import posenc", "laws may not import face"),
         ("posenc.encodings.rotary", "import triton", "whose home is kernels"),
         ("posenc.workbench.lab.server", "import matplotlib.pyplot as plt", "whose home is workbench.figures"),
         (

@@ -9,7 +9,7 @@ from posenc.errors import PosencError, PositionOutOfRange
 from posenc.laws.decoder import Decoder
 from posenc.laws.doors import doors, inputs
 from posenc.laws.law import ROUNDING, law, near, owed
-from posenc.laws.subject import Subject, each_layer
+from posenc.laws.subject import Subject, each_layer, shifted
 from posenc.positions import LIMIT
 
 SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34])
@@ -50,11 +50,13 @@ def sees_only_the_offset(subject: Subject) -> None:
     x, q, k, _ = inputs(subject, 9, torch.float64)
     positions = subject.along(SCATTERED)
     here = encoding.at(positions, dtype=torch.float64)
-    room = encoding.position_limit - 1 - int(positions.max())
+    room = (encoding.position_limit - 1 - int(positions.max())) // encoding.axes
     if not encoding.relative:
         at_home = doors(subject, encoding, positions, torch.float64)
         shifts = [shift for shift in (1, 10**4, 10**9) if shift <= room]
-        moved = [doors(subject, encoding, positions + shift, torch.float64) for shift in shifts]
+        moved = [
+            doors(subject, encoding, shifted(positions, encoding.axes, shift), torch.float64) for shift in shifts
+        ]
         changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
         owed(changed or not shifts, f"relative=False, and shifting by {shifts} changes nothing")
         return
@@ -62,10 +64,10 @@ def sees_only_the_offset(subject: Subject) -> None:
     for shift in (1, 10**6, 10**9):
         if shift > room or (subject.rounded and shift > 1):
             break
-        there = encoding.at(positions + shift, dtype=torch.float64)
+        there = encoding.at(shifted(positions, encoding.axes, shift), dtype=torch.float64)
         near(there.embed(x), here.embed(x), 0.0, f"embed after a shift by {shift}")
         # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
-        radians = 2 * math.pi * (shift + 34) * 2.0**-65 + 8 * 2.0**-53
+        radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
         for layer, unread in each_layer(there, subject.kinds):
             a, b = here[layer].read(x)[0], unread.read(x)[0]

@@ -179,9 +179,9 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
     found, leaves = _attended(subject, S, S, sight, scale, how)
-    generator, total = torch.Generator().manual_seed(6), torch.zeros((), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64)
     for name, y in found.items():
-        weight = torch.randn(y.shape, generator=generator, dtype=torch.float64)
+        weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
         if way == "logsumexp" or not name.startswith("logsumexp"):
             total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()
     return torch.autograd.grad(total, leaves, allow_unused=True)

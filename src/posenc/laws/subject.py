@@ -123,6 +123,14 @@ class Subject:
         return torch.stack([places, *((places * (axis + 2)) % 31 for axis in axes)])
 
 
+def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
+    """Positions moved by ``shift`` along the first axis, and by more along every further one."""
+    if axes == 1:
+        return positions + shift
+    steps = torch.arange(1, axes + 1) * shift
+    return positions + steps.view(-1, *[1] * (positions.dim() - 1))
+
+
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
     """What every layer has, equal ones once."""
     found: list[tuple[int, Placed]] = []

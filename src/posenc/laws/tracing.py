@@ -1,18 +1,20 @@
 """Laws of tracing: compiled and exported with one graph for all lengths, fake tensors, make_fx, vmap, meta."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.exc import TorchDynamoException
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from posenc.attention import attention
 from posenc.encodings.encoding import Encoding
 from posenc.laws.doors import inputs
-from posenc.laws.law import law, near, owed
+from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject, each_layer
 from posenc.sight import Sight
 
@@ -21,6 +23,18 @@ LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
 
 SINGLE = 2.0**-23 * 64
 """float32, sums of at most 64 terms."""
+
+
+@contextmanager
+def traceable(how: str) -> Iterator[None]:
+    """Broken where a tracer gives up: on looking at values, on telling lengths apart, on what it does not know."""
+    try:
+        yield
+    except Broken:
+        raise
+    except (RuntimeError, ValueError, TorchDynamoException) as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise Broken(f"{how} gives up: {type(error).__name__}: {reason[:200]}") from error
 
 
 class Whole(nn.Module):
@@ -75,7 +89,8 @@ def compiles_to_one_graph(subject: Subject) -> None:
             for call in (whole, compiled):
                 x, q, k, v, *rest = given(subject, T, offset)
                 leaves = [tensor.requires_grad_() for tensor in (x, q, k, v)]
-                outputs = call(*leaves, *rest)
+                with traceable("torch.compile"):
+                    outputs = call(*leaves, *rest)
                 sum(y.square().sum() for y in outputs).backward()
                 results.append([*outputs, *(t.grad for t in leaves if t.grad is not None)])
             for i, (want, got) in enumerate(zip(*results, strict=True)):
@@ -93,7 +108,8 @@ def exports_to_one_graph(subject: Subject) -> None:
         arguments = given(subject, 12 if subject.longest(12) == 12 else subject.longest(12))
         axes = [tensor.dim() - 1 if i > 3 else tensor.dim() - 2 for i, tensor in enumerate(arguments)]
         shapes = tuple({axis: length} for axis in axes)
-        exported = torch.export.export(whole, arguments, dynamic_shapes=shapes).module()
+        with traceable("torch.export"):
+            exported = torch.export.export(whole, arguments, dynamic_shapes=shapes).module()
         for T, offset in _lengths(subject):
             now = given(subject, T, offset)
             for i, (got, want) in enumerate(zip(exported(*now), whole(*now), strict=True)):
@@ -107,7 +123,7 @@ def survives_fake_tensors(subject: Subject) -> None:
     for way in ("causal", "masked"):
         want = [(y.shape, y.dtype) for y in Whole(subject, subject.build(), way)(*arguments)]
         whole = Whole(subject, subject.build(), way)
-        with FakeTensorMode(allow_non_fake_inputs=True) as mode:
+        with traceable("FakeTensorMode"), FakeTensorMode(allow_non_fake_inputs=True) as mode:
             faked = whole(*(mode.from_tensor(t) for t in arguments))
         on_meta = Whole(subject, subject.build().to("meta"), way)(*(t.to("meta") for t in arguments))
         for found, name in ((faked, "fake"), (on_meta, "meta")):
@@ -119,9 +135,9 @@ def survives_fake_tensors(subject: Subject) -> None:
 def survives_make_fx(subject: Subject) -> None:
     """make_fx traces it, and the trace gives at other positions what eager gives there."""
     whole = Whole(subject, subject.build().requires_grad_(False))
-    traced = make_fx(lambda *arguments: whole(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)(
-        *given(subject)
-    )
+    with traceable("make_fx"):
+        through = make_fx(lambda *arguments: whole(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)
+        traced = through(*given(subject))
     now = given(subject, 9, min(5, subject.declared.position_limit - 9))
     for i, (got, want) in enumerate(zip(traced(*now), whole(*now), strict=True)):
         near(got, want, SINGLE * (1 + want.abs().max()), f"result {i}")
@@ -133,7 +149,7 @@ def survives_vmap(subject: Subject) -> None:
     whole = Whole(subject, subject.build().requires_grad_(False))
     x, q, k, v, positions, mask = given(subject)
     both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
-    with warnings.catch_warnings():
+    with traceable("vmap"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that torch maps its own attention one by one
         got = torch.vmap(lambda *mapped: whole(*mapped, positions, mask))(*both)
     for i in range(2):
