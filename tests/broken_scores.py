@@ -182,7 +182,7 @@ class OrderForgotten(BrokenRotary):
 
 
 class TwoAxes(BrokenRotary):
-    """Half of the pairs turn by each of two coordinates; ``swapped``, those of the keys are taken for each other."""
+    """Half of the pairs turn by each of two coordinates; ``swapped``, the keys' are taken for each other."""
 
     axes = 2
 

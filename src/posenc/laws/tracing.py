@@ -7,9 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch._dynamo.exc import TorchDynamoException
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.fx.experimental.proxy_tensor import make_fx
 
 from posenc.attention import attention
 from posenc.encodings.encoding import Encoding
@@ -28,6 +25,8 @@ SINGLE = 2.0**-23 * 64
 @contextmanager
 def traceable(how: str) -> Iterator[None]:
     """Broken where a tracer gives up: on looking at values, on telling lengths apart, on what it does not know."""
+    from torch._dynamo.exc import TorchDynamoException  # the compiler is loaded by those who compile
+
     try:
         yield
     except Broken:
@@ -119,6 +118,8 @@ def exports_to_one_graph(subject: Subject) -> None:
 @law()
 def survives_fake_tensors(subject: Subject) -> None:
     """Under FakeTensorMode and on the meta device it gives the shapes and types that it gives."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
     arguments = given(subject)
     for way in ("causal", "masked"):
         want = [(y.shape, y.dtype) for y in Whole(subject, subject.build(), way)(*arguments)]
@@ -134,6 +135,8 @@ def survives_fake_tensors(subject: Subject) -> None:
 @law()
 def survives_make_fx(subject: Subject) -> None:
     """make_fx traces it, and the trace gives at other positions what eager gives there."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
     whole = Whole(subject, subject.build().requires_grad_(False))
     with traceable("make_fx"):
         through = make_fx(lambda *arguments: whole(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)
