@@ -127,7 +127,12 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
         return Layers(kinds, pattern, layers=shape.layers)
     entry = lookup(recipe.name)
     given = named(recipe, entry)
-    settings = {**entry.fresh, **{key: _valued(key, value, total_length) for key, value in given.items()}}
+    return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
+
+
+def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
+    """The module of an entry with these settings, its other facts taken from the shape."""
+    settings = {**entry.fresh, **given}
     for name, parameter in _parameters(entry).items():
         if name in FACTS and name not in settings:
             known = getattr(shape, name)

@@ -14,6 +14,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule
+from posenc.sight import Sight
 
 
 class Composed(Encoding):
@@ -58,6 +59,11 @@ class Composed(Encoding):
         for part in self.encodings:
             part.check(axes_for(part, positions, self.axes), name)
 
+    def sight(self, layer: int, sight: Sight | bool) -> Sight:
+        for part in self.encodings:
+            sight = part.sight(layer, sight)
+        return Sight.of(sight)
+
     def reset_parameters(self) -> None:
         for part in self.encodings:
             part.reset_parameters()
@@ -88,6 +94,10 @@ class PlacedParts(Placed):
     @abstractmethod
     def again(self, parts: tuple[Placed, ...]) -> Placed:
         """The same of other parts."""
+
+    def __getitem__(self, layer: int) -> Placed:
+        parts = tuple(part[layer] for part in self.parts)
+        return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.again(parts)
 
     def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
         read = [part.read(x, own) for part, own in zip(self.parts, self.shares(carry), strict=True)]
@@ -204,6 +214,7 @@ class Heads(Composed):
     def __init__(self, *parts: tuple[Encoding, int]) -> None:
         super().__init__(tuple(part for part, _ in parts))
         self.counts = tuple(count for _, count in parts)
+        self.heads = sum(self.counts)
         for part, count in parts:
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
@@ -233,6 +244,10 @@ class PlacedSomeHeads(Placed):
         if whole.scale is not None:
             self.scale = whole.scale if whole.scale.shape[1] == 1 else whole.scale[:, first:last]
 
+    def __getitem__(self, layer: int) -> Placed:
+        whole = self.whole[layer]
+        return self if whole is self.whole else PlacedSomeHeads(whole, self.first, self.last)
+
     def embed(self, x: Tensor) -> Tensor:
         return self.whole.embed(x)
 
@@ -261,9 +276,9 @@ class SomeHeads(Composed):
         super().__init__((whole,))
         if not 0 <= first < last:
             raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, heads of {whole.name}")
-        if isinstance(whole, Heads):
+        if any(isinstance(module, Heads) for module in whole.modules()):
             raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
-        self.first, self.last = first, last
+        self.first, self.last, self.heads = first, last, last - first
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         (whole,) = self._placed(q_positions, k_positions, dtype)

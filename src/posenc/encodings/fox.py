@@ -130,7 +130,9 @@ class FoX(Encoding):
     def gates(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T"]:
         """ln f of every token, in float32 or wider."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        with torch.autocast(x.device.type, enabled=False):
+        with torch.autocast(
+            "cpu" if x.is_meta else x.device.type, enabled=False
+        ):  # the meta device knows no autocast
             scores = nn.functional.linear(x.to(wide), self.weight.to(wide), self.bias.to(wide))
         return logsigmoid(scores).transpose(1, 2)
 

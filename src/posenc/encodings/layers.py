@@ -11,15 +11,17 @@ from torch import Tensor
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
+_NO_LAYER = "these are the positions of all layers; pass what this layer has: placed[layer]"
+
 
 class PlacedLayers(Placed):
-    """Every kind placed once; indexed by layer."""
+    """Every kind placed once; a layer has what its index gives, and nothing has the whole but embeddings."""
 
     def __init__(
         self,
@@ -30,9 +32,16 @@ class PlacedLayers(Placed):
     ) -> None:
         super().__init__(*positions, axes)
         self.kinds, self.of_layer = kinds, of_layer
+        self.unread = True
 
     def __getitem__(self, layer: int) -> Placed:
         return self.kinds[self.of_layer[layer % len(self.of_layer)]]
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        raise InvalidArgument(_NO_LAYER)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        raise InvalidArgument(_NO_LAYER)
 
     def embed(self, x: Tensor) -> Tensor:
         """Every kind that embeds does so once, before the first layer."""

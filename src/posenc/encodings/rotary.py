@@ -185,6 +185,7 @@ class Rotary(Encoding):
         else:
             own = spectrum(axes, self.schedule, self.base)
         self.attention_factor = own.attention_factor
+        self.isometric = own.attention_factor == 1.0
         self.clock = Clock(own, phases)
 
     @property
