@@ -155,6 +155,9 @@ TEXTS = (
     "heads(alibi*2, rotary*2)",
     "heads(fox(bias=0)*2, nope*2)",
     "layers(rotary*3 + nope)",
+    "rotary(axes=chunked(2, 1, 1))",
+    "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
+    "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
 )
 COMPOSED = [
     *(Case(text, Subject.of(text).make, layers=Subject.of(text).layers, recipe=parse(text)) for text in TEXTS),
