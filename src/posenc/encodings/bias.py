@@ -104,11 +104,12 @@ class SumBias(Bias):
         return total
 
     def left_out(self) -> Float[Tensor, "#B H T"] | None:
-        found = [number for part in self.parts if (number := part.left_out()) is not None]
+        found = [number for number in [part.left_out() for part in self.parts] if number is not None]
         return sum(found[1:], found[0]) if found else None
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
-        found = [channels for part in self.parts if (channels := part.channels(dtype)) is not None]
+        # Without a walrus, whose cell torch's compiler finds uninitialised.
+        found = [channels for channels in [part.channels(dtype) for part in self.parts] if channels is not None]
         if len(found) < len(self.parts):
             return None
         return beside([q for q, _ in found]), beside([k for _, k in found])
