@@ -126,9 +126,7 @@ def test_an_error_inside_a_law_is_no_broken_law() -> None:
 
 
 def test_what_is_no_encoding_is_refused() -> None:
-    with pytest.raises(
-        InvalidArgument, match=r"encoding=3 is none; pass an instance or a class of posenc.Encoding, or"
-    ):
+    with pytest.raises(InvalidArgument, match="encoding=3 is none; pass an instance or a class"):
         posenc.check(3)
     with pytest.raises(InvalidArgument, match="kv_heads=3 must divide heads=4"):
         posenc.check("nope", heads=4, kv_heads=3)

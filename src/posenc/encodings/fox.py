@@ -54,15 +54,19 @@ class ForgetBias(Bias):
         return difference.to(self.gates.dtype)
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
-        """One number per key: −c_j, in as many pieces as ``dtype`` needs to hold it as float32 would."""
+        """One number per key: −c_j, in as many pieces as ``dtype`` needs to hold it as float32 would.
+
+        float16 ends at 65504, which long sums pass: there the first piece counts thousands, 1024 exactly.
+        """
         q_sums, k_sums = self._sums()
         rest = (k_sums[..., -1:] - k_sums).to(torch.float32)
+        units = {torch.float32: (1.0,), torch.float16: (1024.0, 1.0, 1.0)}.get(dtype, (1.0, 1.0, 1.0))
         pieces = []
-        for _ in range(1 if dtype == torch.float32 else 3):
-            pieces.append(rest.to(dtype).to(torch.float32))
-            rest = rest - pieces[-1]
+        for unit in units:
+            pieces.append((rest / unit).to(dtype).to(torch.float32))
+            rest = rest - unit * pieces[-1]
         k = torch.stack(pieces, dim=-1)
-        return k.new_ones(*q_sums.shape, k.shape[-1]), k
+        return torch.stack([k.new_full(q_sums.shape, unit) for unit in units], dim=-1), k
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:
