@@ -200,6 +200,8 @@ class Work:
     dtype: torch.dtype
     exact_rows: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
+    learned: tuple[Tensor, ...]
+    """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
 
     @classmethod
     def of(
@@ -208,7 +210,9 @@ class Work:
         T, S = q.shape[2], k.shape[2]
         bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
         scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
-        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows)
+        learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
+        learned = tuple(x for x in learned if x.requires_grad)
+        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned)
 
     @property
     def open(self) -> bool:
@@ -225,10 +229,6 @@ class Work:
     def whole(self) -> bool:
         """Whether one call without a mask does it."""
         return self.bias is None and self.open
-
-    @property
-    def learned(self) -> tuple[Tensor, ...]:
-        return () if self.bias is None else tuple(x for x in self.bias.learned if x.requires_grad)
 
     @property
     def needs_scores(self) -> bool:

@@ -91,9 +91,12 @@ class Sight:
         return all(x is None for x in (self.q_order, self.window, self.q_segments, self.key_mask))
 
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The place in the sequence of every query and key, ``(T,)`` or ``(B, T)``."""
+        """The place of every query and key, ``(T,)`` or ``(B, T)``; documents come one after the other."""
         if self.q_order is not None and self.k_order is not None:
-            return self.q_order, self.k_order
+            if self.q_segments is None or self.k_segments is None:
+                return self.q_order, self.k_order
+            # Places may start anew in every document, and what sums along the order must not mix them.
+            return self.q_order + (self.q_segments.long() << 32), self.k_order + (self.k_segments.long() << 32)
         keys = torch.arange(S, device=device)
         return keys[S - T :], keys
 

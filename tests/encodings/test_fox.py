@@ -1,9 +1,175 @@
-"""FoX over long sequences, where sums of log gates leave what narrow types hold."""
+"""FoX against its sum written out, however its tokens arrive: cached, permuted, packed, padded, in other layers."""
+
+import copy
+import math
 
 import pytest
 import torch
+from torch import Tensor
 
+import posenc
+import reference
+from posenc import FoX, Sight, attention, scores
 from posenc.encodings.fox import ForgetBias
+from posenc.errors import InvalidArgument
+from posenc.positions import left_padded, packed, plain
+
+B, H, T, D, C = 2, 4, 12, 4, 6
+EXACT = 1e-12
+"""float64: some dozen roundings of 1e-16 of numbers of order one."""
+
+
+def made(bias: float = 1.0) -> FoX:
+    return FoX(C, H, bias=bias).double()
+
+
+def tensors(T: int = T) -> tuple[Tensor, ...]:
+    """x, q, k, v."""
+    shapes = [(B, T, C), (B, H, T, D), (B, H // 2, T, D), (B, H // 2, T, D)]
+    return tuple(torch.randn(shape, dtype=torch.float64) for shape in shapes)
+
+
+def written_out(fox: FoX, x: Tensor) -> Tensor:
+    """Σ_{l=j+1…i} ln σ(w·x_l + b) for every i ≥ j, one sum at a time; zero ahead."""
+    bias = torch.zeros(B, H, x.shape[1], x.shape[1], dtype=torch.float64)
+    logs = -torch.log1p(torch.exp(-(torch.einsum("btc,hc->bht", x, fox.weight) + fox.bias[:, None])))
+    for i in range(x.shape[1]):
+        for j in range(i):
+            bias[:, :, i, j] = logs[:, :, j + 1 : i + 1].sum(-1)
+    return bias
+
+
+def alone(fox: FoX, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Causal attention of one whole sequence."""
+    length = x.shape[1]
+    return reference.attention(q, k, v, written_out(fox, x), reference.visible(length, length, causal=True))
+
+
+def test_the_row_of_equal_gates() -> None:
+    """Gates of .9: the query's own counts, the key's does not."""
+    fox = FoX(C, 1, bias=math.log(9))
+    torch.nn.init.zeros_(fox.weight)
+    here, carry = fox.at(plain(5)).read(torch.randn(1, 5, C))
+    row = scores(torch.zeros(1, 1, 5, D), torch.zeros(1, 1, 5, D), here, True)[0, 0, 4]
+    want = torch.tensor([-0.421442, -0.316082, -0.210721, -0.105361, 0.0])
+    torch.testing.assert_close(row, want, rtol=0, atol=6e-7)
+    assert carry is not None
+    assert carry.shape == (1, 1, 5)
+
+
+def test_values_and_gradients_are_those_of_the_sum_written_out() -> None:
+    fox, given = made(), [x.requires_grad_() for x in tensors()]
+    here, _ = fox.at(plain(T), dtype=torch.float64).read(given[0])
+    y, want = attention(*given[1:], here, True), alone(fox, *given)
+    torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
+    weight = torch.randn_like(y)
+    wanted = (*given, fox.weight, fox.bias)
+    got, goal = (torch.autograd.grad((out * weight).sum(), wanted) for out in (y, want))
+    for mine, theirs in zip(got, goal, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=0, atol=100 * EXACT)
+
+
+@pytest.mark.parametrize("pieces", [[1] * T, [5, 1, 6], [T]])
+def test_pieces_with_a_carry_are_the_whole(pieces: list[int]) -> None:
+    fox, (x, q, k, v) = made(), tensors()
+    parts, carry, first = [], None, 0
+    for size in pieces:
+        last = first + size
+        placed = fox.at(plain(size, offset=first), plain(last))
+        here, carry = placed.read(x[:, first:last], carry)
+        parts.append(attention(q[:, :, first:last], k[:, :, :last], v[:, :, :last], here, True))
+        first = last
+    torch.testing.assert_close(torch.cat(parts, dim=2), alone(fox, x, q, k, v), rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("q_rows", [True, False])
+@pytest.mark.parametrize("k_rows", [True, False])
+def test_sums_follow_the_order_and_not_the_rows(k_rows: bool, q_rows: bool) -> None:
+    """A permuted sequence, its orders one for all or one a sequence."""
+    fox, (x, q, k, v) = made(), tensors()
+    order, some = torch.randperm(T), torch.tensor([7, 2, 11])
+    placed = fox.at(some, order, dtype=torch.float64).carrying(fox.gates(x)[..., order])
+    q_order, k_order = some.expand(B, -1) if q_rows else some, order.expand(B, -1) if k_rows else order
+    sight = Sight(causal=True, q_order=q_order, k_order=k_order)
+    y = attention(q[:, :, some], k[:, :, order], v[:, :, order], placed, sight)
+    torch.testing.assert_close(y, alone(fox, x, q, k, v)[:, :, some], rtol=0, atol=EXACT)
+
+
+@pytest.mark.parametrize("restarts", [True, False])
+def test_packed_documents_fade_alone(restarts: bool) -> None:
+    """Also where the order of tokens starts anew in every document."""
+    fox, (x, q, k, v) = made(), tensors()
+    at, segments = packed([5, 1, 6])
+    here, _ = fox.at(at, dtype=torch.float64).read(x)
+    order = at if restarts else None
+    y = attention(q, k, v, here, Sight(causal=True, q_order=order, q_segments=segments))
+    pieces = zip(*(t.split([5, 1, 6], dim=-2) for t in (x, q, k, v)), strict=True)
+    torch.testing.assert_close(y, torch.cat([alone(fox, *own) for own in pieces], dim=2), rtol=0, atol=EXACT)
+
+
+def test_padding_on_the_left_changes_nothing() -> None:
+    fox, (x, q, k, v) = made(), tensors()
+    mask = torch.ones(B, T, dtype=torch.bool)
+    mask[0, :5] = False
+    here, _ = fox.at(left_padded(mask), dtype=torch.float64).read(x)
+    y = attention(q, k, v, here, Sight(causal=True, key_mask=mask))
+    own = [t[..., 5:, :] for t in (x, q, k, v)]
+    torch.testing.assert_close(y[:1, :, 5:], alone(fox, *own)[:1], rtol=0, atol=EXACT)
+    torch.testing.assert_close(y[1:], alone(fox, x, q, k, v)[1:], rtol=0, atol=EXACT)
+
+
+def test_every_layer_has_its_own_gates() -> None:
+    layers = posenc.encoding("layers(fox + nope)", width=C, heads=H, layers=4)
+    assert isinstance(layers, posenc.Layers)
+    assert layers.of_layer == ("fox_0", "nope", "fox_2", "nope")
+    assert sum(p.numel() for p in layers.parameters()) == 2 * (C * H + H)
+    torch.nn.init.zeros_(layers.kinds["fox_0"].weight)
+    placed, x = layers.at(plain(3)), torch.randn(1, 3, C)
+    (first, _), (none, _), (second, _) = (placed[i].read(x) for i in range(3))
+    assert first.bias is not None
+    assert second.bias is not None
+    assert none.bias is None
+    assert not torch.equal(first.bias.gates, second.bias.gates)  # type: ignore[attr-defined]
+
+
+def test_copies_and_saved_weights_are_the_same() -> None:
+    fox, x = made(), torch.randn(1, 3, C, dtype=torch.float64)
+    other = FoX(C, H).double()
+    other.load_state_dict(fox.state_dict())
+    for twin in (copy.deepcopy(fox), other):
+        assert torch.equal(twin.gates(x), fox.gates(x))
+
+
+def test_shapes_are_known_without_values() -> None:
+    fox = FoX(C, H).to("meta")
+    here, carry = fox.at(torch.empty(3, dtype=torch.int64, device="meta")).read(torch.empty(1, 3, C, device="meta"))
+    assert carry is not None
+    assert carry.shape == (1, H, 3)
+    q = torch.empty(1, H, 3, D, device="meta")
+    assert attention(q, q, q, here, True).shape == q.shape
+
+
+def test_tokens_that_were_not_read_are_asked_for() -> None:
+    _, q, k, v = tensors()
+    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, carry = placed.read\(x, carry\)"):
+        attention(q, k, v, made().at(plain(T)), True)
+
+
+def test_a_forgotten_carry_is_asked_for() -> None:
+    fox, (x, q, k, v) = made(), tensors()
+    here, _ = fox.at(plain(1, offset=T - 1), plain(T)).read(x[:, -1:])
+    with pytest.raises(
+        InvalidArgument, match=r"gates of 1 keys and there are 12; pass read the carry of the keys in the cache"
+    ):
+        attention(q[:, :, -1:], k, v, here, True)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="width=0 and heads=4 must both be at least 1"):
+        FoX(0, 4)
+    with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 5\); its last axis must be width=6"):
+        FoX(C, H).at(plain(3)).read(torch.randn(1, 3, 5))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

@@ -9,6 +9,7 @@ here: a key ahead of its query gets no meaningful bias, so use a causal sight. T
 positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
+from contextlib import nullcontext
 from typing import ClassVar, final
 
 import torch
@@ -20,6 +21,9 @@ from posenc.encodings.bias import Bias, Channels
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+
+UNIT = 256.0
+"""What channels count sums in, so that float16, which ends at 65 504, holds those of long sequences."""
 
 
 class ForgetBias(Bias):
@@ -37,14 +41,19 @@ class ForgetBias(Bias):
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         """Sums along the order: sort, add up, and look up where every query stands. In float64: sums grow long."""
-        by_order, place = k_order.sort(dim=-1)
         B, H, S = self.gates.shape
-        place = place.expand(B, S)[:, None].expand(B, H, S)
+        if k_order.shape[-1] != S:
+            raise InvalidArgument(
+                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass read the carry of "
+                "the keys in the cache, or the carry of all keys to carrying"
+            )
+        by_order, place = k_order.expand(B, S).sort(dim=-1)
+        place = place[:, None].expand(B, H, S)
         wide = torch.float32 if self.gates.device.type == "mps" else torch.float64
         sums = self.gates.to(wide).gather(-1, place).cumsum(-1)
         k_sums = torch.empty_like(sums).scatter(-1, place, sums)
         T = q_order.shape[-1]
-        upto = torch.searchsorted(by_order.contiguous(), q_order.contiguous(), right=True).expand(B, T)
+        upto = torch.searchsorted(by_order, q_order.expand(B, T).contiguous(), right=True)
         padded = torch.cat((sums.new_zeros(B, H, 1), sums), dim=-1)
         return ForgetBias(self.gates, padded.gather(-1, upto[:, None].expand(B, H, T)), k_sums)
 
@@ -54,19 +63,18 @@ class ForgetBias(Bias):
         return difference.to(self.gates.dtype)
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
-        """One number per key: −c_j, in as many pieces as ``dtype`` needs to hold it as float32 would.
+        """One number per key, −c_j from the last key on, in as many pieces as ``dtype`` needs to hold float32's.
 
-        float16 ends at 65504, which long sums pass: there the first piece counts thousands, 1024 exactly.
+        So a score is off by some 2^-24 of the largest sum, as if that were a part of q·k.
         """
         q_sums, k_sums = self._sums()
-        rest = (k_sums[..., -1:] - k_sums).to(torch.float32)
-        units = {torch.float32: (1.0,), torch.float16: (1024.0, 1.0, 1.0)}.get(dtype, (1.0, 1.0, 1.0))
+        rest = (k_sums[..., -1:] - k_sums).to(torch.float32) / UNIT
         pieces = []
-        for unit in units:
-            pieces.append((rest / unit).to(dtype).to(torch.float32))
-            rest = rest - unit * pieces[-1]
+        for _ in range(1 if dtype == torch.float32 else 3):
+            pieces.append(rest.to(dtype).to(torch.float32))
+            rest = rest - pieces[-1]
         k = torch.stack(pieces, dim=-1)
-        return torch.stack([k.new_full(q_sums.shape, unit) for unit in units], dim=-1), k
+        return k.new_full((*q_sums.shape, k.shape[-1]), UNIT), k
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:
@@ -134,9 +142,8 @@ class FoX(Encoding):
     def gates(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T"]:
         """ln f of every token, in float32 or wider."""
         wide = torch.promote_types(x.dtype, torch.float32)
-        with torch.autocast(
-            "cpu" if x.is_meta else x.device.type, enabled=False
-        ):  # the meta device knows no autocast
+        # The meta device knows no autocast.
+        with nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False):
             scores = nn.functional.linear(x.to(wide), self.weight.to(wide), self.bias.to(wide))
         return logsigmoid(scores).transpose(1, 2)
 

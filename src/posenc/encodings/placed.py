@@ -16,7 +16,8 @@ from posenc.encodings.bias import Bias
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
 Carry = Float[Tensor, "B n _"]
-"""One raw value per key, n of them: gathered, sharded and cached like keys and values."""
+"""One raw value per key, n of them: gathered, sharded and cached like keys and values, so the last axis is as long
+as the keys are so far: those of a cache, then all."""
 
 
 class Placed:

@@ -61,6 +61,8 @@ class T5(Encoding):
     relative = True
     needs = ("heads",)
 
+    firsts: Tensor
+
     def __init__(
         self,
         heads: int,
@@ -84,16 +86,13 @@ class T5(Encoding):
         self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
         self.two_sided, self.per_layer, self.std = two_sided, not shared, std
         self.weight = nn.Parameter(torch.empty(buckets, heads))
-        firsts = torch.tensor(first_distances(side, max_distance)[1:], dtype=torch.int64, device="cpu")
-        self.register_buffer("firsts", torch.empty(len(firsts), dtype=torch.int64), persistent=False)
+        self.register_buffer("firsts", torch.empty(side - 1, dtype=torch.int64), persistent=False)
         self.reset_parameters()
-
-    firsts: Tensor
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.std)
-        side = self.buckets // 2 if self.two_sided else self.buckets
-        self.firsts.copy_(torch.tensor(first_distances(side, self.max_distance)[1:], device="cpu"))
+        firsts = first_distances(len(self.firsts) + 1, self.max_distance)[1:]
+        self.firsts.copy_(torch.tensor(firsts, device="cpu"))
 
     def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The bucket of every offset, key position − query position."""

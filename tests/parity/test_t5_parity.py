@@ -1,0 +1,99 @@
+"""T5 against transformers: buckets, the bias of encoders and decoders with a cache, and whole self-attention."""
+
+import pytest
+import torch
+
+from posenc import T5, attention
+from posenc.positions import plain
+
+SETTINGS = [(32, 128), (32, 256), (64, 128), (16, 40), (8, 20), (320, 800), (128, 1000)]
+
+
+@pytest.mark.parametrize("two_sided", [True, False])
+@pytest.mark.parametrize(("buckets", "max_distance"), SETTINGS)
+def test_buckets(buckets: int, max_distance: int, two_sided: bool) -> None:
+    """Ten thousand offsets; their logarithm in float32 is right, and so is our whole number."""
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    at = torch.arange(-5000, 5001)
+    theirs = T5Attention._relative_position_bucket(at, two_sided, buckets, max_distance)
+    ours = T5(1, buckets=buckets, max_distance=max_distance, two_sided=two_sided).bucket(at)
+    assert torch.equal(ours, theirs)
+
+
+def pair(decoder: bool):
+    """Their self-attention with random weights, and ours with its table."""
+    from transformers import T5Config
+    from transformers.models.t5.modeling_t5 import T5Attention
+
+    config = T5Config(d_model=24, d_kv=8, num_heads=4, is_decoder=decoder, attn_implementation="eager")
+    theirs = T5Attention(config, has_relative_attention_bias=True, layer_idx=0).eval()
+    for weight in theirs.parameters():
+        torch.nn.init.normal_(weight, std=0.5)
+    ours = T5(4, two_sided=not decoder)
+    with torch.no_grad():
+        ours.weight.copy_(theirs.relative_attention_bias.weight)
+    return theirs, ours
+
+
+@pytest.mark.parametrize("cached", [0, 5, 299])
+@pytest.mark.parametrize("decoder", [True, False])
+def test_the_bias_bit_for_bit(decoder: bool, cached: int) -> None:
+    theirs, ours = pair(decoder)
+    T = 300 - cached
+    want = theirs.compute_bias(T, 300, past_seen_tokens=cached)
+    bias = ours.at(plain(T, offset=cached), plain(300)).bias
+    assert bias is not None
+    assert torch.equal(bias.rows(0, T, 300), want)
+    assert bias.line is not None
+    for row in (0, T - 1):
+        start = 299 - (cached + row)
+        assert torch.equal(bias.line[:, start : start + 300], want[0, :, row])
+
+
+@pytest.mark.parametrize("decoder", [True, False])
+def test_whole_self_attention(decoder: bool) -> None:
+    """Theirs in float64 on random tokens; scale=1.0, since T5 does not divide by √D."""
+    theirs, ours = pair(decoder)
+    theirs, ours = theirs.double(), ours.double()
+    x = torch.randn(2, 40, 24, dtype=torch.float64)
+    mask = torch.zeros(1, 1, 40, 40, dtype=torch.float64)
+    if decoder:
+        mask = mask.masked_fill(torch.ones(40, 40, dtype=torch.bool).triu(1), -torch.inf)
+    with torch.no_grad():
+        want = theirs(x, mask=mask)[0]
+        q, k, v = (f(x).unflatten(-1, (4, 8)).transpose(1, 2) for f in (theirs.q, theirs.k, theirs.v))
+        placed = ours.at(plain(40), dtype=torch.float64)
+        y = theirs.o(attention(q, k, v, placed, decoder, scale=1.0).transpose(1, 2).flatten(-2))
+        scaled = theirs.o(attention(q, k, v, placed, decoder).transpose(1, 2).flatten(-2))
+    torch.testing.assert_close(y, want, rtol=0, atol=1e-11)
+    assert (scaled - want).abs().max() > 1e-2, "the scale matters"
+
+
+def test_a_whole_t5() -> None:
+    """Every layer of a random encoder reads the table of the first, as ours shared: hidden states by layer."""
+    from transformers import T5Config, T5EncoderModel
+
+    config = T5Config(
+        vocab_size=31, d_model=24, d_kv=8, d_ff=32, num_heads=4, num_layers=3, attn_implementation="eager"
+    )
+    model = T5EncoderModel(config).double().eval()
+    ours = T5(4, two_sided=True).double()
+    with torch.no_grad():
+        stack = model.encoder
+        for weight in model.parameters():
+            weight.normal_(std=0.3)
+        ours.weight.copy_(stack.block[0].layer[0].SelfAttention.relative_attention_bias.weight)
+        tokens = torch.randint(31, (2, 150))
+        want = model(tokens).last_hidden_state
+        x = stack.embed_tokens(tokens)
+        placed = ours.at(plain(150), dtype=torch.float64)
+        for i, block in enumerate(stack.block):
+            own, feedforward = block.layer[0], block.layer[1]
+            normed, maps = own.layer_norm(x), own.SelfAttention
+            q, k, v = (f(normed).unflatten(-1, (4, 8)).transpose(1, 2) for f in (maps.q, maps.k, maps.v))
+            x = x + maps.o(attention(q, k, v, placed[i], scale=1.0).transpose(1, 2).flatten(-2))
+            x = feedforward(x)
+        got = stack.final_layer_norm(x)
+    # Their norms round the variance to float32, equally here; what is left is float64's.
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
