@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
 import posenc
 from benchmarks.measure import Outputs, exponent, peak_memory, timed
@@ -20,6 +21,8 @@ class Growth:
     unit: str
     lengths: list[int]
     costs: list[float]
+    target: float | None = TARGET
+    """The largest power allowed; None where none is promised."""
 
     @property
     def exponent(self) -> float:
@@ -56,16 +59,23 @@ def growths() -> list[Growth]:
     found.append(Growth("RoPE, q and k in place", "s", long, _seconds(turns)))
     lines = [lambda length=length: (alibi.at(at[length]).bias.line,) for length in long]
     found.append(Growth("ALiBi, preparation", "s", long, _seconds(lines)))
-    found.append(_alibi_memory(alibi))
+    lengths = [1024, 2048, 4096, 8192]
+    found.append(Growth("ALiBi, memory beside inputs and output", "bytes", lengths, _memory(_attend, lengths)))
+    traced = torch.compile(_attend, backend="eager", dynamic=True)
+    found.append(Growth("the same, traced by a compiler", "bytes", lengths, _memory(traced, lengths), target=None))
     return found
 
 
-def _alibi_memory(alibi: posenc.ALiBi) -> Growth:
+def _attend(q: Tensor, k: Tensor, v: Tensor, at: Tensor, alibi: posenc.ALiBi) -> Tensor:
+    return posenc.attention(q, k, v, alibi.at(at), True)
+
+
+def _memory(attend: Callable[..., Tensor], lengths: list[int]) -> list[float]:
     """Bytes that attention under ALiBi holds at its worst beside q, k, v and its output: 8 heads, float32."""
-    lengths, extra = [1024, 2048, 4096, 8192], []
+    alibi, extra = posenc.ALiBi(8), []
     for length in lengths:
         q, k, v = torch.randn(3, 1, 8, length, 64)
         at = posenc.positions.plain(length)
-        peak = peak_memory(lambda q=q, k=k, v=v, at=at: (posenc.attention(q, k, v, alibi.at(at), True),))
+        peak = peak_memory(lambda q=q, k=k, v=v, at=at: (attend(q, k, v, at, alibi),))
         extra.append(float(peak - q.numel() * q.element_size()))
-    return Growth("ALiBi, memory beside inputs and output", "bytes", lengths, extra)
+    return extra

@@ -73,7 +73,7 @@ def _reason(name: str) -> str:
 def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
     yield "## Growth with the length"
     yield ""
-    yield f"Costs at L, 2L, 4L, 8L and the fitted power of L; the target is at most {growth.TARGET}."
+    yield f"Costs at L, 2L, 4L, 8L and the fitted power of L, at most {growth.TARGET} where there is a target."
     yield ""
     yield "| cost | L | at L | 2L | 4L | 8L | exponent | |"
     yield "|---|---|---|---|---|---|---|---|"
@@ -81,7 +81,7 @@ def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
         costs = " | ".join(
             f"{cost * 1e3:.2f} ms" if row.unit == "s" else f"{cost / 1e6:.2f} MB" for cost in row.costs
         )
-        verdict = "met" if row.exponent <= growth.TARGET else "missed"
+        verdict = "" if row.target is None else "met" if row.exponent <= row.target else "missed"
         yield f"| {row.name} | {row.lengths[0]} | {costs} | {row.exponent:.2f} | {verdict} |"
     yield ""
 

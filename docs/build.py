@@ -4,6 +4,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from posenc import CATALOGUE
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.claims.properties import measured
 from posenc.workbench.figures.draw import draw
@@ -13,7 +14,6 @@ from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.views.catalogue import VIEWS
 
 HERE = Path(__file__).parent
-ENCODINGS = ("nope", "sinusoidal", "learned", "rotary", "alibi")
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -40,7 +40,7 @@ def properties() -> str:
     names = "encoding", "door", "parameters", "last position", "scores see the offset only", "sees order unmasked"
     head = f"| {' | '.join(names)} |\n{'| --- ' * len(names)}|\n"
     rows = []
-    for name in ENCODINGS:
+    for name in CATALOGUE:
         p = measured(name)
         far = "2³¹ − 1" if p.last_position == 2**31 - 1 else str(p.last_position)
         cells = [

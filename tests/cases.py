@@ -3,47 +3,41 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
-
 import posenc
 import reference
-from posenc import ALiBi, Encoding, Learned, Rotary, Sinusoidal
+from posenc import (
+    T5,
+    ALiBi,
+    Encoding,
+    FoX,
+    Heads,
+    Layers,
+    Learned,
+    NoPE,
+    QueryScale,
+    Rotary,
+    Sinusoidal,
+    SomeHeads,
+    Stack,
+)
+from posenc.encodings.text import parse
+from posenc.laws.subject import ROWS, Subject
 from posenc.schedules import NTK, Proportional, YaRN
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
-ROWS = 64
-"""Rows of every learned table here; no law that all encodings owe leaves them."""
-
 
 @dataclass(frozen=True)
-class Case:
-    """One encoding as one model would use it.
+class Case(Subject):
+    """A subject of the laws whose formula may be known.
 
     Args:
-        make: builds it.
-        other: builds it with a setting that must change its result; None where there is no setting.
         formula: the same encoding in float64 from the paper; None where it has parameters only.
     """
 
-    name: str
-    make: Callable[[], Encoding]
-    other: Callable[[], Encoding] | None = None
     formula: reference.Reference | None = None
-    width: int = 32
-    heads: int = 4
-    kv_heads: int = 2
-
-    @property
-    def head_dim(self) -> int:
-        return self.width // self.heads
-
-    def build(self) -> Encoding:
-        """The encoding, with the same parameters every time."""
-        torch.manual_seed(1)
-        return self.make()
 
     def model(self, *, causal: bool = True) -> Transformer:
-        """A float64 transformer around it: float64, so that a law can ask for twelve digits."""
+        """The workbench's transformer around it, in float64."""
         config = TransformerConfig(
             17, width=self.width, layers=2, heads=self.heads, kv_heads=self.kv_heads, causal=causal
         )
@@ -63,6 +57,8 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "learned-clamped": lambda: Learned(ROWS, 32, past_end="clamp", std=2.0),
     "rotary": lambda: Rotary(8, pairing="half", base=5e5),
     "alibi": lambda: ALiBi(4, max_exponent=4.0),
+    "t5": lambda: T5(4, two_sided=True),
+    "query-scale": lambda: QueryScale(floor=4),
 }
 FORMULAS: dict[str, reference.Reference] = {
     "nope": reference.Reference(),
@@ -70,78 +66,113 @@ FORMULAS: dict[str, reference.Reference] = {
     "rotary": reference.Rotation(8, "half"),
     "alibi": reference.Slopes(reference.slopes(4)),
 }
-CATALOGUE = [Case(name, by_name(name), OTHERS.get(name), FORMULAS.get(name)) for name in posenc.CATALOGUE]
+CATALOGUE = [
+    Case(name, by_name(name), recipe=parse(name), other=OTHERS.get(name), formula=FORMULAS.get(name))
+    for name in posenc.CATALOGUE
+]
 
 VARIANTS = [
     Case(
         "rotary-interleaved",
         lambda: Rotary(8, pairing="interleaved"),
-        lambda: Rotary(8, pairing="interleaved", base=5e5),
-        reference.Rotation(8, "interleaved"),
+        other=lambda: Rotary(8, pairing="interleaved", base=5e5),
+        formula=reference.Rotation(8, "interleaved"),
     ),
     Case(
         "rotary-partial",
         lambda: Rotary(8, pairing="half", rotary_dim=4),
-        lambda: Rotary(8, pairing="half", rotary_dim=2),
-        reference.Rotation(4, "half"),
+        other=lambda: Rotary(8, pairing="half", rotary_dim=2),
+        formula=reference.Rotation(4, "half"),
     ),
     Case(
         "rotary-partial-interleaved",
         lambda: Rotary(8, pairing="interleaved", rotary_dim=6),
-        lambda: Rotary(8, pairing="half", rotary_dim=6),
-        reference.Rotation(6, "interleaved"),
+        other=lambda: Rotary(8, pairing="half", rotary_dim=6),
+        formula=reference.Rotation(6, "interleaved"),
     ),
     Case(
         "rotary-float32-phases",
         lambda: Rotary(8, pairing="half", phases="float32"),
-        lambda: Rotary(8, pairing="half", phases="float32", base=5e5),
+        other=lambda: Rotary(8, pairing="half", phases="float32", base=5e5),
     ),
     Case(
         "rotary-ntk",
         lambda: Rotary(8, pairing="half", schedule=NTK(4.0)),
-        lambda: Rotary(8, pairing="half", schedule=NTK(8.0)),
-        reference.Rotation(8, "half", 1e4 * 4.0 ** (8 / 6)),
+        other=lambda: Rotary(8, pairing="half", schedule=NTK(8.0)),
+        formula=reference.Rotation(8, "half", 1e4 * 4.0 ** (8 / 6)),
     ),
     Case(
         "rotary-yarn",
         lambda: Rotary(8, pairing="half", schedule=YaRN(4.0, 512, attention_factor=1.0)),
-        lambda: Rotary(8, pairing="half", schedule=YaRN(8.0, 512, attention_factor=1.0)),
+        other=lambda: Rotary(8, pairing="half", schedule=YaRN(8.0, 512, attention_factor=1.0)),
     ),
     Case(
         "rotary-proportional",
         lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.5)),
-        lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.75)),
+        other=lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.75)),
     ),
     Case(
         "sinusoidal-odd",
         lambda: Sinusoidal(15),
-        lambda: Sinusoidal(15, scale=0.5),
-        reference.Sinusoids(15),
+        other=lambda: Sinusoidal(15, scale=0.5),
+        formula=reference.Sinusoids(15),
         width=15,
         heads=3,
         kv_heads=1,
+        head_dim=5,
     ),
     Case(
         "sinusoidal-block",
         lambda: Sinusoidal(32, order="block"),
-        lambda: Sinusoidal(32),
-        reference.Sinusoids(32, "block"),
+        other=lambda: Sinusoidal(32),
+        formula=reference.Sinusoids(32, "block"),
     ),
     Case(
         "sinusoidal-tensor2tensor",
         lambda: Sinusoidal(32, order="block", spacing="tensor2tensor"),
-        lambda: Sinusoidal(32, order="block"),
-        reference.Sinusoids(32, "block", "tensor2tensor"),
+        other=lambda: Sinusoidal(32, order="block"),
+        formula=reference.Sinusoids(32, "block", "tensor2tensor"),
     ),
     Case(
         "alibi-12",
         lambda: ALiBi(12),
-        lambda: ALiBi(12, max_exponent=16.0),
-        reference.Slopes(reference.slopes(12)),
+        other=lambda: ALiBi(12, max_exponent=16.0),
+        formula=reference.Slopes(reference.slopes(12)),
         width=48,
         heads=12,
         kv_heads=4,
+        head_dim=4,
     ),
 ]
 
-CASES = CATALOGUE + VARIANTS
+TEXTS = (
+    "t5(two_sided=True, shared=False, buckets=8, max_distance=12)",
+    "query-scale(floor=4)",
+    "query-scale(floor=5, rule=ministral3)",
+    "rotary(schedule=yarn(4, 512))",
+    "stack(rotary, fox(bias=1))",
+    "stack(sinusoidal, alibi, t5, query-scale(floor=3))",
+    "heads(alibi*2, rotary*2)",
+    "heads(fox(bias=0)*2, nope*2)",
+    "layers(rotary*3 + nope)",
+    "rotary(axes=chunked(2, 1, 1))",
+    "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
+    "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
+)
+COMPOSED = [
+    *(Case(text, Subject.of(text).make, layers=Subject.of(text).layers, recipe=parse(text)) for text in TEXTS),
+    Case(
+        "layers with a window",
+        lambda: Layers(
+            {"near": Rotary(8, pairing="half"), "far": Stack(NoPE(), FoX(32, 4)), "t5": T5(4)},
+            ("near", "far", "t5"),
+            layers=3,
+            windows={"near": 5},
+        ),
+        layers=3,
+    ),
+    Case("some heads", lambda: SomeHeads(Stack(ALiBi(8), FoX(32, 8, bias=0.0)), 4, 8)),
+    Case("groups of heads", lambda: Heads((T5(2), 2), (QueryScale(floor=2), 2))),
+]
+
+CASES = CATALOGUE + VARIANTS + COMPOSED

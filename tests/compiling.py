@@ -1,42 +1,45 @@
-"""The law of compilation, run by test_compile.py in an interpreter of its own: ``python compiling.py BACKEND``.
+"""The laws of compiling, run by test_compile.py in an interpreter of its own: ``python compiling.py BACKEND``.
 
 torch.compile cannot trace the run-time checks that conftest.py wraps around the library. Prints one line per
-case that breaks the law; the exit status is 1 if there is any.
+case that breaks a law; the exit status is 1 if there is any.
 """
 
 import sys
 import traceback
 
+import pytest
 import torch
 
 from cases import CASES, Case
+from mutants import TRACED
 from posenc import ALiBi
-from posenc.positions import plain
-from probe import inputs, near
-from survival import Whole
+from posenc.laws import LAWS, Broken
+from posenc.laws.law import near
+from posenc.laws.tracing import SINGLE, Whole, given
 
 
-def survives_compile(case: Case, backend: str) -> None:
+def compiles_with_inductor(case: Case) -> None:
     """One graph, forward and backward, equal to eager; positions are data, so that moving them compiles nothing."""
-    whole = Whole(case.build())
-    compiled = torch.compile(whole, fullgraph=True, backend=backend, dynamic=False)
+    whole = Whole(case, case.build())
+    compiled = torch.compile(whole, fullgraph=True, backend="inductor", dynamic=False)
     for offset in (0, 40):
         results = []
         for call in (whole, compiled):
-            given = [tensor.requires_grad_() for tensor in inputs(case)]
-            embedded, attended = call(*given, plain(9, offset=offset))
-            (embedded.square().sum() + attended.square().sum()).backward()
-            results.append([embedded, attended, *(t.grad for t in given if t.grad is not None)])
+            x, q, k, v, *rest = given(case, 9, offset)
+            leaves = [tensor.requires_grad_() for tensor in (x, q, k, v)]
+            outputs = call(*leaves, *rest)
+            sum(y.square().sum() for y in outputs).backward()
+            results.append([*outputs, *(t.grad for t in leaves if t.grad is not None)])
         for got, want in zip(results[1], results[0], strict=True):
-            near(got, want, 2**-23 * 64 * (1 + want.abs().max()))  # float32, sums of at most 64 terms
+            near(got, want, SINGLE * (1 + want.abs().max()))
 
 
 def refuses_far_positions_when_compiled(backend: str) -> None:
     """A compiled graph does not look at positions, and still must not let a position without a row pass."""
     case = next(case for case in CASES if case.name == "learned")
-    compiled = torch.compile(Whole(case.build()), fullgraph=True, backend=backend)
+    compiled = torch.compile(Whole(case, case.build()), fullgraph=True, backend=backend)
     try:
-        compiled(*inputs(case), plain(9, offset=60))
+        compiled(*given(case, 9, 60))
     except (RuntimeError, IndexError):
         return
     raise AssertionError("position 68 of 64 passed")
@@ -46,18 +49,33 @@ def alibi_stays_linear(backend: str) -> None:
     """Compiled ALiBi over three blocks of rows equals eager's, whose masks are views."""
     length = 700
     case = Case("alibi-long", lambda: ALiBi(4))
-    whole = Whole(case.build())
-    given = inputs(case, length)
+    whole = Whole(case, case.build())
+    arguments = given(case, length)
     compiled = torch.compile(whole, fullgraph=True, backend=backend)
-    near(compiled(*given, plain(length))[1], whole(*given, plain(length))[1], 2**-23 * 64)
+    near(compiled(*arguments)[1], whole(*arguments)[1], SINGLE)
+
+
+def mutants_are_rejected() -> None:
+    """Encodings that break a law of tracing are told so by that law."""
+    for mutant in TRACED:
+        with pytest.raises(Broken) as broken:
+            mutant.law(mutant.case)
+        assert broken.value.law == mutant.law.name, mutant
 
 
 def main(backend: str) -> int:
     broken = 0
-    cases = CASES if backend == "eager" else [case for case in CASES if case.name in ("rotary", "alibi", "learned")]
-    laws = [(str(case), lambda case=case: survives_compile(case, backend)) for case in cases]
-    laws.append(("far positions", lambda: refuses_far_positions_when_compiled(backend)))
-    laws.append(("alibi over blocks", lambda: alibi_stays_linear(backend)))
+    laws = [
+        ("far positions", lambda: refuses_far_positions_when_compiled(backend)),
+        ("alibi over blocks", lambda: alibi_stays_linear(backend)),
+    ]
+    if backend == "eager":
+        traced = [law for law in LAWS if law.traces]
+        laws += [(f"{case}: {law}", lambda case=case, law=law: law(case)) for case in CASES for law in traced]
+        laws.append(("mutants", mutants_are_rejected))
+    else:
+        few = [case for case in CASES if case.name in ("rotary", "alibi", "learned", "fox", "t5")]
+        laws += [(str(case), lambda case=case: compiles_with_inductor(case)) for case in few]
     for name, law in laws:
         torch._dynamo.reset()
         try:

@@ -1,13 +1,13 @@
-"""Encodings whose numbers depend on the mode they run in, each rejected by a law of modes.py."""
+"""Encodings whose numbers depend on the mode they run in, each rejected by a law of modes."""
 
 import torch
 from torch import Tensor
 
-import modes
 from mutants import BrokenRotary, Mutant
 from posenc import Placed
-from posenc.encodings.encoding import KeyPositions, Positions
+from posenc.encodings.placed import KeyPositions, Positions
 from posenc.encodings.rotary import rotate
+from posenc.laws import modes
 
 
 class RoundsWithoutGradients(BrokenRotary):

@@ -1,276 +1,18 @@
-"""Encodings broken on purpose, one mistake each, as they were found in libraries people use.
-
-Every mutant names the law that must reject it; test_mutants.py asserts that it does.
-"""
+"""Every mutant with the law that must reject it: encodings broken on purpose, one mistake each."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
-import torch
-from torch import Tensor
-
+import broken
+import broken_scores
 import contracts
 import reference
-from cases import ROWS, Case
-from posenc import Encoding, Learned, Placed
-from posenc.clock import Clock
-from posenc.encodings.alibi import slopes
-from posenc.encodings.bias import OffsetBias
-from posenc.encodings.placed import KeyPositions, Positions, over_heads
-from posenc.encodings.rotary import rotate
-from posenc.encodings.sinusoidal import PlacedTable
-from posenc.schedules import Default
-
-
-class PlacedTables(Placed):
-    """cos and sin for queries and for keys, as a mutant wants them."""
-
-    def __init__(
-        self, q_positions: Positions, k_positions: KeyPositions, tables: Callable[[Tensor], tuple[Tensor, Tensor]]
-    ) -> None:
-        super().__init__(q_positions, k_positions)
-        self.tables = tables
-
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return rotate(q, *self.tables(self.q_positions), "half"), rotate(k, *self.tables(self.k_positions), "half")
-
-
-class BrokenRotary(Encoding):
-    """Rotary as it should be; each mutant below breaks one thing."""
-
-    name: ClassVar[str] = "broken"
-    doors = ("rotate",)
-    relative = True
-
-    def __init__(self, base: float = 1e4) -> None:
-        super().__init__()
-        self.base = base
-        self.clock = Clock(Default().spectrum(8, base))
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        cos, sin = self.clock(positions, dtype)
-        return over_heads(cos), over_heads(sin)
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTables(q_positions, k_positions, lambda positions: self.tables(positions, dtype))
-
-
-class FloatPositions(BrokenRotary):
-    """Positions and angles in a float type: distinct positions merge, far ones drift."""
-
-    angle_type: ClassVar[torch.dtype] = torch.float32
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        ladder = torch.tensor([self.base ** (-i / 4) for i in range(4)], dtype=self.angle_type)
-        angle = positions.to(self.angle_type)[..., None] * ladder
-        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
-
-
-class Bfloat16Positions(FloatPositions):
-    """Positions in the activations' type."""
-
-    angle_type: ClassVar[torch.dtype] = torch.bfloat16
-
-
-class SharedCache(BrokenRotary):
-    """A table kept for all instances, keyed by positions but not by base."""
-
-    kept: ClassVar[dict[tuple[object, ...], tuple[Tensor, Tensor]]] = {}
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        key = (tuple(positions.flatten().tolist()), dtype)
-        if key not in self.kept:
-            self.kept[key] = super().tables(positions, dtype)
-        return self.kept[key]
-
-
-class LengthCache(BrokenRotary):
-    """A table kept by length: the second call gets the positions of the first."""
-
-    def __init__(self, base: float = 1e4) -> None:
-        super().__init__(base)
-        self.kept: dict[tuple[object, ...], tuple[Tensor, Tensor]] = {}
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        key = (positions.shape, dtype)
-        if key not in self.kept:
-            self.kept[key] = super().tables(positions, dtype)
-        return self.kept[key]
-
-
-class OffByOneAfterCache(BrokenRotary):
-    """Tokens that follow a cache sit one too far."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(positions + (positions[..., :1] > 0), dtype)
-
-
-class CountsFromZero(BrokenRotary):
-    """Positions made from the length, whatever was passed."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(torch.arange(positions.shape[-1]).expand(positions.shape), dtype)
-
-
-class PaddingCounts(BrokenRotary):
-    """Every row of a batch gets the first row's positions."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        return super().tables(positions[0].expand(positions.shape) if positions.dim() == 2 else positions, dtype)
-
-
-class Transposed(BrokenRotary):
-    """Turns the wrong way: still a rotation, still relative, but keys and queries trade places."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        cos, sin = super().tables(positions, dtype)
-        return cos, -sin
-
-
-class NotARotation(BrokenRotary):
-    """The sine is missing from one of the two channels' sums, as after a lost minus and a simplification."""
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTables(q_positions, k_positions, lambda p: (self.tables(p, dtype)[0],) * 2)
-
-
-class RoundedTables(BrokenRotary):
-    """cos and sin rounded to the activations' type before they are used."""
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        cos, sin = self.tables(q_positions, dtype)
-        placed.rotate = lambda q, k: tuple(rotate(x, cos.to(x), sin.to(x), "half") for x in (q, k))  # type: ignore
-        return placed
-
-
-class Detached(BrokenRotary):
-    """Gradients stop at the rotation of keys."""
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        turn = placed.rotate
-        placed.rotate = lambda q, k: turn(q, k.detach())  # type: ignore[method-assign]
-        return placed
-
-
-class InPlace(BrokenRotary):
-    """Overwrites the queries and keys it was given."""
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        placed = super().place(q_positions, k_positions, dtype)
-        turn = placed.rotate
-
-        def overwrite(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-            turned_q, turned_k = turn(q, k)
-            return q.copy_(turned_q), k.copy_(turned_k)
-
-        placed.rotate = overwrite  # type: ignore[method-assign]
-        return placed
-
-
-class FloatBuffer(BrokenRotary):
-    """Frequencies in a float buffer, which a cast of the module rounds and to_empty loses."""
-
-    def __init__(self, base: float = 1e4) -> None:
-        super().__init__(base)
-        ladder = torch.tensor([base ** (-i / 4) for i in range(4)])
-        self.register_buffer("frequencies", ladder, persistent=False)
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        angle = positions[..., None].float() * self.get_buffer("frequencies")
-        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
-
-
-class PersistentTable(FloatBuffer):
-    """The buffer travels in state_dict, and an old checkpoint's frequencies come back with it."""
-
-    def __init__(self, base: float = 1e4) -> None:
-        super().__init__(base)
-        self._non_persistent_buffers_set.clear()
-
-
-class AutocastTable(BrokenRotary):
-    """Angles by a matrix product, which autocast rounds."""
-
-    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        ladder = torch.tensor([[self.base ** (-i / 4) for i in range(4)]])
-        angle = positions[..., None].float() @ ladder
-        return over_heads(angle.float().cos().to(dtype)), over_heads(angle.float().sin().to(dtype))
-
-
-class KeptFromInference(LengthCache):
-    """A table first made under inference_mode is kept and meets autograd later."""
-
-
-class SilentClamp(Encoding):
-    """A learned table that gives positions past its end the last row, and says nothing."""
-
-    name: ClassVar[str] = "broken"
-    doors = ("embed",)
-    relative = False
-    position_limit = ROWS
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.rows = Learned(ROWS, 32, past_end="clamp")
-
-    def check(self, positions: Tensor, name: str) -> None:
-        self.rows.check(positions, name)
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return self.rows.place(q_positions, k_positions, dtype)
-
-
-class NoReset(SilentClamp):
-    """Its parameters are not filled again after to_empty."""
-
-    def reset_parameters(self) -> None:
-        pass
-
-
-class CalledRelative(SilentClamp):
-    """Absolute, but says that it is relative."""
-
-    relative = True
-
-
-class Forgetful(SilentClamp):
-    """Adds the same row everywhere, so that order is lost; its doors say otherwise."""
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTable(q_positions, k_positions, self.rows.weight[:1].expand(q_positions.shape[-1], -1))
-
-
-class BrokenALiBi(Encoding):
-    """ALiBi with another formula in the place of −m·|k − q|."""
-
-    name: ClassVar[str] = "broken"
-    doors = ("bias",)
-    relative = True
-
-    def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:
-        super().__init__()
-        self.formula = formula
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        def values(offsets: Tensor) -> Tensor:
-            return self.formula(torch.tensor(slopes(4)).view(-1, *[1] * offsets.dim()), offsets)
-
-        return Placed(q_positions, k_positions, bias=OffsetBias(values, 4, q_positions, k_positions))
-
-
-class RowsInsteadOfPositions(BrokenALiBi):
-    """Distances between rows of the tensors, not between the positions passed: a cache's offset is lost."""
-
-    def __init__(self) -> None:
-        super().__init__(lambda m, o: -m * o.abs())
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        T, S = q_positions.shape[-1], k_positions.shape[-1]
-        between_rows = super().place(torch.arange(T), torch.arange(S), dtype).bias
-        return Placed(q_positions, k_positions, bias=between_rows)
+from broken import BrokenALiBi, BrokenRotary
+from broken_scores import BrokenFoX, TwoAxes
+from cases import Case
+from posenc import Encoding
+from posenc.encodings.text import Recipe, parse
+from posenc.laws import Law, computes, feeding, independence, paths, sharding, survival, texts, tracing
 
 
 @dataclass(frozen=True)
@@ -279,63 +21,97 @@ class Mutant:
 
     name: str
     make: Callable[[], Encoding]
-    law: contracts.Law
+    law: Law
     formula: reference.Reference | None = None
     other: Callable[[], Encoding] | None = None
+    recipe: Recipe | None = None
 
     @property
     def case(self) -> Case:
-        return Case(self.name, self.make, self.other, self.formula)
+        return Case(self.name, self.make, recipe=self.recipe, other=self.other, formula=self.formula)
 
     def __str__(self) -> str:
         return self.name
 
 
 HALF, SLOPES = reference.Rotation(8, "half"), reference.Slopes(reference.slopes(4))
+FORMULA = contracts.follows_its_formula
+WHOLE = {
+    "rotary": Mutant("rotary", BrokenRotary, FORMULA, HALF, lambda: BrokenRotary(5e5)),
+    "alibi": Mutant("alibi", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), FORMULA, SLOPES),
+    "fox": Mutant("fox", BrokenFoX, FORMULA),
+    "two axes": Mutant("two axes", TwoAxes, FORMULA),
+}
+"""What the mutants were before they were broken."""
+
 MUTANTS = [
-    Mutant("bf16 positions", Bfloat16Positions, contracts.sees_only_the_offset),
-    Mutant("float32 positions", FloatPositions, contracts.sees_only_the_offset),
-    Mutant(
-        "a cache keyed without base",
-        SharedCache,
-        contracts.instances_are_independent,
-        other=lambda: SharedCache(5e5),
-    ),
-    Mutant("a cache keyed by length", LengthCache, contracts.instances_are_independent),
-    Mutant("off by one after a cache", OffByOneAfterCache, contracts.whole_is_pieces),
-    Mutant("positions made from the length", CountsFromZero, contracts.whole_is_pieces),
-    Mutant("padding counts as tokens", PaddingCounts, contracts.batch_is_singles),
-    Mutant("packed documents count on", CountsFromZero, contracts.packed_is_separate, HALF),
-    Mutant("the wrong pairing", BrokenRotary, contracts.follows_its_formula, reference.Rotation(8, "interleaved")),
-    Mutant("a transposed rotation", Transposed, contracts.follows_its_formula, HALF),
-    Mutant("no rotation at all", NotARotation, contracts.rotation_keeps_norms),
-    Mutant("tables rounded to the model's type", RoundedTables, contracts.low_precision_rounds_once),
-    Mutant("keys without gradient", Detached, contracts.gradients_are_exact),
-    Mutant("an overwritten input", InPlace, contracts.leaves_inputs_and_values_alone),
-    Mutant("frequencies in a float buffer", FloatBuffer, contracts.survives_casts),
-    Mutant("frequencies lost on meta", FloatBuffer, contracts.survives_meta),
-    Mutant("frequencies in state_dict", PersistentTable, contracts.survives_copies),
-    Mutant("angles that autocast rounds", AutocastTable, contracts.survives_autocast),
-    Mutant("a table from inference_mode", KeptFromInference, contracts.survives_inference_mode),
-    Mutant("a silent clamp past the end", SilentClamp, contracts.refuses_what_is_no_position),
-    Mutant("parameters never filled", NoReset, contracts.survives_meta),
-    Mutant("an absolute encoding called relative", CalledRelative, contracts.sees_only_the_offset),
-    Mutant("one row for all positions", Forgetful, contracts.tells_orders_apart),
-    Mutant(
-        "ALiBi's sign turned", lambda: BrokenALiBi(lambda m, o: m * o.abs()), contracts.follows_its_formula, SLOPES
-    ),
-    Mutant(
-        "ALiBi that rewards the future",
-        lambda: BrokenALiBi(lambda m, o: m * o),
-        contracts.follows_its_formula,
-        SLOPES,
-    ),
+    Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),
+    Mutant("a transposed rotation", broken.Transposed, FORMULA, HALF),
+    Mutant("ALiBi's sign turned", lambda: BrokenALiBi(lambda m, o: m * o.abs()), FORMULA, SLOPES),
+    Mutant("ALiBi that rewards the future", lambda: BrokenALiBi(lambda m, o: m * o), FORMULA, SLOPES),
     Mutant(
         "ALiBi rounded to bf16",
         lambda: BrokenALiBi(lambda m, o: (-m * o.abs()).bfloat16().float()),
-        contracts.follows_its_formula,
+        FORMULA,
         SLOPES,
     ),
-    Mutant("ALiBi between rows", RowsInsteadOfPositions, contracts.whole_is_pieces),
-    Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), contracts.survives_pickle),
+    Mutant("doors that it has not", broken_scores.OtherDoors, computes.opens_the_doors_it_declares),
+    Mutant("bf16 positions", broken.Bfloat16Positions, computes.sees_only_the_offset),
+    Mutant("float32 positions", broken.FloatPositions, computes.sees_only_the_offset),
+    Mutant("an absolute encoding called relative", broken.CalledRelative, computes.sees_only_the_offset),
+    Mutant("axes swapped at the keys", lambda: TwoAxes(swapped=True), computes.sees_only_the_offset),
+    Mutant("no rotation at all", broken.NotARotation, computes.rotation_keeps_norms),
+    Mutant("an overwritten input", broken.InPlace, computes.leaves_inputs_and_values_alone),
+    Mutant("one row for all positions", broken.Forgetful, computes.tells_orders_apart),
+    Mutant("a silent clamp past the end", broken.SilentClamp, computes.refuses_what_is_no_position),
+    Mutant("off by one after a cache", broken.OffByOneAfterCache, feeding.whole_is_pieces),
+    Mutant("positions made from the length", broken.CountsFromZero, feeding.whole_is_pieces),
+    Mutant("ALiBi between rows", broken.RowsInsteadOfPositions, feeding.whole_is_pieces),
+    Mutant("a carry dropped", lambda: BrokenFoX(drops=True), feeding.whole_is_pieces),
+    Mutant("a scale one position late", broken_scores.ScaleLate, feeding.whole_is_pieces),
+    Mutant("padding counts as tokens", broken.PaddingCounts, feeding.batch_is_singles),
+    Mutant("packed documents count on", broken.RowNumbers, feeding.packed_is_separate),
+    Mutant("distances between slots", broken.RowsInsteadOfPositions, feeding.slots_are_a_cache),
+    Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
+    Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
+    Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.zigzag_is_whole),
+    Mutant("a window that counts rows", broken_scores.OrderForgotten, sharding.zigzag_is_whole),
+    Mutant("a permutation summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.permuted_is_whole),
+    Mutant("a row's number left out untold", broken_scores.LeavesOutUntold, sharding.ring_is_whole),
+    Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),
+    Mutant("a line off by one", broken_scores.LineOffByOne, paths.shortcuts_are_rows),
+    Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
+    Mutant("a band wider than its rows", broken_scores.BandTooWide, paths.shortcuts_are_rows),
+    Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
+    Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
+    Mutant("a parameter nobody lists", broken_scores.UnlistedParameter, paths.gradients_are_those_of_scores),
+    Mutant(
+        "a cache keyed without base",
+        broken.SharedCache,
+        independence.instances_are_independent,
+        other=lambda: broken.SharedCache(5e5),
+    ),
+    Mutant("a cache keyed by length", broken.LengthCache, independence.instances_are_independent),
+    Mutant("tables rounded to the model's type", broken.RoundedTables, independence.low_precision_rounds_once),
+    Mutant("keys without gradient", broken.Detached, independence.gradients_are_exact),
+    Mutant("frequencies in a float buffer", broken.FloatBuffer, survival.survives_casts),
+    Mutant("frequencies in state_dict", broken.PersistentTable, survival.survives_copies),
+    Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), survival.survives_pickle),
+    Mutant("frequencies lost on meta", broken.FloatBuffer, survival.survives_meta),
+    Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
+    Mutant("angles that autocast rounds", broken.AutocastTable, survival.survives_autocast),
+    Mutant("a table from inference_mode", broken.KeptFromInference, survival.survives_inference_mode),
+    Mutant("angles of the default type", broken_scores.DefaultTyped, survival.survives_another_default_dtype),
+    Mutant("a look at positions, faked", broken_scores.LooksAtPositions, tracing.survives_fake_tensors),
+    Mutant("a look at positions, traced", broken_scores.LooksAtPositions, tracing.survives_make_fx),
+    Mutant("a look at queries", broken_scores.LooksAtQueries, tracing.survives_vmap),
+    Mutant(
+        "another base than its text's", BrokenRotary, texts.texts_are_encodings, recipe=parse("rotary(base=5e5)")
+    ),
 ]
+TRACED = [
+    Mutant("lengths told apart", broken_scores.TellsLengthsApart, tracing.compiles_to_one_graph),
+    Mutant("a look at positions, compiled", broken_scores.LooksAtPositions, tracing.compiles_to_one_graph),
+    Mutant("lengths told apart in export", broken_scores.TellsLengthsApart, tracing.exports_to_one_graph),
+]
+"""Those of laws that compile; compiling.py holds them."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.rotary import Rotary as Rotary
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
     from posenc.encodings.t5 import T5 as T5
+    from posenc.laws.check import check as check
     from posenc.sight import Sight as Sight
 else:
     _HOMES = {
@@ -47,6 +48,7 @@ else:
         "scores": "posenc.attention",
         "Clock": "posenc.clock",
         "Sight": "posenc.sight",
+        "check": "posenc.laws.check",
         "ALiBi": "posenc.encodings.alibi",
         "Bias": "posenc.encodings.bias",
         "OffsetBias": "posenc.encodings.bias",

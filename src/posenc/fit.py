@@ -58,7 +58,10 @@ def _sizes(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
     if placed.unread:
-        raise InvalidArgument(placed.todo)
+        raise InvalidArgument(
+            "this encoding has something else in every layer, or reads what tokens say and has not read them yet; "
+            "call here, carry = placed[layer].read(x, carry) and pass here in place of placed"
+        )
     for name, x, positions in (("q", q, placed.q_positions), ("k", k, placed.k_positions)):
         if x.shape[2] != positions.shape[-1]:
             raise InvalidArgument(

@@ -8,11 +8,14 @@ import pytest
 import torch
 import typer
 
+import posenc
 from posenc.clock import Clock
-from posenc.encodings import rotary as rotary_module
 from posenc.encodings.alibi import LinearBias
+from posenc.encodings.catalogue import Entry
 from posenc.errors import UnknownName
 from posenc.schedules import default
+from posenc.workbench.claims import rotary as rotary_module
+from posenc.workbench.claims import sinusoids
 from posenc.workbench.claims.catalogue import CLAIMS, chosen
 from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
 from posenc.workbench.commands.verify import verify
@@ -56,7 +59,7 @@ def test_a_wrong_base_breaks_the_ladders_claims(monkeypatch: pytest.MonkeyPatch)
 
 def test_positions_off_by_one_break_the_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     right = Clock.forward
-    monkeypatch.setattr(Clock, "forward", lambda self, p, dtype=torch.float32: right(self, p + 1, dtype))
+    monkeypatch.setattr(Clock, "forward", lambda self, p, *rest: right(self, p + 1, *rest))
     names = {"first-rows", "by-hand", "offset-only", "no-maximum-length"}
     assert broken(*names) == names
     # What depends on offsets alone cannot see it, and must not.
@@ -71,14 +74,35 @@ def test_turning_the_other_way_breaks_the_widget(monkeypatch: pytest.MonkeyPatch
 
 def test_float32_angles_break_the_claims_of_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     def rounded(
-        self: Clock, positions: torch.Tensor, dtype: torch.dtype = torch.float32
+        self: Clock, positions: torch.Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[torch.Tensor, ...]:
         angle = positions.unsqueeze(-1).float() * torch.tensor(self.spectrum.float32)
-        return angle.cos().to(dtype), angle.sin().to(dtype)
+        return (scale * angle.cos()).to(dtype), (scale * angle.sin()).to(dtype)
 
     monkeypatch.setattr(Clock, "forward", rounded)
     names = {"shift-by-five", "offset-only", "no-maximum-length"}
     assert broken(*names) == names
+
+
+def test_two_positions_with_one_code_break_uniqueness(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sinusoids.table
+
+    def collided(width: int, positions: range, base: float) -> torch.Tensor:
+        code = right(width, positions, base)
+        code[1] = code[0]
+        return code
+
+    monkeypatch.setattr(sinusoids, "table", collided)
+    assert broken("unique-and-bounded") == {"unique-and-bounded"}
+
+
+def test_what_is_said_of_the_catalogue_is_asked_of_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posenc.T5, "relative", False)
+    monkeypatch.setattr(posenc.FoX, "doors", ())
+    names = {"desiderata", "order-through-doors"}
+    assert broken(*names) == names
+    monkeypatch.setitem(posenc.CATALOGUE, "large", Entry(posenc.T5, {"buckets": 8192, "max_distance": 8192}))
+    assert broken("parameters") == {"parameters"}
 
 
 def test_findings_refuse_what_is_no_number() -> None:

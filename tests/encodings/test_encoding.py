@@ -14,15 +14,17 @@ FACTS = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_name_is_made_from_the_same_facts(name: str) -> None:
     made = encoding(name, **FACTS)
-    assert made.doors == tuple(door for door in ("embed", "rotate", "bias") if door in made.doors)
+    assert made.doors == tuple(door for door in ("embed", "rotate", "bias", "scale") if door in made.doors)
     placed, x = made.at(plain(5)), torch.randn(2, 5, 32)
     q = torch.randn(2, 4, 5, 8)
     assert (placed.embed(x) is not x) == ("embed" in made.doors), "a door that is not used is the identity"
     assert (placed.rotate(q, q)[0] is not q) == ("rotate" in made.doors)
-    assert (placed.bias is not None) == ("bias" in made.doors)
+    here, _ = placed.read(x)
+    assert (here.bias is not None) == ("bias" in made.doors)
+    assert (here.scale is not None) == ("scale" in made.doors)
 
 
-@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"nope"}))
+@pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"nope", "query-scale"}))
 def test_a_missing_fact_is_asked_for(name: str) -> None:
     with pytest.raises(InvalidArgument, match=r"this encoding needs \w+; add \w+=… to the call"):
         encoding(name)

@@ -10,6 +10,7 @@ from torch import Tensor
 import posenc
 import reference
 from posenc import FoX, Sight, attention, scores
+from posenc.encodings.fox import ForgetBias
 from posenc.errors import InvalidArgument
 from posenc.positions import left_padded, packed, plain
 
@@ -150,7 +151,7 @@ def test_shapes_are_known_without_values() -> None:
 
 def test_tokens_that_were_not_read_are_asked_for() -> None:
     _, q, k, v = tensors()
-    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, carry = placed.read\(x, carry\)"):
+    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, carry = placed\[layer\].read"):
         attention(q, k, v, made().at(plain(T)), True)
 
 
@@ -169,3 +170,21 @@ def test_bad_settings_are_refused() -> None:
         FoX(0, 4)
     with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 5\); its last axis must be width=6"):
         FoX(C, H).at(plain(3)).read(torch.randn(1, 3, 5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
+    """200 000 in all, three times float16's largest: channels are what the type holds and add up to the rows."""
+    gates = torch.full((1, 1, 20_000), -10.0)
+    order = torch.arange(20_000)
+    bias = ForgetBias(gates).ordered(order, order)
+    channels = bias.channels(dtype)
+    assert channels is not None
+    q, k = (side.to(dtype).double() for side in channels)
+    assert q.isfinite().all()
+    assert k.isfinite().all()
+    for row in (0, 9_000, 19_999):
+        got = (q[0, 0, row] * k[0, 0]).sum(-1)
+        got = got - got[row]
+        want = bias.rows(row, row + 1, 20_000)[0, 0, 0].double()
+        assert (got - want).abs().max() <= 4 * 2.0**-24 * 200_000

@@ -7,7 +7,7 @@ import posenc
 from posenc import FoX, Layers, NoPE, Rotary, Sight, attention
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.workbench.transformer import Cache, Transformer, TransformerConfig
 
 
 def rotates(placed: posenc.Placed) -> bool:
@@ -21,9 +21,9 @@ def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
     assert [i for i in range(36) if not rotates(placed[i])] == list(range(3, 36, 4))
     lines = layers.describe().splitlines()
     assert len(lines) == 18
-    assert lines[0].startswith("layers 0–2: rotary(base=5000000): rotary: head_dim=8, pairing='half', base=5e+06")
-    assert lines[1] == "layer 3: nope: nope"
-    assert lines[-1] == "layer 35: nope: nope"
+    assert lines[0].startswith("layers 0–2: rotary: head_dim=8, pairing='half', base=5e+06")
+    assert lines[1] == "layer 3: nope"
+    assert lines[-1] == "layer 35: nope"
 
 
 def gemma3() -> Layers:
@@ -71,8 +71,6 @@ def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
 
 @pytest.mark.parametrize("text", ["layers(rotary*3 + nope)", "layers(t5 + stack(rotary, fox))", "layers(fox)"])
 def test_a_model_of_mixed_layers_reads_pieces_as_the_whole(text: str) -> None:
-    from posenc.workbench.transformer import Cache
-
     config = TransformerConfig(17, width=32, layers=4)
     encoding = posenc.encoding(text, width=32, heads=4, head_dim=8, layers=4)
     model = Transformer(config, encoding).initialise(0).double().requires_grad_(False)
@@ -86,14 +84,12 @@ def test_layers_are_asked_for_by_number() -> None:
     """All layers together have no positions of their own, and must not pass for none."""
     layers = Layers({"rope": Rotary(8, pairing="half"), "nope": NoPE()}, ("rope", "nope"))
     placed, q = layers.at(plain(3)), torch.randn(1, 2, 3, 8)
-    message = r"this is the positions of all layers; take one: placed\[layer\]"
+    message = r"these are the positions of all layers; pass what this layer has: placed\[layer\]"
     with pytest.raises(InvalidArgument, match=message):
         placed.rotate(q, q)
     with pytest.raises(InvalidArgument, match=message):
         placed.read(torch.randn(1, 3, 16))
-    with pytest.raises(InvalidArgument, match=message):
-        placed.carrying(None)
-    with pytest.raises(InvalidArgument, match=message):
+    with pytest.raises(InvalidArgument, match="has something else in every layer"):
         attention(q, q, q, placed, True)
 
 

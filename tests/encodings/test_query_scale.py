@@ -1,4 +1,4 @@
-"""The scale of queries by position: both rules at their steps, in float32 under any type, for packed documents too."""
+"""The scale of queries by position: both rules at their steps, float32 under any type, packed documents too."""
 
 import pytest
 import torch
@@ -87,9 +87,7 @@ def test_positions_count_and_neither_rows_nor_keys() -> None:
 def test_bad_settings_are_refused() -> None:
     with pytest.raises(UnknownName, match="unknown rule 'llama5'; did you mean 'llama4'"):
         QueryScale(rule="llama5")  # type: ignore[arg-type]
-    with pytest.raises(
-        InvalidArgument, match="floor=0 must be a whole number of positions, at least 1; Llama 4 has"
-    ):
+    with pytest.raises(InvalidArgument, match="floor=0 must be a whole number of positions, at least 1; Llama 4"):
         QueryScale(floor=0)
     with pytest.raises(InvalidArgument, match=r"amount=-0.1 must be finite and not negative; Llama 4 has 0.1"):
         QueryScale(amount=-0.1)

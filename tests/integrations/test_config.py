@@ -10,14 +10,10 @@ import transformers
 
 import posenc.integrations.huggingface
 from integrations.tiny import MODELS, logits, tiny, tokens
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
-from posenc.integrations.huggingface.layers import (
-    ALiBiLayer,
-    LearnedLayer,
-    NoPELayer,
-    RotaryLayer,
-)
 from posenc.schedules import (
     NTK,
     Default,
@@ -38,35 +34,49 @@ def config(name: str) -> dict[str, Any]:
     return json.loads((CONFIGS / f"{name}.json").read_text())
 
 
-def half(dim: int, base: float, schedule: Schedule | LengthSchedule | None = None, turn: int = 0) -> RotaryLayer:
-    return RotaryLayer(dim, turn or dim, "half", base, schedule or Default())
+def rotary(
+    dim: int, base: float, schedule: Schedule | LengthSchedule | None = None, turn: int = 0, pairing: str = "half"
+) -> Recipe:
+    settings = {"head_dim": dim, "rotary_dim": turn or dim, "pairing": pairing, "base": base}
+    return Recipe("rotary").with_(**settings, schedule=schedule or Default())
+
+
+NOPE = Recipe("nope")
+
+
+def table(rows: int, width: int) -> Recipe:
+    return Recipe("learned").with_(num_positions=rows, width=width)
+
+
+def alibi(heads: int, exponent: float) -> Recipe:
+    return Recipe("alibi").with_(heads=heads, max_exponent=exponent)
 
 
 READ: dict[str, tuple[dict[str, object], int, int]] = {
-    "llama-3.1-8b": ({"all": half(128, 5e5, Llama3())}, 8192, 131_072),
-    "yarn-llama-2-7b-128k": ({"all": half(128, 1e4, YaRN(32, 4096))}, 4096, 131_072),
-    "mistral-7b": ({"all": half(128, 1e4)}, 32_768, 32_768),
-    "qwen2.5-7b-yarn": ({"all": half(128, 1e6, YaRN(4, 32_768))}, 32_768, 32_768),
+    "llama-3.1-8b": ({"all": rotary(128, 5e5, Llama3())}, 8192, 131_072),
+    "yarn-llama-2-7b-128k": ({"all": rotary(128, 1e4, YaRN(32, 4096))}, 4096, 131_072),
+    "mistral-7b": ({"all": rotary(128, 1e4)}, 32_768, 32_768),
+    "qwen2.5-7b-yarn": ({"all": rotary(128, 1e6, YaRN(4, 32_768))}, 32_768, 32_768),
     "gemma-3-4b": (
-        {"full_attention": half(256, 1e6, Linear(8)), "sliding_attention": half(256, 1e4)},
+        {"full_attention": rotary(256, 1e6, Linear(8)), "sliding_attention": rotary(256, 1e4)},
         131_072,
         131_072,
     ),
-    "pythia-1.4b": ({"all": half(128, 1e4, turn=32)}, 2048, 2048),
-    "gpt-j-6b": ({"all": RotaryLayer(256, 64, "interleaved", 1e4)}, 2048, 2048),
-    "gpt-oss-20b": ({"all": half(64, 1.5e5, YaRN(32, 4096, truncate=False))}, 4096, 131_072),
+    "pythia-1.4b": ({"all": rotary(128, 1e4, turn=32)}, 2048, 2048),
+    "gpt-j-6b": ({"all": rotary(256, 1e4, turn=64, pairing="interleaved")}, 2048, 2048),
+    "gpt-oss-20b": ({"all": rotary(64, 1.5e5, YaRN(32, 4096, truncate=False))}, 4096, 131_072),
     "deepseek-v3": (
-        {"all": RotaryLayer(64, 64, "interleaved", 1e4, YaRN(40, 4096, mscale=1.0, mscale_all_dim=1.0))},
+        {"all": rotary(64, 1e4, YaRN(40, 4096, mscale=1.0, mscale_all_dim=1.0), pairing="interleaved")},
         4096,
         163_840,
     ),
-    "smollm2-135m": ({"all": half(64, 1e5)}, 8192, 8192),
-    "smollm3-3b": ({"rotary": half(128, 5e6), "nope": NoPELayer()}, 65_536, 65_536),
-    "falcon-7b": ({"all": half(64, 1e4)}, 2048, 2048),
-    "bloom-7b1": ({"all": ALiBiLayer(32)}, 2048, 2048),
-    "mpt-7b-storywriter": ({"all": ALiBiLayer(32, 16)}, 65_536, 65_536),
-    "gpt2": ({"all": LearnedLayer(1024, 768)}, 1024, 1024),
-    "bert-base": ({"all": LearnedLayer(512, 768)}, 512, 512),
+    "smollm2-135m": ({"all": rotary(64, 1e5)}, 8192, 8192),
+    "smollm3-3b": ({"rotary": rotary(128, 5e6), "nope": NOPE}, 65_536, 65_536),
+    "falcon-7b": ({"all": rotary(64, 1e4)}, 2048, 2048),
+    "bloom-7b1": ({"all": alibi(32, 8)}, 2048, 2048),
+    "mpt-7b-storywriter": ({"all": alibi(32, 16)}, 65_536, 65_536),
+    "gpt2": ({"all": table(1024, 768)}, 1024, 1024),
+    "bert-base": ({"all": table(512, 768)}, 512, 512),
 }
 
 
@@ -77,6 +87,8 @@ def test_real_configs(name: str) -> None:
     assert dict(positions.kinds) == kinds
     assert (positions.original_length, positions.max_length) == (original, longest)
     assert set(positions.layers) == set(kinds)
+    for recipe in positions.kinds.values():  # a text that anybody can pass on
+        assert canonical(parse(str(recipe))) == canonical(recipe)
 
 
 def test_what_real_configs_say_besides() -> None:
@@ -86,7 +98,7 @@ def test_what_real_configs_say_besides() -> None:
     assert any(note.startswith("rope_theta = 1000000,") for note in gemma.assumed)
     assert read(config("smollm3-3b")).layers[:4] == ("rotary", "rotary", "rotary", "nope")
     assert read(config("deepseek-v3")).softmax_factor == pytest.approx(1.8738542070926265)
-    phi = read(config("phi-3-mini-128k")).rotary.schedule
+    phi = read(config("phi-3-mini-128k")).rotary.get("schedule")
     assert isinstance(phi, LongRoPE)
     assert (phi.original_length, phi.factor) == (4096, 32)
     assert read(config("falcon-7b")).assumed
@@ -99,27 +111,27 @@ SIZES = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "m
 def test_layer_types_by_pattern_and_their_bases() -> None:
     """Older spellings: which layers are full follows from a number, and sliding layers have a base of their own."""
     gemma = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_local_base_freq": 2e4, "head_dim": 16, **SIZES}
-    assert {layer.base for layer in read(gemma).kinds.values()} == {1e6, 2e4}
+    assert {layer.get("base") for layer in read(gemma).kinds.values()} == {1e6, 2e4}
     bert = read({"model_type": "modernbert", "global_rope_theta": 8e4, "local_rope_theta": 2e4, **SIZES})
-    assert bert.kinds == {"full_attention": half(16, 8e4), "sliding_attention": half(16, 2e4)}
+    assert bert.kinds == {"full_attention": rotary(16, 8e4), "sliding_attention": rotary(16, 2e4)}
     assert [kind[:4] for kind in bert.layers] == ["full", "slid", "slid", "full"]
     cohere = {"model_type": "cohere2", "rope_theta": 5e4, "sliding_window": 8, "layer_switch": 4, **SIZES}
     spelt = read({**cohere, "rotary_pct": 1.0, "position_embedding_type": "rope_gptj"})
-    assert spelt.kinds == {"rotary": RotaryLayer(16, 16, "interleaved", 5e4), "nope": NoPELayer()}
+    assert spelt.kinds == {"rotary": rotary(16, 5e4, pairing="interleaved"), "nope": NOPE}
     assert spelt.layers == ("rotary", "rotary", "rotary", "nope")
     with pytest.raises(UnknownName, match="unknown key of model_type 'cohere2' 'rotary_pct'"):
         read({**cohere, "rotary_pct": 0.5})
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
     types = ["sliding_attention", "full_attention"] * 2
     olmo = read({"model_type": "olmo3", "rope_theta": 5e5, "rope_scaling": yarn, "layer_types": types, **SIZES})
-    assert olmo.kinds == {"full_attention": half(16, 5e5, YaRN(4, 64)), "sliding_attention": half(16, 5e5)}
-    assert olmo.rotary == half(16, 5e5, YaRN(4, 64))
+    assert olmo.kinds == {"full_attention": rotary(16, 5e5, YaRN(4, 64)), "sliding_attention": rotary(16, 5e5)}
+    assert olmo.rotary == rotary(16, 5e5, YaRN(4, 64))
 
 
 def test_a_missing_base_is_never_guessed() -> None:
     with pytest.raises(InvalidArgument, match="no 'rope_theta'; transformers would silently take its own default"):
         read(config("llama-2-7b"))
-    assert read(config("llama-2-7b"), base=10_000).kinds == {"all": half(128, 1e4)}
+    assert read(config("llama-2-7b"), base=10_000).kinds == {"all": rotary(128, 1e4)}
 
 
 LLAMA = {
@@ -186,7 +198,7 @@ def test_refusals(broken: dict[str, Any], message: str) -> None:
 def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
     mpt = config("mpt-7b-storywriter")
     off = {**mpt["attn_config"], "rope": False, "rope_theta": 10_000, "rope_impl": "dail"}
-    assert read({**mpt, "attn_config": off}).kinds == {"all": ALiBiLayer(32, 16)}
+    assert read({**mpt, "attn_config": off}).kinds == {"all": alibi(32, 16)}
     for wrong, message in (
         ({"alibi_bias_mx": 8}, "'alibi_bias_mx'; did you mean 'alibi_bias_max'"),
         ({"rope": True, "rope_theta": 1e4}, "unknown key of model_type 'mpt' 'rope"),
@@ -231,7 +243,7 @@ def test_all_spellings_read_the_same() -> None:
         {**plain, "rope_parameters": v5},
         {**plain, "rope_parameters": {"a": v5, "b": v5}, "layer_types": ["a", "b"]},
     ]
-    want = half(64, 1e4, YaRN(4, 1024, truncate=False))
+    want = rotary(64, 1e4, YaRN(4, 1024, truncate=False))
     assert all(set(read(spelling).kinds.values()) == {want} for spelling in spellings)
 
 
@@ -258,7 +270,7 @@ def test_written_configs_load_with_the_same_frequencies(schedule: Schedule, spel
     theirs = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(loaded)
     total = 200
     theirs(torch.zeros(1), torch.arange(total)[None])
-    ours = read(loaded).rotary.encoding(total)
+    ours = read(loaded).as_layers(total)
     plan = schedule.plan(total) if isinstance(schedule, LengthSchedule) else schedule
     wanted = plan.spectrum(16, 1e4)
     # A base or a factor per pair in float32, and dynamic's float32 length: a few units of 2^−24 times ln(base).
@@ -285,7 +297,7 @@ def test_changes_are_a_config_patch() -> None:
     assert patch["max_position_embeddings"] == 16_384
     assert patch["rope_scaling"]["rope_type"] == "yarn"
     assert set(patch) == {"max_position_embeddings", "rope_scaling"}
-    assert read({**LLAMA, **patch}).rotary.schedule == YaRN(4.0, 4096)
+    assert read({**LLAMA, **patch}).rotary.get("schedule") == YaRN(4.0, 4096)
     assert changes(read(LLAMA), DynamicNTK(2.0, 4096), spelling="v4").keys() == {"rope_scaling"}
 
 

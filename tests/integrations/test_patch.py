@@ -16,17 +16,15 @@ LEARNED = {"gpt2", "bert"}
 ALIBI = {"bloom", "mpt"}
 
 
-def own(model: nn.Module, phases: str) -> Encoding | dict[str, Encoding]:
+def own(model: nn.Module, phases: str) -> Encoding:
     """The model's own positions, from its config and, for a table, its rows."""
-    encodings = read(model.config).encodings(total_length=48, phases=phases)
-    if set(encodings) != {"all"}:
-        return encodings
-    if isinstance(encodings["all"], posenc.Learned):
+    encoding = read(model.config).as_layers(total_length=48, phases=phases)
+    if encoding.doors == ("embed",):
         rows = next(
             p for n, p in model.named_parameters() if n.endswith(("wpe.weight", "position_embeddings.weight"))
         )
-        encodings["all"].weight = rows
-    return encodings["all"]
+        encoding.weight = rows
+    return encoding
 
 
 @pytest.mark.parametrize("family", MODELS)
@@ -63,13 +61,13 @@ def test_the_same_logits_in_bfloat16(family: str) -> None:
 def test_other_positions_give_other_logits(family: str) -> None:
     model, ids = tiny(family), tokens()
     before = logits(model, ids)
-    layer = read(model.config).rotary
-    other = posenc.Rotary(layer.head_dim, pairing=layer.pairing, rotary_dim=layer.rotary_dim, base=77.0)
+    head_dim, pairing, rotary_dim = map(read(model.config).rotary.get, ("head_dim", "pairing", "rotary_dim"))
+    other = posenc.Rotary(head_dim, pairing=pairing, rotary_dim=rotary_dim, base=77.0)
     for encoding in (other, posenc.NoPE()):
         with patched(model, encoding):
             assert (logits(model, ids) - before).abs().max() > 0.02 * before.abs().max()
-    wrong = "half" if layer.pairing == "interleaved" else "interleaved"
-    swapped = posenc.Rotary(layer.head_dim, pairing=wrong, rotary_dim=layer.rotary_dim)
+    wrong = "half" if pairing == "interleaved" else "interleaved"
+    swapped = posenc.Rotary(head_dim, pairing=wrong, rotary_dim=rotary_dim)
     with (
         pytest.raises(InvalidArgument, match="the other pairing go through convert_pairing first"),
         patched(model, swapped),
@@ -112,7 +110,7 @@ def test_refusals() -> None:
         (llama, posenc.ALiBi(4), "encoding is alibi; this model turns q and k"),
         (llama, posenc.Rotary(16, pairing="half", rotary_dim=8), "encoding has rotary_dim=8; the model turns 16"),
         (llama, {"full_attention": rotary}, r"encoding has \['full_attention'\]; this model has \['all'\]"),
-        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with an encoding for each"),
+        (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with one for each, or Layers"),
         (bloom, rotary, "encoding is rotary; this model biases its scores: pass an ALiBi"),
         (tiny("gpt2"), rotary, "encoding is rotary; this model adds a table"),
     ):

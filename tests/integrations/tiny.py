@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import torch
 import transformers
 from torch import Tensor, nn
@@ -167,6 +168,8 @@ def tiny(family: str, dtype: torch.dtype = torch.float32) -> nn.Module:
         sizes, more = {"vocab_size": 64}, {**more, "d_model": 96}
     if family == "falcon":
         more = {**more, "num_kv_heads": 2}
+    if family == "olmo3" and "convert_rope_params_to_dict" not in vars(kind.config_class):
+        pytest.skip("this transformers knows one rotation for all layers of olmo3")
     torch.manual_seed(0)
     model = kind(kind.config_class(**{**sizes, **more})).eval()
     with torch.no_grad():
@@ -187,5 +190,6 @@ def tokens(length: int = 48) -> Tensor:
 
 
 def logits(model: nn.Module, ids: Tensor) -> Tensor:
+    model.config._experts_implementation = "eager"  # not every torch has the default's grouped products on CPU
     with torch.no_grad():
         return model(ids).logits

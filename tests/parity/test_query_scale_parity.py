@@ -1,4 +1,4 @@
-"""The scale of queries against transformers: a whole layer of Llama 4 without rotation, and Ministral 3's factors."""
+"""The scale of queries against transformers: a layer of Llama 4 without rotation, and Ministral 3's factors."""
 
 import torch
 

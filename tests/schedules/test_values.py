@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules import (
+    METHODS,
     NTK,
     SCHEDULES,
     Default,
@@ -23,6 +24,8 @@ from posenc.schedules import (
     Schedule,
     YaRN,
     from_dict,
+    method,
+    planned,
     to_dict,
 )
 
@@ -90,6 +93,24 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         r"has no frequencies of its own; .* schedule.plan\(total_length\)",
     ),
 ]
+
+
+def test_a_method_and_a_factor_make_a_schedule() -> None:
+    """Dynamic NTK has the factor that a config would state, and so scales more than NTK at the full length."""
+    made = {name: method(name, 8, 4096) for name in METHODS}
+    assert made["none"] == method("default", 8, 4096) == Default()
+    assert made["linear"] == Linear(8)
+    assert (made["ntk"], made["ntk-fixed"]) == (NTK(8), NTK(8, form="fixed"))
+    assert (made["yarn"], made["yarn-paper"]) == (YaRN(8, 4096), YaRN(8, 4096, ramp="rotations"))
+    assert (made["llama3"], made["proportional"]) == (Llama3(8, 4096), Proportional(0.25))
+    assert made["dynamic"] == DynamicNTK(8, 4096)
+    assert planned(made["dynamic"], 8 * 4096) == NTK(8**2 - 8 + 1)
+    assert method("yarn", 8, 4096, beta_fast=16) == YaRN(8, 4096, 16)
+    assert method("linear", 8, 4096, beta_fast=16) == Linear(8)
+    with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
+        method("yarm", 8, 4096)
+    with pytest.raises(InvalidArgument, match="DynamicNTK depends on the length of the request; pass total"):
+        planned(made["dynamic"], None)
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -129,6 +129,8 @@ def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: 
         ({"seeds": 0}, "seeds=0 must be at least 1"),
         ({"dtype": "float23"}, "did you mean 'float32'"),
         ({"steps": {"needle": 0}}, "at least 1 is needed"),
+        ({"layers": 0}, "layers=0 must be at least 1"),
+        ({"heads": 5}, "width=64 must be a multiple of 2·heads=10"),
     ],
 )
 def test_a_study_that_makes_no_sense_is_refused(change: dict[str, object], message: str) -> None:

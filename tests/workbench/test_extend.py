@@ -13,12 +13,11 @@ from typer.testing import CliRunner
 
 import posenc
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
-from posenc.integrations.huggingface.layers import RotaryLayer
 from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.report.extension import answer, over_positions, write
 from posenc.workbench.runs.extend import Curve, Extension, Request, extend, work
-from posenc.workbench.runs.methods import NAMES, Method, methods
+from posenc.workbench.runs.methods import NAMES, methods
 from posenc.workbench.runs.models import Ours, Tick, config_patch, open_model
 from posenc.workbench.runs.scores import Scores
 from posenc.workbench.runs.verdict import judge
@@ -28,7 +27,6 @@ from workbench.pretrained import save_llama
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
 TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))
-LAYER = RotaryLayer(16, 16, "half", 1e4)
 
 
 class Counting(Ours):
@@ -51,7 +49,7 @@ def small() -> Counting:
 
 
 def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tuple[str, ...] = NAMES) -> Request:
-    return Request(length, documents, methods(names, LAYER, 16, length / 16), finetune)
+    return Request(length, documents, methods(names, Default(), 16, length / 16), finetune)
 
 
 def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
@@ -70,6 +68,30 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, scores: C
         )
         if schedule == Default():
             assert float(found.window[1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
+
+
+def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
+    tmp_path: Path, scores: Callable[[Path], Scores]
+) -> None:
+    """Every layer that turns gets the schedule with its own base; a near one and what was learnt stay."""
+    kinds = {
+        "far": posenc.Rotary(16, pairing="half", base=500.0),
+        "near": posenc.Rotary(16, pairing="half"),
+        "t5": posenc.T5(2),
+    }
+    encoding = posenc.Layers(kinds, ("far", "near", "t5"), windows={"near": 8})
+    model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
+    mixed = Ours(model, "mixed", 16, "a mixed model")
+    assert mixed.schedule == Default()
+    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), scores(tmp_path))
+    far = posenc.Rotary(16, pairing="half", base=500.0, schedule=NTK(4), phases="float32")
+    model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
+    tokens = mixed.encode(BYTES)[:65]
+    with torch.no_grad():
+        losses = F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none")
+    assert found.curves[1].losses[0].tolist() == pytest.approx(losses.view(16, 4).mean(1).tolist(), abs=1e-5)
+    stilled = mixed.rescaled(None, 64)
+    assert [stilled.layer(i).doors for i in range(3)] == [(), ("rotate",), ("bias",)]
 
 
 def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
@@ -113,7 +135,7 @@ def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path, scores
 def made(**means: list[float]) -> Extension:
     """An extension of four documents whose losses per bucket (two inside, four beyond) are as given."""
     noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
-    layer = methods(("none", *(m for m in means if m not in ("none", "window"))), LAYER, 16, 3.0)
+    layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
     curves = tuple(
         Curve(m, False, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
     )
@@ -181,16 +203,15 @@ def test_the_view_marks_the_trained_length_and_the_choice() -> None:
 
 
 def test_methods_by_name() -> None:
-    made_ = {m.name: m for m in methods(None, LAYER, 4096, 4.0, beta_fast=16)}
+    made_ = {m.name: m for m in methods(None, Default(), 4096, 4.0, beta_fast=16)}
     assert tuple(made_) == NAMES
     assert made_["yarn"].schedule == YaRN(4, 4096, beta_fast=16)
     assert made_["dynamic"].schedule == DynamicNTK(4, 4096)
-    scaled = RotaryLayer(16, 16, "half", 1e4, Linear(2))
-    assert methods(None, scaled, 4096, 4.0)[-1].schedule == Linear(2)
-    assert [m.name for m in methods(("yarn",), LAYER, 4096, 4.0)] == ["none", "yarn"]
-    assert isinstance(Method("drope", "DroPE", None).encoding(LAYER, 64), posenc.NoPE)
+    assert methods(None, Linear(2), 4096, 4.0)[-1].schedule == Linear(2)
+    assert [m.name for m in methods(("yarn",), Default(), 4096, 4.0)] == ["none", "yarn"]
+    assert methods(("none", "drope"), Default(), 4096, 4.0)[1].schedule is None
     with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
-        methods(("yarm",), LAYER, 4096, 4.0)
+        methods(("yarm",), Default(), 4096, 4.0)
 
 
 def test_refusals(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
@@ -225,7 +246,7 @@ def test_the_config_patch_gives_the_measured_loss(
 
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     assert (model.original_length, model.unit) == (64, "token")
-    chosen = methods(None, model.rotary, 64, 4.0)
+    chosen = methods(None, model.schedule, 64, 4.0)
     request_, read_so_far = Request(256, 2, chosen), [0.0]
 
     def progress(tokens: float) -> None:
@@ -250,7 +271,7 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     model, _, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
-    asked = Request(128, 1, methods(("yarn",), model.rotary, 64, 2.0), finetune=15)
+    asked = Request(128, 1, methods(("yarn",), model.schedule, 64, 2.0), finetune=15)
     found = extend(model, b"abcd" * 200, text, asked, scores(tmp_path))
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())

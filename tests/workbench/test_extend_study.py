@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from posenc.errors import StudyError
+from posenc.schedules import Default
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.runs.compare import compare
 from posenc.workbench.runs.ledger import Ledger
@@ -27,7 +28,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_trained_model_is_found(study: Path) -> None:
     model, data, text = open_model(study, None, "cpu", "float32")
-    assert (model.original_length, model.unit, model.rotary.pairing) == (128, "byte", "half")
+    assert (model.original_length, model.unit, model.schedule) == (128, "byte", Default())
     assert len(data) == len(text.validation)
     assert config_patch(model, None, 1024) is None  # type: ignore[arg-type]
 

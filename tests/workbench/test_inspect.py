@@ -37,6 +37,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "mistral-7b": (
         "no scaling",
         "60 of 64 pairs",
+        "base 10 000; they see a window of 4 096 tokens.",
         "past 32 768 tokens the 4 slowest pairs reach angles never seen",
     ),
     "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
@@ -44,6 +45,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "gemma-3-4b": (
         "5 layers of full_attention",
         "29 layers of sliding_attention",
+        "base 10 000; they see a window of 1 024 tokens.",
         "full_attention: Wavelengths run from 50.27 to",
         "assumed: rope_theta = 1000000, as in every released gemma3_text",
         "before or after scaling by 8",
@@ -54,13 +56,25 @@ SAYS: dict[str, tuple[str, ...]] = {
         "interleaved pairs (2i, 2i+1)",
         "base = 10000, written in gptj's code",
     ),
-    "gpt-oss-20b": ("YaRN scaling by 32, ramp ends not rounded",),
+    "gpt-oss-20b": (
+        "YaRN scaling by 32, ramp ends not rounded",
+        "base 150 000; 12 of them see a window of 128 tokens.",
+    ),
     "deepseek-v3": ("interleaved pairs", "softmax scale is multiplied by 1.874 (mscale_all_dim)"),
     "smollm2-135m": ("base 100 000, no scaling", "Trained length 8 192", "20 of 32 pairs"),
     "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
-    "bloom-7b1": ("30 layers with ALiBi: 32 heads", "fades out far tokens"),
+    "bloom-7b1": (
+        "bloom: ALiBi: 32 heads, smallest slope",
+        "30 layers with ALiBi: 32 heads",
+        "fades out far tokens",
+    ),
     "mpt-7b-storywriter": ("smallest slope 2^−16",),
-    "gpt2": ("table of 1 024 rows", "the last position is 1 023", "longer than 1 024 tokens has no rows"),
+    "gpt2": (
+        "gpt2: a learned table of 1024 positions.",
+        "table of 1 024 rows",
+        "the last position is 1 023",
+        "longer than 1 024 tokens has no rows",
+    ),
     "falcon-7b": ("assumed: rope_theta = 10000",),
 }
 
@@ -77,6 +91,7 @@ def test_real_configs(name: str) -> None:
 
 
 def test_no_invented_risks() -> None:
+    assert "window" not in read_aloud("qwen2.5-7b-yarn") + read_aloud("phi-3-mini-128k") + read_aloud("smollm3-3b")
     assert "factor mismatch" not in read_aloud("gpt-oss-20b") + read_aloud("deepseek-v3")
     assert "assumed" not in read_aloud("llama-3.1-8b") + read_aloud("mistral-7b")
     assert "16 tables" not in read_aloud("falcon-7b")
@@ -133,6 +148,8 @@ def test_views_by_name() -> None:
         "proportional",
     ):
         assert make("schedule", {"schedule": name, "rotary_dim": "32"}).panels
+    # A config with factor 8 has it at 8 times its length: NTK at 8² − 8 + 1.
+    assert make("schedule", {"schedule": "dynamic", "factor": "8"}).readouts["most slowed pair"] == "57 times"
     with pytest.raises(UnknownName, match="did you mean 'yarn'"):
         make("schedule", {"schedule": "yarm"})
     assert turns(Default().spectrum(64, 1e5), 8192) == 20

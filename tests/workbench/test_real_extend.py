@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from posenc.schedules import Default
 from posenc.workbench.runs.extend import Request, extend
 from posenc.workbench.runs.methods import methods
 from posenc.workbench.runs.models import open_model
@@ -30,8 +31,8 @@ def test_yarn_reads_on_where_the_unscaled_model_fails(
 ) -> None:
     """One document of 12 288 tokens; its end lies between 10k and 12k."""
     model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
-    assert (model.original_length, model.rotary.base, model.rotary.pairing) == (8192, 1e5, "half")
-    chosen = methods(("none", "yarn"), model.rotary, 8192, 1.5)
+    assert (model.original_length, model.schedule) == (8192, Default())
+    chosen = methods(("none", "yarn"), model.schedule, 8192, 1.5)
     found = extend(model, data, text, Request(12_288, 1, chosen), scores(tmp_path))
     curves = {c.method.name: c.losses[0] for c in found.curves}
     in_context = float(found.window[0])  # the same targets, read with the trained length of context

@@ -120,9 +120,13 @@ def test_the_terminal_table_fits_80_columns_and_marks_the_best_by_a_word(
 ) -> None:
     from rich.console import Console
 
-    result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("learned-clamped", 0.3, 0.6)])
+    long = "layers(rotary(base=500000)*3 + my_module:Mine(width=3))"
+    result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("learned-clamped", 0.3, 0.6), run(long, 1.0, 0.6)])
     Console(width=80).print(table(result))
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
     assert any("NoPE" in line and "best, holds" in line for line in lines)
     assert any("learned (clamped)" in line and "not converged" in line for line in lines)
+    assert any("1.000" in line and "falls to 0.60" in line for line in lines), (
+        "a long text wraps, numbers stay whole"
+    )

@@ -14,8 +14,7 @@ from typer.testing import CliRunner
 
 import posenc
 from posenc.errors import InvalidArgument, StudyError
-from posenc.integrations.huggingface.layers import RotaryLayer
-from posenc.schedules import YaRN
+from posenc.schedules import Default, LengthSchedule, Schedule, YaRN, planned
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.report.retrieval import answer, over_depth, part, table
 from posenc.workbench.runs.extend import Request
@@ -30,13 +29,14 @@ from workbench.pretrained import save_llama
 
 DATA = b"All work and no play makes a dull text. " * 1000
 TEXT = Text("dull", "0" * 64, torch.empty(0).long(), torch.empty(0).long())
-LAYER = RotaryLayer(16, 16, "half", 1e4)
+ROTARY = posenc.Rotary(16, pairing="half")
 
 
 class Known:
     """Reads bytes and answers as told: with the number after the place in its context, or always the same."""
 
-    name, identity, unit, rotary, learning_rate, model = "a known model", "known", "byte", LAYER, 1e-3, None
+    name, identity, unit, learning_rate, model = "a known model", "known", "byte", 1e-3, None
+    schedule: Schedule | LengthSchedule = Default()
     calls, fail_at, original_length = 0, -1, 2048
 
     def __init__(self, sees: Callable[[posenc.Encoding], int]) -> None:
@@ -66,6 +66,10 @@ class Known:
                 row[ord(after[0])] = 2.0
         return logits
 
+    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> posenc.Encoding:
+        assert schedule is not None
+        return ROTARY.rescaled(planned(schedule, total_length))
+
     def check_memory(self, length: int, *, cached: bool = False) -> None:
         assert cached
 
@@ -83,7 +87,7 @@ class Known:
 
 
 def asked(length: int = 4096, documents: int = 9) -> Request:
-    return Request(length, documents, methods(("yarn",), LAYER, 2048, 2.0))
+    return Request(length, documents, methods(("yarn",), Default(), 2048, 2.0))
 
 
 def everything(encoding: posenc.Encoding) -> int:

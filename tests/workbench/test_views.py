@@ -1,14 +1,20 @@
 """Views answer with the numbers of the lessons and papers, and refuse what nobody could look at."""
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 
+import posenc
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.views import alibi, attention, scores, sinusoidal
-from posenc.workbench.views.catalogue import VIEWS
+from posenc.workbench.lab.questions import ENCODINGS
+from posenc.workbench.lab.replies import reply
+from posenc.workbench.palette import style
+from posenc.workbench.views import alibi, attention, order_blind, scores, sinusoidal
+from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.view import Heatmap, Lines, Plane
+from workbench.own import was_imported, write
 
 
 @pytest.mark.parametrize("name", VIEWS)
@@ -101,6 +107,37 @@ def test_repeated_words_look_alike_only_without_positions() -> None:
     assert isinstance(with_positions, Heatmap)
     assert torch.allclose(without.values[0], without.values[2], atol=1e-12)
     assert (with_positions.values[0] - with_positions.values[2]).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("name", [*posenc.CATALOGUE, "stack(rotary, fox)", "heads(alibi)", "layers(t5 + nope)"])
+def test_a_layer_is_shown_with_every_encoding(name: str) -> None:
+    shuffled = order_blind.shuffle(encoding=name, causal=True) if "heads" not in name else None
+    shown = attention.maps(encoding=name, causal=True)
+    assert style(name).label in shown.title
+    assert shuffled is None or shuffled.readouts["outputs"] == "changed"
+
+
+def test_the_lab_lists_every_encoding_that_looks_like_no_other() -> None:
+    words = ["the", "cat", "saw", "the", "cat"]
+
+    def seen(name: str) -> torch.Tensor:
+        return attention.weights(words, attention.fitting(name, 0), True, 0).nan_to_num()
+
+    listed = [seen(name) for name in ENCODINGS]
+    for i, one in enumerate(listed):
+        assert all((one - other).abs().max() > 1e-3 for other in listed[:i])
+    for name in set(posenc.CATALOGUE) - set(ENCODINGS):
+        assert any(torch.equal(seen(name), other) for other in listed), f"{name} has a look of its own: list it"
+
+
+def test_figures_import_nobodys_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    own = write(tmp_path)
+    for view in ("attention", "shuffle"):
+        with pytest.raises(InvalidArgument, match="is a class of your own, which no figure imports"):
+            make(view, {"encoding": own})
+    assert reply("/api/attention", f"with={own}").status == 400
+    assert not was_imported(tmp_path)
 
 
 def test_what_nobody_could_look_at_is_refused() -> None:

@@ -112,5 +112,8 @@ class ALiBi(Encoding):
         slopes = self.slope_bits.view(torch.float64) if dtype == torch.float64 else self.slopes
         return Placed(q_positions, k_positions, bias=LinearBias(slopes, q_positions, k_positions))
 
+    def describe(self) -> str:
+        return f"ALiBi: {self.heads} heads, smallest slope 2^−{self.max_exponent:g} for powers of two"
+
     def extra_repr(self) -> str:
         return f"heads={self.heads}, max_exponent={self.max_exponent:g}"

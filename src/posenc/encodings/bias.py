@@ -109,7 +109,8 @@ class SumBias(Bias):
         return added([part.differences(first, last, keys, visible, scores) for part in self.parts])
 
     def channels(self, dtype: torch.dtype) -> Channels | None:
-        found = [channels for part in self.parts if (channels := part.channels(dtype)) is not None]
+        # Without a walrus, whose cell torch's compiler finds uninitialised.
+        found = [channels for channels in [part.channels(dtype) for part in self.parts] if channels is not None]
         if len(found) < len(self.parts):
             return None
         return beside([q for q, _ in found]), beside([k for _, k in found])

@@ -1,18 +1,15 @@
 """The catalogue: every encoding by name, and how a name or a text with settings becomes a module."""
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
@@ -24,7 +21,7 @@ from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
-from posenc.schedules import LengthSchedule
+from posenc.schedules import LengthSchedule, Schedule, planned
 from posenc.schedules.registry import make as make_schedule
 
 
@@ -125,12 +122,17 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
             raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
         return Heads(*parts)
     if recipe.name == "layers":
-        kinds = {str(part): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
-        pattern = tuple(str(part) for part, n in recipe.parts for _ in range(n))
+        kinds = {str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
+        pattern = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
         return Layers(kinds, pattern, layers=shape.layers)
     entry = lookup(recipe.name)
     given = named(recipe, entry)
-    settings = {**entry.fresh, **{key: _valued(key, value, total_length) for key, value in given.items()}}
+    return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
+
+
+def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
+    """The module of an entry with these settings, its other facts taken from the shape."""
+    settings = {**entry.fresh, **given}
     for name, parameter in _parameters(entry).items():
         if name in FACTS and name not in settings:
             known = getattr(shape, name)
@@ -142,7 +144,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 def lookup(name: str) -> Entry:
     """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
     if ":" in name:
-        return Entry(_imported(name))
+        return Entry(load(name))
     name = canonical_name(name)
     if name not in CATALOGUE:
         raise UnknownName("encoding", name, CATALOGUE)
@@ -166,6 +168,11 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     return given
 
 
+def settings_of(recipe: Recipe) -> tuple[str, ...]:
+    """The settings that a recipe's class has, given or not; facts of the model are none."""
+    return tuple(name for name in _parameters(lookup(recipe.name)) if name not in FACTS)
+
+
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     """The one recipe of all that build the same: no alias, settings by name, defaults left out or, if ``full``, in.
 
@@ -177,28 +184,18 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
         return recipe
     name = canonical_name(recipe.name)
     entry = lookup(name)
-    given = {key: _valued(key, value, None, planned=False) for key, value in named(recipe, entry).items()}
+    given = {key: _valued(key, value, None, plan=False) for key, value in named(recipe, entry).items()}
     defaults = {
         key: entry.fresh.get(key, parameter.default)
         for key, parameter in _parameters(entry).items()
-        if key not in FACTS
+        if key not in FACTS and (key in entry.fresh or parameter.default is not inspect.Parameter.empty)
     }
-    kept = {**defaults, **given} if full else {k: v for k, v in given.items() if k in FACTS or v != defaults[k]}
+    differing = {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
+    kept = {**defaults, **given} if full else differing
     return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
 
 
-def source_hash(recipe: Recipe) -> str:
-    """A hash of the files that somebody's own classes stand in, found without importing them; empty without any."""
-    digest = hashlib.sha256()
-    for name in recipe.foreign:
-        spec = importlib.util.find_spec(name.split(":")[0])
-        if spec is None or spec.origin is None:
-            raise InvalidArgument(_no_module(name))
-        digest.update(Path(spec.origin).read_bytes())
-    return digest.hexdigest()[:16] if recipe.foreign else ""
-
-
-def _valued(key: str, value: Any, total_length: int | None, planned: bool = True) -> Any:
+def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
     """A setting's value: schedules and axis maps are made from their texts."""
     if isinstance(value, (Recipe, str)) and key in ("schedule", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
@@ -210,34 +207,11 @@ def _valued(key: str, value: Any, total_length: int | None, planned: bool = True
             raise UnknownName("axis map", recipe.name, axis_maps.MAPS)
         else:
             value = axis_maps.MAPS[recipe.name](*positional, **by_name)
-    if planned and isinstance(value, LengthSchedule):
-        if total_length is None:
-            raise InvalidArgument(
-                f"{type(value).__name__} depends on the length of the request; pass total_length=, prompt and "
-                "answer together"
-            )
-        return value.plan(total_length)
-    return value
+    return planned(value, total_length) if plan and isinstance(value, Schedule | LengthSchedule) else value
 
 
 def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
-    return dict(inspect.signature(entry.make).parameters)
-
-
-def _imported(name: str) -> Callable[..., Encoding]:
-    module, _, attribute = name.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), attribute)
-    except ModuleNotFoundError as error:
-        if error.name and not module.startswith(error.name):
-            raise
-        raise InvalidArgument(_no_module(name)) from error
-    except AttributeError as error:
-        raise InvalidArgument(f"module {module!r} has no {attribute!r}; write my_module:MyEncoding") from error
-    if not (isinstance(found, type) and issubclass(found, Encoding)):
-        raise InvalidArgument(f"{name} is no posenc.Encoding; derive its class from posenc.Encoding")
-    return found
-
-
-def _no_module(name: str) -> str:
-    return f"encoding {name!r}: no module {name.split(':')[0]!r} is found from here; run where its file lies"
+    """Facts and settings that a class takes, by name; one without an ``__init__`` of its own takes none."""
+    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    found = inspect.signature(entry.make).parameters
+    return {name: parameter for name, parameter in found.items() if parameter.kind not in open_ended}

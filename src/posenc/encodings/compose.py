@@ -1,16 +1,20 @@
 """Composition as values: encodings stacked, on some heads each, or one rank's share of the heads."""
 
+import copy
 from abc import abstractmethod
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor, nn
 
+from posenc.clock import Phases
 from posenc.encodings.bias import HeadsBias, SumBias
 from posenc.encodings.bias import SomeHeads as SomeHeadsBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.schedule import Schedule
+from posenc.sight import Sight
 
 
 class Composed(Encoding):
@@ -20,6 +24,11 @@ class Composed(Encoding):
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
+        self.per_layer = any(part.per_layer for part in parts)
+        self._hold(parts)
+
+    def _hold(self, parts: tuple[Encoding, ...]) -> None:
+        """Keep the parts, and declare what they declare together."""
         self.parts = nn.ModuleList(parts)
         self.doors = tuple(dict.fromkeys(door for part in parts for door in part.doors))
         self.relative = all(part.relative for part in parts)
@@ -27,8 +36,8 @@ class Composed(Encoding):
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
         self.reads_content = any(part.reads_content for part in parts)
-        self.per_layer = any(part.per_layer for part in parts)
         self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
+        self.schedule = next((part.schedule for part in parts if part.schedule is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 
     @property
@@ -36,9 +45,28 @@ class Composed(Encoding):
         """The parts, in order."""
         return tuple(self.parts)  # type: ignore[arg-type]
 
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        return self._of(tuple(part.rescaled(schedule, phases) for part in self.encodings))
+
+    def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
+        """The same of other parts, in their order."""
+        again = copy.copy(self)
+        again._modules = {}
+        again._hold(parts)
+        return again
+
     def check(self, positions: Positions, name: str) -> None:
         for part in self.encodings:
             part.check(axes_for(part, positions, self.axes), name)
+
+    def sight(self, layer: int, sight: Sight | bool) -> Sight:
+        for part in self.encodings:
+            sight = part.sight(layer, sight)
+        return Sight.of(sight)
+
+    def reset_parameters(self) -> None:
+        for part in self.encodings:
+            part.reset_parameters()
 
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
@@ -66,6 +94,10 @@ class PlacedParts(Placed):
     @abstractmethod
     def again(self, parts: tuple[Placed, ...]) -> Placed:
         """The same of other parts."""
+
+    def __getitem__(self, layer: int) -> Placed:
+        parts = tuple(part[layer] for part in self.parts)
+        return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.again(parts)
 
     def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
         read = [part.read(x, own) for part, own in zip(self.parts, self.shares(carry), strict=True)]
@@ -182,6 +214,7 @@ class Heads(Composed):
     def __init__(self, *parts: tuple[Encoding, int]) -> None:
         super().__init__(tuple(part for part, _ in parts))
         self.counts = tuple(count for _, count in parts)
+        self.heads = sum(self.counts)
         for part, count in parts:
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
@@ -211,6 +244,10 @@ class PlacedSomeHeads(Placed):
         if whole.scale is not None:
             self.scale = whole.scale if whole.scale.shape[1] == 1 else whole.scale[:, first:last]
 
+    def __getitem__(self, layer: int) -> Placed:
+        whole = self.whole[layer]
+        return self if whole is self.whole else PlacedSomeHeads(whole, self.first, self.last)
+
     def embed(self, x: Tensor) -> Tensor:
         return self.whole.embed(x)
 
@@ -239,9 +276,9 @@ class SomeHeads(Composed):
         super().__init__((whole,))
         if not 0 <= first < last:
             raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, heads of {whole.name}")
-        if isinstance(whole, Heads):
+        if any(isinstance(module, Heads) for module in whole.modules()):
             raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
-        self.first, self.last = first, last
+        self.first, self.last, self.heads = first, last, last - first
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         (whole,) = self._placed(q_positions, k_positions, dtype)

@@ -18,8 +18,10 @@ import torch.fx
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
+from posenc.clock import Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
 
@@ -52,6 +54,9 @@ class Encoding(nn.Module, ABC):
 
     needs: tuple[str, ...] = ()
     """Facts of the model's shape that the weights depend on; see ``ModelShape``."""
+
+    schedule: Schedule | None = None
+    """How its frequencies are set; None where it has none that a longer context could slow."""
 
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
@@ -91,14 +96,24 @@ class Encoding(nn.Module, ABC):
         """What layer ``layer`` may see of what the model may see; narrower only in ``Layers`` with windows."""
         return Sight.of(sight)
 
+    def layer(self, index: int) -> "Encoding":
+        """What layer ``index`` has; another in every layer only in ``Layers``."""
+        return self
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> "Encoding":
+        """The same with its frequencies set by another schedule, or without any rotation for None.
+
+        Parameters are shared with it. Itself where it has no schedule.
+        """
+        return self
+
     def describe(self) -> str:
         """One line that says what it does."""
         return f"{self.name}: {self.extra_repr()}" if self.extra_repr() else self.name
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
-        for child in self.children():
-            child.reset_parameters()  # type: ignore[operator]
+        _reset_below(self)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Encoding":
         """As everywhere; and buffers that leave the meta device are filled, which ``to_empty`` leaves as found."""
@@ -107,6 +122,13 @@ class Encoding(nn.Module, ABC):
         if empty and not any(buffer.is_meta for buffer in self.buffers()):
             self.reset_parameters()
         return self
+
+
+def _reset_below(module: nn.Module) -> None:
+    """Reset every child that knows how to; of containers, which do not, their children."""
+    for child in module.children():
+        reset = getattr(child, "reset_parameters", None)
+        _reset_below(child) if reset is None else reset()
 
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:

@@ -1,25 +1,27 @@
 """Layers: which kind of positions every layer of a model has, as one value."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
+from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.default import Default
+from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
+
+_NO_LAYER = "these are the positions of all layers; pass what this layer has: placed[layer]"
 
 
 class PlacedLayers(Placed):
-    """Every kind placed once; indexed by layer. But for ``embed`` its doors are those of a layer, and closed here."""
-
-    unread = True
-    todo = "this is the positions of all layers; take one: placed[layer]"
+    """Every kind placed once; a layer has what its index gives, and nothing has the whole but embeddings."""
 
     def __init__(
         self,
@@ -30,24 +32,22 @@ class PlacedLayers(Placed):
     ) -> None:
         super().__init__(*positions, axes)
         self.kinds, self.of_layer = kinds, of_layer
+        self.unread = True
 
     def __getitem__(self, layer: int) -> Placed:
         return self.kinds[self.of_layer[layer % len(self.of_layer)]]
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        raise InvalidArgument(_NO_LAYER)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        raise InvalidArgument(_NO_LAYER)
 
     def embed(self, x: Tensor) -> Tensor:
         """Every kind that embeds does so once, before the first layer."""
         for placed in self.kinds.values():
             x = placed.embed(x)
         return x
-
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        raise InvalidArgument(self.todo)
-
-    def carrying(self, carry: Carry | None) -> Placed:
-        raise InvalidArgument(self.todo)
-
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        raise InvalidArgument(self.todo)
 
 
 @final
@@ -96,11 +96,33 @@ class Layers(Composed):
         self.pattern = tuple(pattern)
         self.of_layer = tuple(of_layer)
         self.windows = windows
+        far = [self.kinds[name].schedule for name in self.far]
+        self.schedule = next((schedule for schedule in far if schedule != Default()), far[0] if far else None)
 
     @property
     def kinds(self) -> dict[str, Encoding]:
         """Every module by its kind, and by its layer too where layers have their own."""
         return dict(zip(self.names, self.encodings, strict=True))
+
+    @property
+    def far(self) -> tuple[str, ...]:
+        """The kinds that a longer context stretches: those that turn, where windows keep some near the others."""
+        turning = [name for name, part in self.kinds.items() if part.schedule is not None]
+        near = {name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows}
+        return stretched(turning, near)
+
+    def layer(self, index: int) -> Encoding:
+        return self.kinds[self.of_layer[index % len(self.of_layer)]]
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        """As everywhere, in the kinds of ``far``; with the schedule that it has, each of them keeps its own."""
+        parts = self.kinds
+        for name in self.far:
+            own = parts[name].schedule if schedule == self.schedule else schedule
+            parts[name] = parts[name].rescaled(own, phases)
+        again = self._of(tuple(parts.values()))
+        again.schedule = schedule
+        return again
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
@@ -119,11 +141,18 @@ class Layers(Composed):
             first, last = own[0][0], own[-1][0]
             which = f"layer {first}" if first == last else f"layers {first}–{last}"
             window = f", window {self.windows[kind]}" if kind in self.windows else ""
-            lines.append(f"{which}: {kind}: {self.kinds[own[0][1]].describe()}{window}")
+            what = self.kinds[own[0][1]].describe()
+            named = what if kind.split("(")[0] == what.split(":")[0] else f"{kind}: {what}"
+            lines.append(f"{which}: {named}{window}")
         return "\n".join(lines)
 
     def extra_repr(self) -> str:
         return f"pattern={self.pattern}" + (f", windows={self.windows}" if self.windows else "")
+
+
+def stretched(turning: Sequence[str], near: Collection[str]) -> tuple[str, ...]:
+    """Which of the kinds that turn a longer context stretches: those beyond any window; all where all have one."""
+    return tuple(kind for kind in turning if kind not in near) or tuple(turning)
 
 
 def for_layers(encoding: Encoding, layers: int) -> Encoding:

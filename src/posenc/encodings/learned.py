@@ -36,6 +36,7 @@ class Learned(Encoding):
     name: ClassVar[str] = "learned"
     doors = ("embed",)
     relative = False
+    needs = ("num_positions", "width")
 
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
@@ -84,6 +85,9 @@ class Learned(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions))
+
+    def describe(self) -> str:
+        return f"a learned table of {self.num_positions} positions"
 
     def extra_repr(self) -> str:
         return f"num_positions={self.num_positions}, width={self.width}, past_end={self.past_end!r}"

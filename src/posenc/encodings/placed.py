@@ -34,12 +34,7 @@ class Placed:
     """Values that it carries per key."""
 
     unread: bool = False
-    """Whether attention cannot use it yet, for the reason that ``todo`` gives: most must ``read`` the tokens."""
-
-    todo: str = (
-        "this encoding reads what tokens say, and has not read them yet; call here, carry = placed.read(x, carry) "
-        "and pass here in place of placed"
-    )
+    """Whether it must ``read`` the tokens before attention can use it."""
 
     def __init__(
         self,

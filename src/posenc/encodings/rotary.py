@@ -17,6 +17,7 @@ from torch import Tensor
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, spectrum
 from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
@@ -184,6 +185,7 @@ class Rotary(Encoding):
         else:
             own = spectrum(axes, self.schedule, self.base)
         self.attention_factor = own.attention_factor
+        self.isometric = own.attention_factor == 1.0
         self.clock = Clock(own, phases)
 
     @property
@@ -191,6 +193,22 @@ class Rotary(Encoding):
         """Which implementation serves the device this module is on, and why."""
         choice = choose(self.impl, self.clock.turns.device.type)
         return f"{choice.impl}: {choice.reason}"
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        if schedule is None:
+            return NoPE()
+        made = Rotary(
+            self.head_dim,
+            pairing=self.pairing,
+            base=self.base,
+            rotary_dim=self.rotary_dim,
+            schedule=schedule,
+            axes=self.axis_map,
+            signed=self.signed,
+            phases=phases,
+            impl=self.impl,
+        )
+        return made.to(self.clock.turns.device)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""

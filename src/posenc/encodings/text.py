@@ -9,8 +9,10 @@ my_module:Mine(width=3)                 somebody's own class; imported when it i
 """
 
 import ast
+import math
 import re
 from dataclasses import dataclass
+from keyword import iskeyword
 from typing import Any
 
 from posenc.encodings.axes import AxisMap
@@ -18,8 +20,13 @@ from posenc.errors import InvalidArgument
 from posenc.schedules import LengthSchedule, Schedule, to_dict
 
 COMPOSED = ("stack", "heads", "layers")
-ODD = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+")
-"""Names that Python's grammar has no word for: ``module:Class`` and ``learned-clamped``."""
+LONG_NAME = re.compile(
+    r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
+)
+"""Names that Python's grammar has no single word for, my_module:Mine and query-scale; strings are passed over."""
+
+STAND_IN = "long_name__"
+"""With a number behind it, the word that stands for a long name while a text is parsed."""
 
 
 @dataclass(frozen=True)
@@ -28,8 +35,7 @@ class Recipe:
 
     Args:
         name: of the catalogue, ``stack``, ``heads``, ``layers``, or ``module:Class``.
-        settings: name and value of every setting given, sorted by name; positional ones come first, named "0", "1"
-        ….
+        settings: name and value of every setting given, sorted by name; positional ones come first, as "0", "1".
         parts: for composed ones, each part with how often it stands there (heads, or layers in a row).
     """
 
@@ -65,7 +71,7 @@ class Recipe:
 def value_text(value: Any) -> str:
     """A setting's value as the grammar has it."""
     if isinstance(value, Recipe):
-        return str(value)
+        return str(value) if value.settings or value.parts else f"{value}()"
     if isinstance(value, AxisMap):
         return str(value)
     if isinstance(value, Schedule | LengthSchedule):
@@ -78,7 +84,7 @@ def value_text(value: Any) -> str:
         inner = ", ".join(value_text(v) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
-        return value if value.isidentifier() else repr(value)
+        return value if value.isidentifier() and not iskeyword(value) else repr(value)
     return repr(value)
 
 
@@ -90,14 +96,18 @@ def parse(text: str) -> Recipe:
     """
     if not isinstance(text, str) or not text.strip():
         raise InvalidArgument(f"encoding {text!r} is no text; write a name, such as rotary, or rotary(base=500000)")
+    if STAND_IN in text:
+        raise InvalidArgument(f"encoding {text!r}: {STAND_IN} is no part of a name here; write another")
     names: list[str] = []
 
     def remember(match: re.Match[str]) -> str:
+        if match["name"] is None:
+            return match[0]
         names.append(match[0])
-        return f"odd__{len(names) - 1}"
+        return f"{STAND_IN}{len(names) - 1}"
 
     try:
-        body = ast.parse(ODD.sub(remember, text.strip()), mode="eval").body
+        body = ast.parse(LONG_NAME.sub(remember, text.strip()), mode="eval").body
         recipe = _recipe(body, names)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if isinstance(error, InvalidArgument):
@@ -132,7 +142,12 @@ def _recipe(node: ast.expr, names: list[str]) -> Recipe:
     if name in COMPOSED:
         if not node.args or node.keywords:
             raise InvalidArgument(f"{ast.unparse(node)}: {name} takes encodings, such as {name}(rotary*4, alibi*4)")
-        return Recipe(name, parts=tuple(_counted(argument, names) for argument in node.args))
+        parts = tuple(_counted(argument, names) for argument in node.args)
+        if name == "stack" and any(count > 1 for _, count in parts):
+            raise InvalidArgument(
+                f"{ast.unparse(node)}: in a stack * means nothing; write the encoding as often as meant"
+            )
+        return Recipe(name, parts=parts)
     given = [(str(i), _value(argument, names)) for i, argument in enumerate(node.args)]
     for keyword in node.keywords:
         if keyword.arg is None:
@@ -158,26 +173,21 @@ def _counted(node: ast.expr, names: list[str]) -> tuple[Recipe, int]:
 
 def _name(node: ast.expr, names: list[str]) -> str:
     if isinstance(node, ast.Name):
-        return _restored(node.id, names)
+        return names[int(node.id.removeprefix(STAND_IN))] if node.id.startswith(STAND_IN) else node.id
     raise InvalidArgument(f"{ast.unparse(node)!r} is no name of an encoding; write one, such as rotary or alibi")
 
 
-def _restored(text: str, names: list[str]) -> str:
-    """The text as it was written."""
-    return re.sub(
-        r"odd__(\d+)", lambda match: names[int(match[1])] if int(match[1]) < len(names) else match[0], text
-    )
-
-
 def _value(node: ast.expr, names: list[str]) -> Any:
-    if isinstance(node, ast.Constant) and isinstance(node.value, bool | int | float | str | None):
-        return _restored(node.value, names) if isinstance(node.value, str) else node.value
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
-        return -node.operand.value  # type: ignore[operator]
+    if isinstance(node, ast.Constant) and isinstance(node.value, str | None):
+        return node.value
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    number = node.operand if isinstance(node, ast.UnaryOp) and negative else node
+    if isinstance(number, ast.Constant) and isinstance(number.value, int | float) and math.isfinite(number.value):
+        return -number.value if negative else number.value
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(element, names) for element in node.elts)
     if isinstance(node, ast.Call):
         return _recipe(node, names)
     if isinstance(node, ast.Name):
-        return _restored(node.id, names)
+        return _name(node, names)
     raise InvalidArgument(f"{ast.unparse(node)!r} is no value; write numbers, names, tuples, or name(…)")

@@ -1,4 +1,4 @@
-"""Schedules by name, and their round trip through plain JSON values."""
+"""The only place that maps names, and the factors of methods, to schedules; and their round trip through JSON."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
@@ -26,6 +26,42 @@ SCHEDULES: dict[str, type[Schedule] | type[LengthSchedule]] = {
     "llama3": Llama3,
     "proportional": Proportional,
 }
+
+
+METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "none": ("default", {}),
+    "linear": ("linear", {}),
+    "ntk": ("ntk", {}),
+    "ntk-fixed": ("ntk", {"form": "fixed"}),
+    "dynamic": ("dynamic", {}),
+    "yarn": ("yarn", {}),
+    "yarn-paper": ("yarn", {"ramp": "rotations"}),
+    "llama3": ("llama3", {}),
+    "proportional": ("proportional", {"fraction": 0.25, "factor": 1.0}),
+}
+"""The schedule of every method that needs only a factor and a trained length, and what the method sets in it."""
+
+
+def method(
+    name: str, factor: float, original_length: int, *, beta_fast: float | None = None
+) -> Schedule | LengthSchedule:
+    """The schedule of a method of extension, for ``factor`` times the trained length.
+
+    Args:
+        name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is none of them: its lists of factors are
+            found by a search.
+        factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as Hugging Face's configs
+            have it: at s times the trained length it is then NTK at s² − s + 1.
+        original_length: L, the trained length, where the method depends on it.
+        beta_fast: of YaRN, where it is not the usual 32.
+    """
+    name = "none" if name == "default" else name
+    if name not in METHODS:
+        raise UnknownName("method", name, METHODS)
+    schedule, own = METHODS[name]
+    known = {"factor": factor, "original_length": original_length, "beta_fast": beta_fast}
+    taken = {f.name for f in fields(SCHEDULES[schedule])} - own.keys()  # type: ignore[arg-type]
+    return make(schedule, **own, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
 
 
 def to_dict(schedule: Schedule | LengthSchedule) -> dict[str, Any]:

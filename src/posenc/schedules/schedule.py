@@ -46,6 +46,18 @@ class LengthSchedule(ABC):
         """The fixed schedule for a request of ``total_length`` tokens."""
 
 
+def planned(schedule: Schedule | LengthSchedule, total_length: int | None) -> Schedule:
+    """The schedule itself, or its plan for a request of ``total_length`` tokens where it depends on that."""
+    if isinstance(schedule, Schedule):
+        return schedule
+    if total_length is None:
+        raise InvalidArgument(
+            f"{type(schedule).__name__} depends on the length of the request; pass total_length=, prompt and "
+            "answer together"
+        )
+    return schedule.plan(total_length)
+
+
 def check_ladder(rotary_dim: int, base: float) -> None:
     """Refuse a width without pairs or a base without a ladder."""
     if rotary_dim < 2 or rotary_dim % 2:

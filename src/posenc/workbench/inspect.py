@@ -6,9 +6,12 @@ from dataclasses import dataclass
 import torch
 
 from posenc.clock import Clock
+from posenc.encodings import Encoding
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
-from posenc.integrations.huggingface.layers import ALiBiLayer, LearnedLayer, ModelPositions, NoPELayer, RotaryLayer
+from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.positions import LIMIT
 from posenc.schedules import (
     NTK,
     Default,
@@ -19,7 +22,9 @@ from posenc.schedules import (
     LongRoPE,
     Proportional,
     Schedule,
+    Spectrum,
     YaRN,
+    planned,
 )
 from posenc.workbench.views.schedule import drawn, slowing, turns, wavelengths
 from posenc.workbench.views.view import View
@@ -58,22 +63,24 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     if base is not None and _reads(config):
         raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
     positions = read(config, base=base)
-    rotary = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
-    facts = [_layers(positions, name) for name in positions.kinds]
+    rotary = positions.turning
+    encodings = positions.encodings(positions.max_length)
+    facts = [_layers(positions, name, encoding) for name, encoding in encodings.items()]
     facts.append(
         f"Trained length {count(positions.original_length)}, inputs allowed to {count(positions.max_length)}."
     )
     risks = [f"assumed: {note}" for note in positions.assumed]
-    for name, layer in rotary.items():
+    for name, recipe in rotary.items():
         where = "" if len(rotary) == 1 else f"{name}: "
-        facts += [where + sentence for sentence in _rotary_facts(layer, positions)]
-        risks += [where + sentence for sentence in _rotary_risks(layer, positions)]
-    risks += _other_risks(positions)
+        facts += [where + sentence for sentence in _rotary_facts(recipe, positions)]
+        risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
+    risks += _other_risks(encodings)
+    risks += positions.troubles
     view = None
     if rotary:
-        layer = positions.rotary
-        view = drawn(layer.plan(positions.max_length), layer.rotary_dim, layer.base, positions.original_length)
-    return Inspection(_answer(positions), tuple(facts), tuple(risks), view)
+        schedule, rotary_dim, base = _frequencies(positions.rotary)
+        view = drawn(planned(schedule, positions.max_length), rotary_dim, base, positions.original_length)
+    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view)
 
 
 def _reads(config: object) -> bool:
@@ -91,15 +98,19 @@ def count(value: float) -> str:
     return text.replace(",", "\u2009")
 
 
-def _answer(positions: ModelPositions) -> str:
-    kinds = {type(layer) for layer in positions.kinds.values()}
-    if RotaryLayer not in kinds:
-        names = {ALiBiLayer: "ALiBi: a penalty on distance", LearnedLayer: "a learned table of positions"}
-        return f"{positions.model_type}: {names[kinds.pop()]}."
-    layer = positions.rotary
-    how = describe(layer.schedule)
-    mixed = " in some of its layers, no positions in the others" if NoPELayer in kinds else ""
-    return f"{positions.model_type}: rotary positions{mixed}, base {count(layer.base)}, {how}."
+def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
+    if not positions.turning:
+        (encoding,) = encodings.values()
+        return f"{positions.model_type}: {encoding.describe()}."
+    schedule, _, base = _frequencies(positions.rotary)
+    still = not all(encoding.doors for encoding in encodings.values())
+    mixed = " in some of its layers, no positions in the others" if still else ""
+    return f"{positions.model_type}: rotary positions{mixed}, base {count(base)}, {describe(schedule)}."
+
+
+def _frequencies(recipe: Recipe) -> tuple[Schedule | LengthSchedule, int, float]:
+    """What sets the frequencies of a rotary kind: schedule, channels that turn, base."""
+    return recipe.get("schedule"), recipe.get("rotary_dim"), recipe.get("base")
 
 
 def describe(schedule: Schedule | LengthSchedule) -> str:
@@ -119,48 +130,60 @@ def describe(schedule: Schedule | LengthSchedule) -> str:
     return names.get(type(schedule), "a factor per pair")
 
 
-def _layers(positions: ModelPositions, name: str) -> str:
+def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
     """How many layers are of this kind, and what they do."""
-    layer, many = positions.kinds[name], positions.layers.count(name)
+    many = positions.layers.count(name)
     label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
-    if isinstance(layer, NoPELayer):
-        return f"{label} without positions."
-    if isinstance(layer, ALiBiLayer):
-        return (
-            f"{label} with ALiBi: {layer.heads} heads, smallest slope 2^−{layer.max_exponent:g} for powers of two."
-        )
-    if isinstance(layer, LearnedLayer):
-        rows, last = count(layer.num_positions), count(layer.num_positions - 1)
+    if name in positions.turning:
+        return f"{label} with rotary positions: {_channels(positions.kinds[name])}{_window(positions, name)}."
+    if not encoding.doors:
+        return f"{label} without positions{_window(positions, name)}."
+    if "embed" in encoding.doors and encoding.position_limit < LIMIT:
+        rows, last = count(encoding.position_limit), count(encoding.position_limit - 1)
         return (
             f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
         )
-    turning = "all" if layer.rotary_dim == layer.head_dim else f"the first {layer.rotary_dim} of"
-    half = layer.rotary_dim // 2
-    pair = f"half pairs (i, i+{half})" if layer.pairing == "half" else "interleaved pairs (2i, 2i+1)"
-    channels = f"{turning} {layer.head_dim} channels of a head turn, in {pair}"
-    return f"{label} with rotary positions: {channels}, base {count(layer.base)}."
+    return f"{label} with {encoding.describe()}."
 
 
-def _rotary_facts(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
-    plan = layer.plan(positions.max_length)
-    spectrum, plain = (s.spectrum(layer.rotary_dim, layer.base) for s in (plan, Default()))
+def _window(positions: ModelPositions, name: str) -> str:
+    """How far back layers of this kind see, where that is less than the longest input."""
+    own = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
+    windows = [w for w in own if w and w < positions.max_length]
+    who = "they" if len(windows) == len(own) else f"{len(windows)} of them"
+    return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""
+
+
+def _channels(recipe: Recipe) -> str:
+    """Which channels of a head turn, in which pairs, and their base."""
+    head_dim, rotary_dim, base = (recipe.get(name) for name in ("head_dim", "rotary_dim", "base"))
+    turning = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
+    half = f"half pairs (i, i+{rotary_dim // 2})"
+    pairs = half if recipe.get("pairing") == "half" else "interleaved pairs (2i, 2i+1)"
+    return f"{turning} {head_dim} channels of a head turn, in {pairs}, base {count(base)}"
+
+
+def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
+    schedule, rotary_dim, base = _frequencies(recipe)
+    plan = planned(schedule, positions.max_length)
+    spectrum, plain = (s.spectrum(rotary_dim, base) for s in (plan, Default()))
     length = positions.original_length
     waves = wavelengths(spectrum)
     longest = float(waves[~waves.isnan()].max())
-    unscaled = "" if layer.schedule == Default() else "unscaled, "
+    unscaled = "" if schedule == Default() else "unscaled, "
     facts = [
         f"Wavelengths run from {count(float(waves[0]))} to {count(longest)} positions; "
         f"{unscaled}{turns(plain, length)} of {len(plain)} pairs complete a turn within the trained length."
     ]
-    if layer.schedule == Default():
+    if schedule == Default():
         return facts
-    slowed = slowing(plan, layer.rotary_dim, layer.base)
+    slowed = slowing(plan, rotary_dim, base)
     kept = sum(s < 1 + 1e-9 for s in slowed)
     full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
     most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "standing still"
-    at = f" at {count(positions.max_length)}" if isinstance(layer.schedule, LengthSchedule) else ""
+    at = f" at {count(positions.max_length)}" if plan is not schedule else ""
     facts.append(
-        f"Scaling{at}: {describe(layer.schedule)}. Of the pairs {kept} keep their frequency, "
+        f"Scaling{at}: {describe(schedule)}. Of the pairs {kept} keep their frequency, "
         f"{len(slowed) - kept - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
     )
     if spectrum.attention_factor != 1:
@@ -173,8 +196,9 @@ def _rotary_facts(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
     return facts
 
 
-def _rotary_risks(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
-    schedule, length, longest = layer.schedule, positions.original_length, positions.max_length
+def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
+    schedule, rotary_dim, base = _frequencies(recipe)
+    length, longest = positions.original_length, positions.max_length
     risks = []
     factor = getattr(schedule, "factor", None)
     stated = hasattr(schedule, "original_length") and not isinstance(schedule, DynamicNTK)
@@ -197,19 +221,18 @@ def _rotary_risks(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
     if isinstance(schedule, LengthSchedule):
         risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
     if schedule == Default():
-        slow = layer.rotary_dim // 2 - turns(Default().spectrum(layer.rotary_dim, layer.base), length)
+        slow = rotary_dim // 2 - turns(Default().spectrum(rotary_dim, base), length)
         if slow:
             risks.append(
                 f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
                 "expect the loss to rise there without scaling"
             )
-    return [*risks, *_rounding(layer, positions)]
+    return [*risks, *_rounding(planned(schedule, longest).spectrum(rotary_dim, base), positions)]
 
 
-def _rounding(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
+def _rounding(spectrum: Spectrum, positions: ModelPositions) -> list[str]:
     """What the model's own number types do to its angles at the longest input."""
-    plan, last = layer.plan(positions.max_length), positions.max_length - 1
-    spectrum = plan.spectrum(layer.rotary_dim, layer.base)
+    last = positions.max_length - 1
     at = torch.tensor([last])
     exact, theirs = (Clock(spectrum, phases)(at, torch.float64) for phases in ("exact", "float32"))
     off = max(float((a - b).abs().max()) for a, b in zip(exact, theirs, strict=True))
@@ -229,14 +252,7 @@ def _rounding(layer: RotaryLayer, positions: ModelPositions) -> list[str]:
     return risks
 
 
-def _other_risks(positions: ModelPositions) -> list[str]:
-    risks = []
-    for layer in positions.kinds.values():
-        if isinstance(layer, LearnedLayer):
-            risks.append(f"an input longer than {count(layer.num_positions)} tokens has no rows and fails")
-        if isinstance(layer, ALiBiLayer):
-            risks.append(
-                "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' "
-                "slope·key form loses the bias of near keys at a few thousand positions"
-            )
-    return risks
+def _other_risks(encodings: dict[str, Encoding]) -> list[str]:
+    """Of what has no position beyond some."""
+    ends = [encoding.position_limit for encoding in encodings.values() if encoding.position_limit < LIMIT]
+    return [f"an input longer than {count(end)} tokens has no rows and fails" for end in ends]

@@ -4,7 +4,9 @@ Encodings use the Okabe–Ito colours, which colour-blind eyes can tell apart; d
 print. The lab's stylesheet takes its colours from here.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from zlib import crc32
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,13 @@ ENCODINGS: dict[str, Style] = {
     "learned-clamped": Style("learned (clamped)", "#E69F00", (7, 2, 1.5, 2), "^"),
     "rotary": Style("RoPE", "#D55E00", (), "D"),
     "alibi": Style("ALiBi", "#009E73", (9, 2.5), "v"),
+    "t5": Style("T5", "#CC79A7", (4, 1.2), "X"),
+    "fox": Style("FoX", "#56B4E9", (2, 1), "p"),
+    "query-scale": Style("query scale", "#332288", (6, 1.5, 1, 1.5, 1, 1.5), "h"),
 }
-OTHERS = ("#CC79A7", "#56B4E9", "#F0E442", "#000000")
+OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
+OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))
+OTHER_MARKERS = ("P", "*", "<", ">", "d", "H", "8")
 
 PAPER, INK = "#fbfaf7", "#1d1f23"
 PAPER_DARK, INK_DARK = "#14161a", "#e8e6e1"
@@ -43,9 +50,22 @@ MAGNITUDE = "cividis"
 """The matplotlib colour map of magnitudes and similarities."""
 
 
-def style(encoding: str) -> Style:
-    """The style of an encoding; a name outside the catalogue gets a colour of its own, always the same one."""
+def family(encoding: str) -> str:
+    """The encoding above whose colour a text takes: ``"rotary"`` for ``"rotary(base=3)"``; empty for others."""
+    name = encoding.partition("(")[0]
+    return name if name in ENCODINGS else ""
+
+
+def style(encoding: str, among: Collection[str] = ()) -> Style:
+    """The style of an encoding's text: its family's colour, or one of the others.
+
+    A text that is not above takes its turn ``among`` those of its figure, and so looks like none of them; alone it
+    always looks the same.
+    """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
-    colour = OTHERS[sum(encoding.encode()) % len(OTHERS)]
-    return Style(encoding, colour, (3, 1.5, 1, 1.5), "P")
+    own, others = family(encoding), sorted(set(among) - set(ENCODINGS))
+    turn = others.index(encoding) if encoding in others else crc32(encoding.encode())
+    colour = ENCODINGS[own].colour if own else OTHERS[turn % len(OTHERS)]
+    dash, marker = OTHER_DASHES[turn % len(OTHER_DASHES)], OTHER_MARKERS[turn % len(OTHER_MARKERS)]
+    return Style(encoding, colour, dash, marker)

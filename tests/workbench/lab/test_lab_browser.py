@@ -47,19 +47,19 @@ def test_break_it(visitor: Any) -> None:
     blind = outputs.inner_text()
     assert visitor.readouts("shuffle")["outputs"] == "the same vectors, moved"
     for encoding in ("rotary", "sinusoidal", "learned"):
-        page.locator(f"#shuffle-encoding-{encoding}").check()
+        page.locator("#shuffle-encoding").select_option(encoding)
         visitor.answered("shuffle", f"encoding={encoding}")
         assert visitor.readouts("shuffle")["outputs"] == "changed"
         assert outputs.inner_text() != blind
     # Distances survive a mirror, so two-sided ALiBi follows; any other order shows it.
-    page.locator("#shuffle-encoding-alibi").check()
+    page.locator("#shuffle-encoding").select_option("alibi")
     visitor.answered("shuffle", "encoding=alibi")
     assert visitor.readouts("shuffle")["outputs"] == "the same vectors, moved"
     page.get_by_role("button", name="fish, place 1 of 3").press("ArrowRight")
     visitor.answered("shuffle", "order=1-2-0&encoding=alibi")
     assert visitor.readouts("shuffle")["outputs"] == "changed"
     page.get_by_role("button", name="fish, place 2 of 3").press("ArrowLeft")
-    page.locator("#shuffle-encoding-nope").check()
+    page.locator("#shuffle-encoding").select_option("nope")
     page.locator("#shuffle-causal").check()
     visitor.answered("shuffle", "causal=1")
     assert visitor.readouts("shuffle")["outputs"] == "changed"

@@ -7,23 +7,17 @@ config leaves out is an error too, unless every released model of the family has
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import ALIASES, ATTRIBUTES, FAMILIES, Family
-from posenc.integrations.huggingface.layers import (
-    ALiBiLayer,
-    Layer,
-    LearnedLayer,
-    ModelPositions,
-    NoPELayer,
-    RotaryLayer,
-)
+from posenc.integrations.huggingface.layers import NEAR, STILL, ModelPositions
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
-from posenc.schedules import Default, LengthSchedule, Proportional, YaRN
+from posenc.schedules import Default, Proportional
 
 ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
@@ -85,16 +79,17 @@ class Reader:
         count = int(self.need(self.family.layers))
         length = int(self.need(self.family.length))
         kinds, layers = self.kinds(count, length)
-        scaled = [layer.schedule for layer in kinds.values() if isinstance(layer, RotaryLayer)]
-        originals = [getattr(schedule, "original_length", None) for schedule in scaled]
-        factors = [schedule.softmax_factor for schedule in scaled if isinstance(schedule, YaRN)]
+        schedules = [recipe.get("schedule") for recipe in kinds.values()]
+        originals = [getattr(schedule, "original_length", None) for schedule in schedules]
+        factors = [getattr(schedule, "softmax_factor", 1.0) for schedule in schedules]
         return ModelPositions(
             model_type=self.model_type,
             kinds=kinds,
             layers=layers,
+            windows=self.windows(count),
             original_length=next((n for n in originals if n), length),
             max_length=length,
-            softmax_factor=max(factors, default=1.0) if self.model_type == "deepseek_v3" else 1.0,
+            softmax_factor=max(factors) if self.model_type == "deepseek_v3" else 1.0,
             assumed=tuple(self.assumed),
             source=self.config,
         )
@@ -153,25 +148,26 @@ class Reader:
             return ("rotary_pct", "partial_rotary_factor")
         return ("position_embedding_type",) if value in ("absolute", "rope", "rope_gptj") else ()
 
-    def kinds(self, count: int, length: int) -> tuple[dict[str, Layer], tuple[str, ...]]:
-        """One layer per kind, and the kind of every layer."""
+    def kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
+        """One recipe per kind, and the kind of every layer."""
         if self.family.kind == "learned":
             if self.get("position_embedding_type") not in (None, "absolute"):
                 kind = self.get("position_embedding_type")
                 raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
-            table = LearnedLayer(length, int(self.need(self.family.width)))
+            table = Recipe("learned").with_(num_positions=length, width=int(self.need(self.family.width)))
             return {"all": table}, ("all",) * count
         if self.family.kind == "alibi" or self.get("alibi"):
             if self.get("alibi") is False:
                 raise InvalidArgument(
                     f"alibi=False in model_type {self.model_type!r}: its learned table is not read"
                 )
-            slopes = ALiBiLayer(int(self.need(self.family.heads)), float(self.get("alibi_bias_max") or 8))
+            heads, exponent = int(self.need(self.family.heads)), float(self.get("alibi_bias_max") or 8)
+            slopes = Recipe("alibi").with_(heads=heads, max_exponent=exponent)
             return {"all": slopes}, ("all",) * count
         return self.rotary_kinds(count, length)
 
-    def rotary_kinds(self, count: int, length: int) -> tuple[dict[str, Layer], tuple[str, ...]]:
-        """Rotary layers, per layer type where the config distinguishes them, and layers without positions."""
+    def rotary_kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
+        """Rotary recipes, per layer type where the config distinguishes them, and layers without positions."""
         parameters = self.rope_parameters()
         types = tuple(self.get("layer_types") or ())
         nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in types}
@@ -185,14 +181,14 @@ class Reader:
                     "needs its own entry"
                 )
             given = {key: value for key, value in nested.items() if key in types}
-            return {k: self.rotary_layer(v, length) if v else NoPELayer() for k, v in given.items()}, types
-        layer = self.rotary_layer(parameters, length)
+            return {k: self.rotary(v, length) if v else STILL for k, v in given.items()}, types
+        recipe = self.rotary(parameters, length)
         if self.family.local:  # the flat form: scaling and rope_theta are the full layers', the sliding stay plain
-            sliding = replace(layer, schedule=Default(), base=float(self.need(self.family.local)))
-            return {"full_attention": layer, "sliding_attention": sliding}, self.layer_types(count)
+            sliding = recipe.with_(schedule=Default(), base=float(self.need(self.family.local)))
+            return {"full_attention": recipe, NEAR: sliding}, self.layer_types(count)
         if self.family.still and self.get("sliding_window") is not None:
-            names = ["rotary" if kind == "sliding_attention" else "nope" for kind in self.layer_types(count)]
-            return {"rotary": layer, "nope": NoPELayer()}, tuple(names)
+            names = ["rotary" if kind == NEAR else "nope" for kind in self.layer_types(count)]
+            return {"rotary": recipe, "nope": STILL}, tuple(names)
         if self.model_type == "smollm3":
             turns = self.get("no_rope_layers")  # named for its zeros: 1 means that the layer turns
             if turns is None:
@@ -200,8 +196,21 @@ class Reader:
                 turns = [int((i + 1) % every != 0) for i in range(count)]
             if len(turns) != count:
                 raise InvalidArgument(f"no_rope_layers has {len(turns)} entries and num_hidden_layers is {count}")
-            return {"rotary": layer, "nope": NoPELayer()}, tuple("rotary" if turn else "nope" for turn in turns)
-        return {"all": layer}, ("all",) * count
+            return {"rotary": recipe, "nope": STILL}, tuple("rotary" if turn else "nope" for turn in turns)
+        return {"all": recipe}, ("all",) * count
+
+    def windows(self, count: int) -> tuple[int | None, ...]:
+        """How many tokens back every layer sees, itself included, where the config says so; None for all."""
+        window, both = self.get("sliding_window"), self.get("local_attention")
+        if both is not None:  # ModernBERT counts a token's neighbours on both sides
+            window = both // 2 + 1
+        if not window or self.get("use_sliding_window") is False:
+            return (None,) * count
+        if self.get("layer_types") or self.family.pattern:
+            near = [kind == NEAR for kind in self.layer_types(count)]
+        else:
+            near = [i >= int(self.get("max_window_layers") or 0) for i in range(count)]
+        return tuple(int(window) if within else None for within in near)
 
     def layer_types(self, count: int) -> tuple[str, ...]:
         """The type of every layer, stated or by the family's pattern."""
@@ -210,7 +219,7 @@ class Reader:
             return tuple(stated)
         every = int(self.need(self.family.pattern or "layer_types"))
         full = every - 1 if self.family.first_full is None else self.family.first_full
-        return tuple("full_attention" if i % every == full else "sliding_attention" for i in range(count))
+        return tuple("full_attention" if i % every == full else NEAR for i in range(count))
 
     def rope_parameters(self) -> dict[str, Any]:
         """The rope dictionary under whichever key it stands; empty where there is none."""
@@ -224,8 +233,8 @@ class Reader:
                 raise InvalidArgument(f"{key}={value!r} must be a dictionary; see transformers' rope_parameters")
         return dict(next(iter(found.values()), {}))
 
-    def rotary_layer(self, parameters: Mapping[str, Any], length: int) -> RotaryLayer:
-        """One rotary layer from one flat rope dictionary and the config around it."""
+    def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe:
+        """The recipe of a rotary layer from one flat rope dictionary and the config around it."""
         parameters = dict(parameters)
         outside = self.get("original_max_position_embeddings")
         if outside and rope_type(parameters) in ("yarn", "longrope", "llama3"):
@@ -236,9 +245,15 @@ class Reader:
         rotary_dim = head_dim
         if not isinstance(schedule, Proportional):
             rotary_dim = self.rotary_dim(parameters, head_dim)
-        layer = RotaryLayer(head_dim, rotary_dim, self.pairing(), self.rotary_base(parameters), schedule)
-        layer.encoding(length if isinstance(schedule, LengthSchedule) else None)  # lists of factors must fit
-        return layer
+        recipe = Recipe("rotary").with_(
+            head_dim=head_dim,
+            rotary_dim=rotary_dim,
+            pairing=self.pairing(),
+            base=self.rotary_base(parameters),
+            schedule=schedule,
+        )
+        build(recipe, ModelShape(), total_length=length)  # lists of factors must fit
+        return recipe
 
     def head_dim(self) -> int:
         if "head_dim" in self.family.defaults:

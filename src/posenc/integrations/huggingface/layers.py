@@ -1,81 +1,33 @@
-"""What a config says about positions, in our words: one value per kind of layer, each builds its encoding."""
+"""What a config says about positions, in our words: a recipe per kind of layer, and the kind of every layer."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc.clock import Phases
-from posenc.encodings import ALiBi, Encoding, Learned, NoPE, Rotary
-from posenc.encodings.rotary import Pairing
+from posenc.encodings import Encoding, Layers
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.layers import stretched
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.schedules import Default, LengthSchedule, Schedule
 
-
-@dataclass(frozen=True)
-class RotaryLayer:
-    """Rotary positions: everything that ``posenc.Rotary`` needs."""
-
-    head_dim: int
-    rotary_dim: int
-    pairing: Pairing
-    base: float
-    schedule: Schedule | LengthSchedule = field(default_factory=Default)
-
-    def plan(self, total_length: int | None) -> Schedule:
-        """The schedule itself, or its plan for a request of ``total_length`` tokens."""
-        if isinstance(self.schedule, Schedule):
-            return self.schedule
-        if total_length is None:
-            raise InvalidArgument(
-                f"{type(self.schedule).__name__} depends on the length of the request; pass total_length=, "
-                "prompt and answer together"
-            )
-        return self.schedule.plan(total_length)
-
-    def encoding(self, total_length: int | None = None, phases: Phases = "exact") -> Rotary:
-        """A fresh ``Rotary``; ``phases="float32"`` for the angles that transformers computes."""
-        return Rotary(
-            self.head_dim,
-            pairing=self.pairing,
-            base=self.base,
-            rotary_dim=self.rotary_dim,
-            schedule=self.plan(total_length),
-            phases=phases,
-        )
+STILL = Recipe("nope")
+"""Layers without positions."""
+NEAR = "sliding_attention"
+"""The kind of layer that sees a window, as configs have it."""
 
 
-@dataclass(frozen=True)
-class NoPELayer:
-    """No positions at all."""
-
-    def encoding(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        return NoPE()
-
-
-@dataclass(frozen=True)
-class ALiBiLayer:
-    """A penalty on scores that grows with distance."""
-
-    heads: int
-    max_exponent: float = 8.0
-
-    def encoding(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        return ALiBi(self.heads, max_exponent=self.max_exponent)
+TROUBLES = {
+    "alibi": "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' "
+    "slope·key form loses the bias of near keys at a few thousand positions"
+}
+"""What is known to go wrong with an encoding in transformers, by its name."""
 
 
-@dataclass(frozen=True)
-class LearnedLayer:
-    """A trained table, added to the token embeddings once, before the first layer."""
-
-    num_positions: int
-    width: int
-
-    def encoding(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
-        """A fresh table; its rows are the checkpoint's business."""
-        return Learned(self.num_positions, self.width)
-
-
-Layer = RotaryLayer | NoPELayer | ALiBiLayer | LearnedLayer
+def turns(recipe: Recipe) -> bool:
+    """Whether it has frequencies that a schedule sets."""
+    return recipe.get("schedule") is not None
 
 
 @dataclass(frozen=True)
@@ -84,8 +36,9 @@ class ModelPositions:
 
     Args:
         model_type: the family's name in Hugging Face.
-        kinds: one layer per kind, by name: ``"all"``, or the names that the config has for its layer types.
+        kinds: one recipe per kind, by name: ``"all"``, or the names that the config has for its layer types.
         layers: the kind of every layer, first to last.
+        windows: how many tokens back every layer sees, itself included; None for all.
         original_length: the trained length, before any scaling, where the config states it; else max_length.
         max_length: the longest input that the config allows.
         softmax_factor: what attention's 1/√D is multiplied by (DeepSeek's second number); 1 elsewhere.
@@ -94,8 +47,9 @@ class ModelPositions:
     """
 
     model_type: str
-    kinds: Mapping[str, Layer]
+    kinds: Mapping[str, Recipe]
     layers: tuple[str, ...]
+    windows: tuple[int | None, ...]
     original_length: int
     max_length: int
     softmax_factor: float = 1.0
@@ -103,13 +57,77 @@ class ModelPositions:
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
-    def rotary(self) -> RotaryLayer:
-        """The rotary kind; of several the one that is scaled, or else the one with the largest base."""
-        found = [layer for layer in self.kinds.values() if isinstance(layer, RotaryLayer)]
-        if not found:
+    def turning(self) -> dict[str, Recipe]:
+        """The rotary kinds."""
+        return {name: recipe for name, recipe in self.kinds.items() if turns(recipe)}
+
+    @property
+    def troubles(self) -> tuple[str, ...]:
+        """What is known to go wrong with such positions in transformers."""
+        return tuple(TROUBLES[recipe.name] for recipe in self.kinds.values() if recipe.name in TROUBLES)
+
+    @property
+    def alike(self) -> bool:
+        """Whether every layer that turns has the same schedule, so that one flat rope dictionary says it."""
+        return set(self.kinds) <= {"all", "rotary", "nope"}
+
+    @property
+    def stretched(self) -> tuple[str, ...]:
+        """The rotary kinds that a longer context stretches: not those that see a window, unless all do."""
+        if not self.turning:
             raise InvalidArgument(f"model_type {self.model_type!r} has no rotary layers, and so nothing to rescale")
-        return max(found, key=lambda layer: (layer.schedule != Default(), layer.base))
+        return stretched(tuple(self.turning), {name for name in self.turning if self._near(name)})
+
+    @property
+    def rotary(self) -> Recipe:
+        """The rotary kind that is stretched; of several the one that is scaled, or else with the largest base."""
+        found = [self.kinds[name] for name in self.stretched]
+        return max(found, key=lambda recipe: (recipe.get("schedule") != Default(), recipe.get("base")))
+
+    def rescaled(self, schedule: Schedule | LengthSchedule | None) -> "ModelPositions":
+        """The same model with another schedule in the kinds that are stretched, or no rotation there for None.
+
+        With the schedule that it has it stays as it is, each kind with its own.
+        """
+        if schedule == self.rotary.get("schedule"):
+            return self
+        kinds = dict(self.kinds)
+        for name in self.stretched:
+            kinds[name] = STILL if schedule is None else kinds[name].with_(schedule=schedule)
+        original = getattr(schedule, "original_length", self.original_length)
+        return replace(self, kinds=kinds, original_length=original)
 
     def encodings(self, total_length: int | None = None, phases: Phases = "exact") -> dict[str, Encoding]:
-        """A fresh encoding per kind of layer."""
-        return {name: layer.encoding(total_length, phases) for name, layer in self.kinds.items()}
+        """A fresh encoding per kind of layer; tables start untrained, their rows are the checkpoint's business.
+
+        Args:
+            total_length: prompt and answer together, where a schedule depends on it.
+            phases: ``"float32"`` for the angles that transformers computes.
+        """
+        recipes = {name: recipe.with_(phases=phases) for name, recipe in self.turning.items()}
+        return {
+            name: build(recipes.get(name, recipe), ModelShape(), total_length=total_length)
+            for name, recipe in self.kinds.items()
+        }
+
+    def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
+        """The whole model as one encoding: ``Layers`` by kind and window, or the one encoding that it has."""
+        made = self.encodings(total_length, phases)
+        if len(made) == 1 and not any(self.windows):
+            return next(iter(made.values()))
+        several = {name for name in made if len({window for _, window in self._of(name)}) > 1}
+        pattern = [
+            f"{kind} within {window}" if kind in several and window else kind
+            for kind, window in zip(self.layers, self.windows, strict=True)
+        ]
+        kinds = {name: made[kind] for name, kind in zip(pattern, self.layers, strict=True)}
+        windows = {name: window for name, window in zip(pattern, self.windows, strict=True) if window}
+        return Layers(kinds, pattern, windows=windows)
+
+    def _near(self, name: str) -> bool:
+        return name == NEAR or all(window for _, window in self._of(name))
+
+    def _of(self, name: str) -> list[tuple[int, int | None]]:
+        """Every layer of a kind, with its window."""
+        each = zip(self.layers, self.windows, strict=True)
+        return [(i, window) for i, (kind, window) in enumerate(each) if kind == name]

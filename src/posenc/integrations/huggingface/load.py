@@ -9,7 +9,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from posenc.encodings import Encoding
 from posenc.errors import MissingExtra, StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.patch import patched
+from posenc.schedules import LengthSchedule, Schedule
 
 ROWS = 512
 """Positions whose logits exist at a time."""
@@ -48,11 +49,11 @@ class Pretrained:
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         folder, extra = (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
         if not extra:
-            _ = read(folder).rotary  # refused before anything large is loaded
+            _ = read(folder).stretched  # refused before anything large is loaded
         model, self.tokenizer = _open(path, folder, extra, dtype)
         self.model: Any = model.eval().to(device)
         self.positions = read(self.model.config)
-        self.rotary = self.positions.rotary
+        self.schedule = self.positions.rotary.get("schedule")
         self.original_length = self.positions.original_length
         self.name = path.stem if extra else path.resolve().name
         self.identity = _identity(path)
@@ -66,7 +67,7 @@ class Pretrained:
     def losses(
         self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Callable[[float], None] = lambda share: None
     ) -> Float[Tensor, " T"]:
-        """Nats per token for tokens[1:], each given all before it, with ``encoding`` in the scaled layers.
+        """Nats per token for tokens[1:], each given all before it, with ``encoding`` for positions.
 
         ``tick`` is called with the share of the work that was just done, layer by layer.
         """
@@ -114,15 +115,16 @@ class Pretrained:
                 hooks.callback(block.register_forward_hook(lambda *_: tick(1 / len(blocks))).remove)
             yield trunk
 
-    @contextmanager
-    def placed(self, encoding: Encoding) -> Iterator[None]:
-        """Inside, the scaled layers have ``encoding``; layers of another kind keep their own."""
-        encodings = {
-            name: encoding if layer == self.rotary else layer.encoding(self.positions.max_length, "float32")
-            for name, layer in self.positions.kinds.items()
-        }
-        with patched(self.model, encodings):
-            yield
+    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
+        """The model's positions for a request of this length, the stretched layers under another schedule.
+
+        Angles are float32, as transformers and the servers compute them: the numbers are those of the config.
+        """
+        return self.positions.rescaled(schedule).as_layers(total_length, "float32")
+
+    def placed(self, encoding: Encoding) -> AbstractContextManager[nn.Module]:
+        """Inside, the model has ``encoding``."""
+        return patched(self.model, encoding)
 
     def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Logits with gradients, all at once."""
@@ -159,7 +161,7 @@ class Pretrained:
         ) * size
         if cached:
             heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-            per_position += 4 * config.num_hidden_layers * heads * self.rotary.head_dim * size
+            per_position += 4 * config.num_hidden_layers * heads * self.positions.rotary.get("head_dim") * size
         fixed = 2 * 4 * ROWS * config.vocab_size
         free = free_memory(self.model.device)
         fits = (free - fixed) // per_position

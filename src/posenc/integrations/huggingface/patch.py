@@ -7,17 +7,28 @@ another bias through a hook on each attention module, learned tables another loo
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from posenc import positions as make
-from posenc.encodings import ALiBi, Encoding, Learned, NoPE, Rotary, Sinusoidal
+from posenc.encodings import Encoding
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES, Tables
-from posenc.integrations.huggingface.layers import ModelPositions, NoPELayer, RotaryLayer
+from posenc.integrations.huggingface.layers import STILL, ModelPositions
+
+
+@runtime_checkable
+class Turning(Protocol):
+    """An encoding that turns pairs of channels, and gives one cos and one sin for each."""
+
+    pairing: str
+    rotary_dim: int
+
+    def tables(self, positions: Tensor) -> tuple[Tensor, Tensor]: ...
 
 
 @contextmanager
@@ -26,9 +37,10 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
     Args:
         model: a loaded transformers model of a family that ``read`` knows; its config says what it had.
-        encoding: of the model's kind (``NoPE()`` fits any rotary model), or one per kind of layer by name, as
-            ``read(model.config).encodings()`` returns. Build it with ``phases="float32"`` for the model's own
-            angles, bit for bit; the default angles are exact.
+        encoding: of the model's kind (``NoPE()`` fits any rotary model); for a model of several kinds ``Layers``,
+            as ``read(model.config).as_layers()`` returns, or one per kind by name. Build it with
+            ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows
+            stay the model's.
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``YaRN.softmax_factor``) is
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own.
@@ -37,61 +49,64 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         InvalidArgument: an encoding of another kind, size or pairing than the model's.
     """
     positions = read(model.config)
-    kind = "alibi" if "alibi" in _names(positions) else FAMILIES[positions.model_type].kind
+    encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
-        if kind == "rotary":
-            _rotary(model, positions, _per_kind(positions, encoding), undo)
-        elif not isinstance(encoding, Encoding):
-            raise InvalidArgument(f"model_type {positions.model_type!r} has one kind of layer; pass one encoding")
-        elif kind == "alibi":
-            _alibi(model, positions, encoding, undo)
+        if positions.turning:
+            _rotary(model, positions, encodings, undo)
         else:
-            _learned(model, encoding, undo)
+            (one,) = encodings.values()
+            (recipe,) = positions.kinds.values()
+            (_alibi if recipe.name == "alibi" else _learned)(model, positions, one, undo)
         yield model
 
 
-def _names(positions: ModelPositions) -> set[str]:
-    return {layer.encoding(positions.max_length).name for layer in positions.kinds.values()}
-
-
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
-    """The encoding of every rotary kind, checked against what the model has."""
-    turning = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
-    if isinstance(encoding, Encoding):
-        if len(turning) > 1:
-            raise InvalidArgument(f"this model has {sorted(turning)}; pass a dict with an encoding for each")
-        encoding = dict.fromkeys(turning, encoding)
-    still = {name for name, layer in positions.kinds.items() if isinstance(layer, NoPELayer)}
-    if set(encoding) - still != set(turning):
-        raise InvalidArgument(f"encoding has {sorted(encoding)}; this model has {sorted(turning)}")
-    for name, layer in turning.items():
-        _check_rotary(encoding[name], layer)
-    return {name: encoding[name] for name in turning}
+    """The encoding of every kind that has positions."""
+    acting = [name for name, recipe in positions.kinds.items() if recipe != STILL]
+    if isinstance(encoding, Mapping):
+        if not set(acting) <= set(encoding) <= set(positions.kinds):
+            raise InvalidArgument(f"encoding has {sorted(encoding)}; this model has {sorted(acting)}")
+        return {name: encoding[name] for name in acting}
+    if encoding.layer(0) is encoding:
+        if len(acting) > 1:
+            raise InvalidArgument(f"this model has {sorted(acting)}; pass a dict with one for each, or Layers")
+        return dict.fromkeys(acting, encoding)
+    found: dict[str, Encoding] = {}
+    for i, kind in enumerate(positions.layers):
+        here = encoding.layer(i)
+        if kind not in acting and here.doors:
+            raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: put nope")
+        if found.setdefault(kind, here) is not here and kind in acting:
+            first = positions.layers.index(kind)
+            raise InvalidArgument(f"layers {first} and {i} differ; in this model both are {kind!r}: give them one")
+    return {kind: found[kind] for kind in acting}
 
 
-def _check_rotary(encoding: Encoding, layer: RotaryLayer) -> None:
-    if isinstance(encoding, NoPE):
+def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
+    if not encoding.doors:
         return
-    if not isinstance(encoding, Rotary):
+    if not isinstance(encoding, Turning):
         raise InvalidArgument(f"encoding is {encoding.name}; this model turns q and k: pass Rotary or NoPE")
-    if encoding.pairing != layer.pairing:
+    pairing, rotary_dim = recipe.get("pairing"), recipe.get("rotary_dim")
+    if encoding.pairing != pairing:
         raise InvalidArgument(
-            f"encoding has pairing={encoding.pairing!r} and the model turns {layer.pairing!r} pairs; weights of "
+            f"encoding has pairing={encoding.pairing!r} and the model turns {pairing!r} pairs; weights of "
             "the other pairing go through convert_pairing first"
         )
-    if encoding.rotary_dim != layer.rotary_dim:
-        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model turns {layer.rotary_dim}")
+    if encoding.rotary_dim != rotary_dim:
+        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model turns {rotary_dim}")
 
 
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
-    tables = FAMILIES[positions.model_type].tables
+    for name, encoding in encodings.items():
+        _check_rotary(encoding, positions.kinds[name])
+    tables, pairs = FAMILIES[positions.model_type].tables, positions.rotary.get("rotary_dim") // 2
     if positions.model_type == "gptj":
-        (encoding,), (layer,) = encodings.values(), (positions.rotary,)
-        return _gptj(model, encoding, layer, positions.max_length, undo)
+        (encoding,) = encodings.values()
+        return _gptj(model, encoding, pairs, positions.max_length, undo)
     modules = [m for m in model.modules() if type(m).__name__.endswith("RotaryEmbedding")]
     if not modules:
         raise InvalidArgument(f"no rotary module found in this {type(model).__name__}; was it patched by others?")
-    pairs = positions.rotary.rotary_dim // 2
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
         encoding = encodings[layer_type] if layer_type in encodings else next(iter(encodings.values()))
@@ -106,10 +121,10 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
     """``(B, T, pairs)`` in float32, the attention factor included; no turn at all under NoPE."""
     positions = positions.to(torch.int64)
-    if not isinstance(encoding, Rotary):
+    if not isinstance(encoding, Turning):
         shape = (*positions.shape, pairs)
         return torch.ones(shape, device=positions.device), torch.zeros(shape, device=positions.device)
-    encoding = encoding.to(positions.device)
+    encoding.to(positions.device)
     encoding.check(positions, "position_ids")
     cos, sin = encoding.tables(positions)
     return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() == 2 else (cos, sin)
@@ -136,20 +151,20 @@ def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitS
     undo.callback(restore)
 
 
-def _gptj(model: nn.Module, encoding: Encoding, layer: RotaryLayer, length: int, undo: ExitStack) -> None:
+def _gptj(model: nn.Module, encoding: Encoding, pairs: int, length: int, undo: ExitStack) -> None:
     """GPT-J has a table in every attention module, sines before cosines."""
     for module in model.modules():
         if type(module).__name__.startswith("GPTJ") and "embed_positions" in module._buffers:
             before = module._buffers["embed_positions"]
             at = make.plain(length, device=before.device if before is not None else None)
-            cos, sin = _cos_sin(encoding, at, layer.rotary_dim // 2)
+            cos, sin = _cos_sin(encoding, at, pairs)
             module._buffers["embed_positions"] = torch.cat((sin, cos), -1)
             undo.callback(module._buffers.__setitem__, "embed_positions", before)
 
 
 def _alibi(model: nn.Module, positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
     """Hand every attention module our bias in place of its own, as −m·distance."""
-    if not isinstance(encoding, ALiBi):
+    if encoding.doors != ("bias",) or encoding.reads_content:
         raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass an ALiBi")
     names = {"BloomAttention": "alibi", "MptAttention": "position_bias"}
     modules = [m for m in model.modules() if type(m).__name__ in names]
@@ -176,11 +191,17 @@ def _alibi(model: nn.Module, positions: ModelPositions, encoding: Encoding, undo
         undo.callback(module.register_forward_pre_hook(replace_bias, with_kwargs=True).remove)
 
 
-def _learned(model: nn.Module, encoding: Encoding, undo: ExitStack) -> None:
-    if not isinstance(encoding, Learned | Sinusoidal):
+def _learned(model: nn.Module, positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
+    """Answer the look-up of a table with what our encoding adds to nothing."""
+    if encoding.doors != ("embed",):
         raise InvalidArgument(f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal")
     found = [m for name, m in model.named_modules() if name.split(".")[-1] in ("wpe", "position_embeddings")]
     if len(found) != 1:
         raise InvalidArgument(f"found {len(found)} position tables in this {type(model).__name__}; expected one")
-    table = encoding.table
-    _replace_forward(found[0], lambda position_ids: table(position_ids.to(torch.int64)), undo)
+    weight: Any = found[0].weight
+
+    def forward(position_ids: Tensor) -> Tensor:
+        at = position_ids.to(torch.int64)
+        return encoding.at(at).embed(torch.zeros(*at.shape, weight.shape[1], dtype=weight.dtype, device=at.device))
+
+    _replace_forward(found[0], forward, undo)

@@ -1,13 +1,13 @@
 """Writes positions back as a Hugging Face config, as they were read or with another schedule."""
 
 import math
-from dataclasses import replace
 from typing import Any, Literal, get_args
 
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.config import BOTH_FORMS
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import ModelPositions, RotaryLayer
+from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.schedules import Default, DynamicNTK, LengthSchedule, Proportional, Schedule
 
@@ -27,9 +27,9 @@ def write(
 
     Args:
         positions: what ``read`` returned.
-        schedule: replaces that of ``positions.rotary``; default the one that was read.
+        schedule: that of the layers that are stretched; default the one that was read.
         max_length: the longest input that the config shall allow; default factor × original length where the
-            schedule is replaced (the original length itself for dynamic scaling, which starts there).
+            schedule is replaced. With dynamic scaling it is the original length, where the scaling starts.
         spelling: ``"v5"``, one ``rope_parameters``; ``"v4"``, ``rope_scaling`` beside ``rope_theta``, which
             transformers reads too and which servers with older readers need. Not for nested layer types.
 
@@ -41,9 +41,10 @@ def write(
     family = FAMILIES[positions.model_type]
     config = dict(positions.source)
     if schedule is not None:
-        positions = _with(positions, schedule)
-        stretch = 1.0 if isinstance(schedule, DynamicNTK) else getattr(schedule, "factor", 1.0)
-        max_length = max_length or math.ceil(positions.original_length * stretch)
+        positions = positions.rescaled(schedule)
+        reach = math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
+        # Dynamic scaling starts at the length that the config allows.
+        max_length = positions.original_length if isinstance(schedule, DynamicNTK) else max_length or reach
     if family.kind != "rotary" or family.fixed_base is not None:
         if schedule not in (None, Default()):
             raise InvalidArgument(
@@ -53,12 +54,10 @@ def write(
     for key in (*BOTH_FORMS, family.base, family.partial, family.local):
         config.pop(key or "", None)
     config[family.length] = max_length or positions.max_length
-    rotary = {name: layer for name, layer in positions.kinds.items() if isinstance(layer, RotaryLayer)}
     if "original_max_position_embeddings" in family.extra:
         config["original_max_position_embeddings"] = positions.original_length
-    flat = set(positions.kinds) <= {"all", "rotary", "nope"}
-    entries = {name: _entry(positions.model_type, layer) for name, layer in rotary.items()}
-    if not flat:
+    entries = {name: _entry(positions.model_type, recipe) for name, recipe in positions.turning.items()}
+    if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
                 "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
@@ -83,21 +82,12 @@ def changes(positions: ModelPositions, schedule: Schedule | LengthSchedule, **op
     return {**changed, **{key: None for key in before if key not in after}}
 
 
-def _with(positions: ModelPositions, schedule: Schedule | LengthSchedule) -> ModelPositions:
-    """The same model with another schedule in its (scaled) rotary kind."""
-    old = positions.rotary
-    kinds = {
-        name: replace(old, schedule=schedule) if layer is old else layer for name, layer in positions.kinds.items()
-    }
-    original = getattr(schedule, "original_length", positions.original_length)
-    return replace(positions, kinds=kinds, original_length=original)
-
-
-def _entry(model_type: str, layer: RotaryLayer) -> dict[str, Any]:
+def _entry(model_type: str, recipe: Recipe) -> dict[str, Any]:
     """One kind's rope dictionary."""
-    entry = parameters_from(layer.schedule, layer.rotary_dim, layer.base)
+    schedule, rotary_dim, base = (recipe.get(name) for name in ("schedule", "rotary_dim", "base"))
+    entry = parameters_from(schedule, rotary_dim, base)
     if model_type == "phi3" and entry["rope_type"] not in ("default", "longrope"):  # all that Phi-3 accepts
-        entry = per_pair(layer.schedule, layer.rotary_dim, layer.base)
-    if FAMILIES[model_type].partial and not isinstance(layer.schedule, Proportional):
-        entry["partial_rotary_factor"] = layer.rotary_dim / layer.head_dim
+        entry = per_pair(schedule, rotary_dim, base)
+    if FAMILIES[model_type].partial and not isinstance(schedule, Proportional):
+        entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry

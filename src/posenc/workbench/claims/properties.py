@@ -30,36 +30,39 @@ class Properties:
 
 def measured(name: str) -> Properties:
     """The properties of a catalogue's encoding, found by running it."""
-    made = posenc.encoding(name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=ROWS)
+    made = _made(name)
     return Properties(
         name,
         ", ".join(made.doors) or "none",
         sum(p.numel() for p in made.parameters()),
-        made.position_limit - 1 if not isinstance(made, posenc.Learned) else made.num_positions - 1,
+        made.position_limit - 1,
         _moves(name, FAR) < 1e-3,
         order_error(name, causal=False) > 1e-6,
-        name != "nope" and _moves(name, 0, one_further=True) > 1e-6,
+        _moves(name, 0, one_further=True) > 1e-6,
     )
+
+
+def _made(name: str) -> posenc.Encoding:
+    return posenc.encoding(name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=ROWS)
 
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
     """How much the scores of two tokens change when both move ``by``, or when one moves one further."""
-    made = posenc.encoding(name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=ROWS)
-    if isinstance(made, posenc.Learned) and by >= ROWS and made.past_end == "error":
-        by = ROWS - 10  # as far as its table goes
+    made = _made(name)
+    by = min(by, made.position_limit - 10)  # as far as a table goes
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, 2, WIDTH, generator=generator)
 
     def scores(at: list[int]) -> torch.Tensor:
         placed = made.at(torch.tensor(at))
-        heads = placed.embed(x).view(1, 2, HEADS, HEAD_DIM).transpose(1, 2)
-        q, k = placed.rotate(heads, heads)
-        result = q @ k.mT / HEAD_DIM**0.5
-        return result if placed.bias is None else result + placed.bias.rows(0, 2, 2)
+        embedded = placed.embed(x)
+        here, _ = placed.read(embedded)
+        heads = embedded.view(1, 2, HEADS, HEAD_DIM).transpose(1, 2)
+        return posenc.scores(*here.rotate(heads, heads), here)
 
-    start = scores([0, 7])
-    return float((scores([by, by + 7 + one_further]) - start)[..., 0, 1].abs().max())
+    change = scores([by, by + 7 + one_further]) - scores([0, 7])
+    return float(change[..., [0, 1], [1, 0]].abs().max())
 
 
 @claim(
@@ -86,5 +89,12 @@ def desiderata() -> Evidence:
             same(f"{name}: tells orders apart without a mask", found.orders, orders),
             same(f"{name}: scores see the offset only", found.offset_only, offset_only),
             same(f"{name}: one step further changes a score", found.distinct, distinct),
+        ]
+    for name in posenc.CATALOGUE:
+        made, found = _made(name), measured(name)
+        acts = bool({"embed", "rotate", "bias"} & set(made.doors))
+        findings += [
+            same(f"{name}: scores see the offset only, as it declares", found.offset_only, made.relative),
+            same(f"{name}: tells orders apart by its doors", found.orders, acts),
         ]
     return tuple(findings)

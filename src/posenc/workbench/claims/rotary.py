@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate_complex
+from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
 from posenc.schedules import Default
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim, near, same
 from posenc.workbench.views.scores import contents, scores, spread
@@ -32,9 +32,7 @@ def plane_score(m: int, n: int, direction: int = 1) -> float:
     """The widget's score: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
     q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
     turned = [
-        posenc.encodings.rotary.rotate(
-            v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half"
-        )
+        rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
         for v, p in ((q, m), (k, n))
     ]
     return float((turned[0] * turned[1]).sum())
@@ -171,7 +169,7 @@ def real_and_complex() -> Evidence:
     for pairing in ("half", "interleaved"):
         rotary = posenc.Rotary(32, pairing=pairing)
         tables = rotary.tables(at, torch.float64)
-        real = posenc.encodings.rotary.rotate(x, *tables, rotary.pairing)
+        real = rotate(x, *tables, rotary.pairing)
         off = float((real - rotate_complex(x, *tables, rotary.pairing)).abs().max())
         findings.append(below(f"difference, {pairing}", off, 1e-14))
     return tuple(findings)

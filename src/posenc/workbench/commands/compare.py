@@ -21,7 +21,10 @@ if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none 
 def compare(
     preset: Annotated[str, typer.Option(help="quick (minutes), standard (3 seeds) or full (5 seeds).")] = "quick",
     config: Annotated[Path | None, typer.Option(help="A TOML file with the study's keys.")] = None,
-    encodings: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
+    encodings: Annotated[
+        str | None,
+        typer.Option(help="Separated by commas: t5, rotary(base=500000), layers(rotary*3 + nope), my_file:Mine."),
+    ] = None,
     tasks: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
     lengths: Annotated[str | None, typer.Option(help="Multiples of the trained length, such as 1,2,4,8.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Runs per encoding and task.")] = None,
@@ -35,13 +38,14 @@ def compare(
     ),
 ) -> None:
     """Train the same small transformer with each encoding, test it far past its training length, and report."""
+    from posenc.encodings.text import split
     from posenc.workbench.report.write import write
     from posenc.workbench.runs.launch.choose import choose
     from posenc.workbench.runs.study import study
 
     console = screen()
     said = {
-        "encodings": _names(encodings),
+        "encodings": None if encodings is None else tuple(split(encodings)),
         "tasks": _names(tasks),
         "lengths": _numbers(lengths),
         "seeds": seeds,
@@ -49,6 +53,7 @@ def compare(
         "device": device,
         "dtype": dtype,
     }
+    sys.path.append(str(Path.cwd()))  # one's own classes lie where the command is typed
     outcome = _carry_out(console, study(preset, config, said), choose(launcher, workers), output)
     page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
     _print(console, outcome, page, output)

@@ -69,7 +69,7 @@ def extend(
     length = _length(to or ("8x" if ours else "2x"), model.original_length)
     names = None if methods is None else tuple(name.strip() for name in methods.split(","))
     factor = length / model.original_length
-    chosen = named(names, model.rotary, model.original_length, max(1.0, factor), beta_fast)
+    chosen = named(names, model.schedule, model.original_length, max(1.0, factor), beta_fast)
     steps = (60 if ours else 0) if finetune is None else finetune
     request = Request(length, documents, chosen, steps, dtype)
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))

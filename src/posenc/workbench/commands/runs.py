@@ -24,7 +24,9 @@ def runs(
         table = Table(box=None, pad_edge=False, header_style="bold")
         for name in ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made"):
             right = name in ("seed", "steps", "seconds", "loss")
-            table.add_column(name, justify="right" if right else "left", no_wrap=True)
+            table.add_column(
+                name, justify="right" if right else "left", no_wrap=name != "encoding", overflow="fold"
+            )
         for run in ledger.runs():
             plan = run.plan
             numbers = (str(plan.seed), str(plan.steps), f"{run.seconds:.1f}", f"{run.final_loss:.3f}")

@@ -23,7 +23,7 @@ def lines(panel: Lines, ax: Axes | None = None) -> Axes:
     ax = on(ax)
     ends = []
     for i, line in enumerate(panel.lines):
-        colour, dash, marker = _hand(line.encoding, i, len(panel.lines))
+        colour, dash, marker = _hand(panel, i)
         y = line.values.detach().cpu().tolist()
         dots = marker if len(y) <= MARKED else ""
         (curve,) = ax.plot(panel.x.values, y, color=colour, marker=dots, markersize=3.5)
@@ -77,10 +77,11 @@ def _named(name: str, unit: str, log: bool) -> str:
     return f"{name} ({said})" if said else name
 
 
-def _hand(encoding: str, index: int, count: int) -> tuple[Colour, tuple[float, ...], str]:
+def _hand(panel: Lines, index: int) -> tuple[Colour, tuple[float, ...], str]:
     """Colour, dash and marker of a curve."""
-    if encoding:
-        own = style(encoding)
+    encodings, count = [line.encoding for line in panel.lines], len(panel.lines)
+    if encodings[index]:
+        own = style(encodings[index], encodings)
         return own.colour, own.dash, own.marker
     colour: Colour = INK if count == 1 else sequence()(0.75 * index / (count - 1))
     return colour, DASHES[index % len(DASHES)], "o"

@@ -56,11 +56,13 @@ def stylesheet() -> str:
     shared = {"accent": palette.ACCENT, "reference": palette.REFERENCE}
     shared |= {f"series-{i}": colour for i, colour in enumerate(SERIES)}
     shared |= {f"encoding-{name}": style.colour for name, style in palette.ENCODINGS.items()}
+    lines = " ".join(f".encoding-{name} {{ --line: var(--encoding-{name}); }}" for name in palette.ENCODINGS)
     return (
         f":root {{ color-scheme: light dark; {_declared(shared | LIGHT)} }}\n"
         f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {_declared(DARK)} }} }}\n"
         f":root[data-theme=light] {{ color-scheme: light; }}\n"
         f":root[data-theme=dark] {{ color-scheme: dark; {_declared(DARK)} }}\n"
+        f"{lines}\n"
     )
 
 

@@ -19,6 +19,7 @@ from posenc.workbench.lab.parameters import (
     Switch,
     read,
 )
+from posenc.workbench.palette import style
 
 if TYPE_CHECKING:
     from posenc.workbench.views.view import View
@@ -53,7 +54,9 @@ def find(name: str) -> Question:
     return QUESTIONS[name]
 
 
-ENCODINGS = {"nope": "none", "sinusoidal": "sinusoidal", "learned": "learned", "rotary": "RoPE", "alibi": "ALiBi"}
+SHOWN = ("sinusoidal", "learned", "rotary", "alibi", "t5", "fox")
+"""The encodings that look like no other in a layer that reads a sentence."""
+ENCODINGS = {"nope": "none"} | {name: style(name).label for name in SHOWN}
 BASES = (2, 10, 100, 1_000, 10_000, 100_000, 500_000, 1_000_000, 10_000_000)
 FAR = (0, 1, 10, 100, 1_000, 4_096, 10_000, 32_768, 100_000, 131_072, 1_000_000, 10_000_000, 10**8, 2**31 - 1)
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)

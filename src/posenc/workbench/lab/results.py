@@ -1,6 +1,6 @@
 """The results of a study, read from its ledger each time they are asked for."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -54,7 +54,7 @@ def table(task: str = "language") -> "View":
 
     study = _shelf["study"]
     with Ledger(study) as ledger:
-        runs = [r for r in ledger.runs() if r.plan.task == task and r.plan.encoding.startswith("learned")]
+        runs = [r for r in ledger.runs() if r.plan.task == task and _has_table(r.plan.encoding)]
     if not runs:
         raise StudyError(
             f"no learned table of {task} in {str(study)!r} yet; type: posenc compare --tasks {task} "
@@ -66,6 +66,14 @@ def table(task: str = "language") -> "View":
     )
     view = trained(before, weights(study, plan)["encoding.weight"], f"after {plan.steps} steps of {task}")
     return replace(view, python=TABLE_PYTHON.format(study=study, plan=plan.id))
+
+
+def _has_table(encoding: str) -> bool:
+    """Whether it is a catalogue's encoding whose weights are a row a position; nobody's own class is asked."""
+    from posenc.encodings.catalogue import CATALOGUE
+
+    entry = CATALOGUE.get(encoding.partition("(")[0])
+    return entry is not None and "num_positions" in getattr(entry.make, "needs", ())
 
 
 TABLE_PYTHON = """\
@@ -97,9 +105,17 @@ def _explained(view: "View", task: str) -> "View":
 
 
 def _alike(runs: "list[Run]") -> "list[Run]":
-    """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies."""
-    settings = [replace(run.plan, encoding="", seed=0) for run in runs]
-    return [run for run, own in zip(runs, settings, strict=True) if own == settings[-1]]
+    """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies.
+
+    Of an encoding and seed only the newest counts: a class of one's own may have changed since.
+    """
+
+    def asked(run: "Run") -> dict[str, object]:
+        own = ("encoding", "settings", "source", "seed")
+        return {key: value for key, value in asdict(run.plan).items() if key not in own}
+
+    alike = [run for run in runs if asked(run) == asked(runs[-1])]
+    return list({(run.plan.encoding, run.plan.seed): run for run in alike}.values())
 
 
 def _result(name: str) -> "TaskResult":

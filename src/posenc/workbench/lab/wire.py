@@ -127,8 +127,8 @@ def _lines(panel: Lines) -> dict[str, Any]:
             {
                 "dash": " ".join(f"{2.2 * part:g}" for part in dash),
                 "name": palette.style(line.encoding).label if line.encoding and not line.name else line.name,
-                "colour": f"encoding-{line.encoding}"
-                if line.encoding in palette.ENCODINGS
+                "colour": f"encoding-{family}"
+                if (family := palette.family(line.encoding))
                 else f"series-{number % 8}",
                 "y": [y.place(v) for v in line.values.tolist()],
                 "low": None if line.low is None else [y.place(v) for v in line.low.tolist()],

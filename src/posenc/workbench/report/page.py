@@ -108,7 +108,8 @@ def _unit(result: TaskResult) -> str:
 
 def _row(result: TaskResult, row: Row, value: Callable[[Row, int], object], verdict: bool) -> str:
     kind = "open" if not row.ranked else "best" if row is result.rows[0] else ""
-    key = f'<span class=key style="background:{style(row.encoding).colour}"></span>'
+    own = style(row.encoding, [other.encoding for other in result.rows])
+    key = f'<span class=key style="background:{own.colour}"></span>'
     cells = [f"<th scope=row>{key}{escape(row.label)}</th>"]
     for length in result.lengths:
         interval = value(row, length)

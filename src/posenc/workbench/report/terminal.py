@@ -62,7 +62,7 @@ def table(result: TaskResult) -> Table:
         title_style="bold",
         caption_style="dim",
     )
-    made.add_column("encoding", no_wrap=True)
+    made.add_column("encoding", overflow="fold")  # a long text wraps before a number is cut
     for length in result.lengths:
         made.add_column(str(length), justify="right", no_wrap=True)
     made.add_column("verdict", no_wrap=True)

@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from posenc.encodings.foreign import folders
+from posenc.encodings.text import parse
 from posenc.workbench.runs.launch import Failure, Job, Launcher
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.runs.plan import Plan, Run
 from posenc.workbench.runs.results import TaskResult, summarise
 from posenc.workbench.runs.study import Study
+from posenc.workbench.runs.train import encoding
 from posenc.workbench.tasks import Text, task
 
 
@@ -37,10 +40,14 @@ def compare(
 ) -> Outcome:
     """Carry out the missing plans, keep each run as it ends, and summarise the whole study.
 
-    Killed at any moment and called again, it does what is missing and finds the same.
+    Killed at any moment and called again, it does what is missing and finds the same. A text that cannot serve and
+    an encoding that cannot be built are refused before anything is trained.
     """
-    for name in study.tasks:  # a text that cannot serve is refused before anything is trained
+    for name in study.tasks:
         task(name, text, study.test_lengths(name)[-1])
+    todo = missing(study, text, ledger)
+    for plan in {(plan.settings, plan.train_length): plan for plan in todo}.values():
+        encoding(plan)
     failures: list[Failure] = []
 
     def done(result: Run | Failure) -> None:
@@ -50,7 +57,8 @@ def compare(
             ledger.add(result)
         finished(result)
 
-    jobs = [Job(plan, study.text, ledger.folder / "checkpoints") for plan in missing(study, text, ledger)]
+    weights = ledger.folder / "checkpoints"
+    jobs = [Job(plan, study.text, weights, folders(parse(plan.settings).foreign)) for plan in todo]
     launcher(jobs, done, progress)
     return Outcome(gather(study, text, ledger), tuple(failures), text)
 

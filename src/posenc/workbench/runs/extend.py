@@ -173,7 +173,7 @@ class _Scorer:
         self, model: LanguageModel, identity: str, method: Method, documents: list[Tensor]
     ) -> Float[Tensor, "documents buckets"]:
         """The losses of one method, from the ledger where they are."""
-        encoding = method.encoding(model.rotary, self.length)
+        encoding = model.rescaled(method.schedule, self.length)
         rows = []
         for number, tokens in enumerate(documents):
             job = self.job(identity, method.name, method.values, number)
@@ -202,15 +202,15 @@ class _Scorer:
         identity = tuned_identity(model, method.name, method.values, steps, span)
         jobs = [self.job(identity, method.name, method.values, i) for i in range(len(documents))]
         if any(self.scores.get(job) is None for job in jobs):
-            encoding = method.encoding(model.rotary, self.length)
+            encoding = model.rescaled(method.schedule, self.length)
             model = tuned(model, encoding, practice, steps, span, identity, self.progress)
         return self.curve(model, identity, method, documents)
 
     def window(self, documents: list[Tensor]) -> Float[Tensor, " documents"]:
         """The last bucket's targets with the trained length of context, as the model is configured."""
         model = self.model
-        own = Method("window", "trained length alone", model.rotary.schedule)
-        encoding = own.encoding(model.rotary, model.original_length)
+        own = Method("window", "trained length alone", model.schedule)
+        encoding = model.rescaled(own.schedule, model.original_length)
         values = []
         for number, tokens in enumerate(documents):
             job = self.job(model.identity, own.name, own.values, number)

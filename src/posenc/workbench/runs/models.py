@@ -11,11 +11,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from posenc.encodings import Encoding, Rotary
+from posenc.encodings import Encoding
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
-from posenc.integrations.huggingface.layers import RotaryLayer
 from posenc.integrations.huggingface.write import changes
-from posenc.schedules import DynamicNTK
+from posenc.schedules import LengthSchedule, Schedule, planned
 from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.runs.methods import Method
 from posenc.workbench.runs.plan import Plan
@@ -29,23 +29,27 @@ Tick = Callable[[float], None]
 
 
 class LanguageModel(Protocol):
-    """Scores a text under any encoding of its rotary layers.
+    """Scores a text under any schedule of its rotary layers.
 
-    ``unit`` is what it reads (``"token"`` or ``"byte"``), ``identity`` a hash of its weights, ``learning_rate``
-    that of a fine-tune. ``logits`` are those under the encoding of the ``placed`` block around the call.
+    ``schedule`` is the one that it was configured with; ``rescaled`` are its positions, for a request of a length,
+    with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or ``"byte"``),
+    ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those under the
+    encoding of the ``placed`` block around the call.
     """
 
     name: str
     identity: str
     unit: str
-    rotary: RotaryLayer
+    schedule: Schedule | LengthSchedule
     original_length: int
     model: Any
     learning_rate: float
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
 
-    def placed(self, encoding: Encoding) -> AbstractContextManager[None]: ...
+    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding: ...
+
+    def placed(self, encoding: Encoding) -> AbstractContextManager[object]: ...
 
     def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]: ...
 
@@ -64,11 +68,10 @@ class Ours:
     """Of a fine-tune: an eighth of that of the training."""
 
     def __init__(self, model: Transformer, identity: str, original_length: int, name: str) -> None:
-        if not isinstance(model.encoding, Rotary):
+        if model.encoding.schedule is None:
             raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be rescaled")
-        own = model.encoding
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
-        self.rotary = RotaryLayer(own.head_dim, own.rotary_dim, own.pairing, own.base, own.schedule)
+        self.schedule: Schedule | LengthSchedule = model.encoding.schedule
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         """Bytes are its tokens."""
@@ -82,6 +85,14 @@ class Ours:
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
         return F.cross_entropy(logits, tokens[1:], reduction="none")
+
+    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
+        """The model's positions for a request of this length, the stretched layers under another schedule.
+
+        Angles are float32, as pretrained models have them.
+        """
+        own = self.model.encoding
+        return own.rescaled(None if schedule is None else planned(schedule, total_length), "float32")
 
     @contextmanager
     def placed(self, encoding: Encoding) -> Iterator[None]:
@@ -105,25 +116,23 @@ class Ours:
 
 
 def trained(study: Path, text: Text) -> Ours:
-    """The rotary language run of a study of ``posenc compare``, first seed.
+    """The language run of a study of ``posenc compare`` that turns: the plain rotary one, first seed, or another.
 
     Raises:
         StudyError: no such run, its weights are gone, or it was trained on another text.
     """
     with Ledger(study) as ledger:
-        plans = [run.plan for run in ledger.runs()]
-    found = sorted(
-        (p for p in plans if (p.encoding, p.task) == ("rotary", "language")), key=lambda p: (p.seed, -p.steps)
-    )
-    if not found:
-        raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
-    plan = found[0]
-    if plan.text_sha256 != text.sha256:
-        raise StudyError(f"the run in {str(study)!r} was trained on another text; pass the same --text")
-    state = weights(study, plan)
-    model = build(plan, task("language", text, plan.lengths[-1]))
-    model.load_state_dict(state)
-    return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
+        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
+    known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger's word imports nobody's module
+    for plan in sorted(known, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
+        model = build(plan, task("language", text, plan.lengths[-1]))
+        if model.encoding.schedule is None:
+            continue
+        if plan.text_sha256 != text.sha256:
+            raise StudyError(f"the run in {str(study)!r} was trained on another text; pass the same --text")
+        model.load_state_dict(weights(study, plan))
+        return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
+    raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
 
 
 def weights(study: Path, plan: Plan) -> dict[str, Tensor]:
@@ -162,7 +171,4 @@ def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str,
     positions = getattr(model, "positions", None)
     if positions is None or method.schedule is None:
         return None
-    one = set(positions.kinds) <= {"all", "rotary", "nope"}
-    starts_at = isinstance(method.schedule, DynamicNTK)  # dynamic scaling starts at max_position_embeddings
-    longest = model.original_length if starts_at else length
-    return changes(positions, method.schedule, max_length=longest, spelling="v4" if one else "v5")
+    return changes(positions, method.schedule, max_length=length, spelling="v4" if positions.alike else "v5")

@@ -183,7 +183,7 @@ class _Asker:
             return known
         started = time.perf_counter()
         places, numbers = _hidden(haystack)
-        encoding = method.encoding(self.model.rotary, length)
+        encoding = self.model.rescaled(method.schedule, length)
         logits = self.model.answers(
             self._haystack(haystack, length),
             [self.questions[place] for place in places],

@@ -7,9 +7,10 @@ from typing import Any
 
 import torch
 
-from posenc.encodings import CATALOGUE
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.foreign import source_hash
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError, UnknownName
-from posenc.names import canonical
 from posenc.workbench.runs.plan import Plan
 from posenc.workbench.tasks import TASKS, Text
 
@@ -21,13 +22,15 @@ class Study:
     """A grid of plans.
 
     Args:
-        encodings, tasks: names in their catalogues.
+        encodings: texts, ``rotary(base=500000)`` or ``layers(rotary*3 + nope)``; ``module:Class`` for one's own.
+        tasks: names in their catalogue.
         seeds: runs per encoding and task, seeds 0 … seeds−1.
         lengths: test lengths as multiples of each task's trained length; 1 is always among them.
         steps: training steps by task, where they are not the task's own.
         blocks: test windows of text per length.
         answers: test sequences per length of the tasks that have right answers.
         device, dtype: where and in which type to train.
+        width, layers, heads: of the transformer; ``heads(alibi*4, rotary*4)`` needs eight heads.
         text: a file to read; by default the language topics that ship with CPython.
     """
 
@@ -40,14 +43,17 @@ class Study:
     answers: int = 256
     device: str = "cpu"
     dtype: str = "float32"
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
     text: Path | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encodings", tuple(canonical(name) for name in self.encodings))
-        for kind, names, known in (("encoding", self.encodings, CATALOGUE), ("task", self.tasks, TASKS)):
-            for name in names:
-                if name not in known:
-                    raise UnknownName(kind, name, known)
+        object.__setattr__(self, "encodings", tuple(str(canonical(parse(text))) for text in self.encodings))
+        for name in self.tasks:
+            if name not in TASKS:
+                raise UnknownName("task", name, TASKS)
+        for kind, names in (("encoding", self.encodings), ("task", self.tasks)):
             if not names or len(set(names)) != len(names):
                 raise InvalidArgument(f"{kind}s={','.join(names)!r} must name at least one, and none twice")
         for name, steps in self.steps.items():
@@ -57,9 +63,11 @@ class Study:
                 raise InvalidArgument(f"steps of {name} is {steps}; at least 1 is needed")
         if self.dtype not in DTYPES:
             raise UnknownName("dtype", self.dtype, DTYPES)
-        for name, count in (("seeds", self.seeds), ("blocks", self.blocks), ("answers", self.answers)):
-            if count < 1:
-                raise InvalidArgument(f"{name}={count} must be at least 1")
+        for name in ("seeds", "blocks", "answers", "width", "layers", "heads"):
+            if getattr(self, name) < 1:
+                raise InvalidArgument(f"{name}={getattr(self, name)} must be at least 1")
+        if self.width % (2 * self.heads):
+            raise InvalidArgument(f"width={self.width} must be a multiple of 2·heads={2 * self.heads}: pairs turn")
         self._check_lengths()
 
     def _check_lengths(self) -> None:
@@ -76,7 +84,11 @@ class Study:
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
     def plans(self, text: Text) -> list[Plan]:
-        """The grid, longest trainings first so that no worker starts one when the others are done."""
+        """The grid, longest trainings first so that no worker starts one when the others are done.
+
+        Sources of one's own classes are read for their hash; nothing is imported.
+        """
+        sources = {encoding: source_hash(parse(encoding).foreign) for encoding in self.encodings}
         plans = [
             Plan(
                 encoding=encoding,
@@ -88,9 +100,13 @@ class Study:
                 train_length=TASKS[name].train_length,
                 lengths=self.test_lengths(name),
                 test_count=self.blocks if TASKS[name].measure == "loss" else self.answers,
+                width=self.width,
+                layers=self.layers,
+                heads=self.heads,
                 dtype=self.dtype,
                 device=self.device,
                 text_sha256=text.sha256 if name == "language" else "",
+                source=sources[encoding],
             )
             for name in self.tasks
             for seed in range(self.seeds)

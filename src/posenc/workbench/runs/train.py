@@ -9,6 +9,7 @@ import torch
 from torch.nn import functional as F
 
 import posenc
+from posenc.encodings import Encoding
 from posenc.errors import StudyError
 from posenc.workbench.runs.evaluate import evaluate
 from posenc.workbench.runs.plan import Plan, Run
@@ -24,19 +25,24 @@ Progress = Callable[[int], None]
 """Called with the number of steps just done."""
 
 
+def encoding(plan: Plan) -> Encoding:
+    """The encoding of a plan; somebody's own class is imported."""
+    return posenc.encoding(
+        plan.settings or plan.encoding,
+        width=plan.width,
+        heads=plan.heads,
+        head_dim=plan.width // plan.heads,
+        num_positions=plan.train_length,
+        layers=plan.layers,
+    )
+
+
 def build(plan: Plan, made: Task) -> Transformer:
     """The transformer of a plan, with the plan's initial weights: the same for every encoding but its own."""
     config = TransformerConfig(
         made.vocabulary, outputs=made.outputs, width=plan.width, layers=plan.layers, heads=plan.heads
     )
-    encoding = posenc.encoding(
-        plan.encoding,
-        width=plan.width,
-        heads=plan.heads,
-        head_dim=config.head_dim,
-        num_positions=plan.train_length,
-    )
-    model = Transformer(config, encoding).initialise(plan.seed)
+    model = Transformer(config, encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
 

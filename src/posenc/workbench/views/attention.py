@@ -8,8 +8,10 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings import Encoding
+from posenc.encodings.catalogue import ModelShape
 from posenc.names import canonical
 from posenc.workbench.palette import style
+from posenc.workbench.views.layer import visible
 from posenc.workbench.views.view import Axis, Heatmap, View, within
 
 WIDTH, MAX_WORDS = 32, 24
@@ -39,13 +41,10 @@ def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: b
     )
 
 
-@torch.no_grad()
 def fitting(name: str, seed: int) -> Encoding:
-    """The encoding for this layer; a learned table gets rows as large as the sinusoidal ones, not N(0, 0.02²)."""
-    made = posenc.encoding(name, width=WIDTH, heads=1, head_dim=WIDTH, num_positions=MAX_WORDS)
-    if isinstance(made, posenc.Learned):
-        made.weight.normal_(std=math.sqrt(0.5), generator=torch.Generator().manual_seed(seed))
-    return made
+    """The encoding for this layer; what it learns starts as large as a sinusoidal table is."""
+    shape = ModelShape(width=WIDTH, heads=1, head_dim=WIDTH, num_positions=MAX_WORDS)
+    return visible(name, shape, math.sqrt(0.5), seed)
 
 
 @torch.no_grad()
@@ -57,7 +56,7 @@ def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> F
     w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator, dtype=torch.float64) / math.sqrt(WIDTH)
     placed = encoding.at(posenc.positions.plain(len(tokens)), dtype=torch.float64)
     x = placed.embed(vectors[[vocabulary.index(t) for t in tokens]][None])
-    here, _ = placed.read(x)
+    here, _ = placed[0].read(x)
     q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
     weights = posenc.scores(q, k, here, causal)[0, 0].softmax(-1)
     hidden = torch.full_like(weights, causal).triu(1).bool()

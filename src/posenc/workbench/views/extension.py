@@ -1,10 +1,12 @@
 """How do the methods of extension differ: which pairs each slows, and which it sends where training never was."""
 
+import math
+
 import torch
 from torch import Tensor
 
-from posenc.schedules import Default, LengthSchedule, Spectrum
-from posenc.workbench.views.schedule import frequencies, named, slowing, wavelengths
+from posenc.schedules import Default, Spectrum, method, planned
+from posenc.workbench.views.schedule import frequencies, slowing, wavelengths
 from posenc.workbench.views.view import Line, Lines, View, counted, within
 
 METHODS = {"linear": "PI", "ntk": "NTK", "yarn": "YaRN", "llama3": "Llama 3"}
@@ -38,8 +40,7 @@ def methods(
     spectra = {"none": plain}
     slower = [Line("none", torch.ones(len(plain)))]
     for name, label in METHODS.items():
-        schedule = named(name, factor, original_length)
-        assert not isinstance(schedule, LengthSchedule)
+        schedule = planned(method(name, factor, original_length), math.ceil(factor * original_length))
         spectra[label] = schedule.spectrum(rotary_dim, base)
         slower.append(Line(label, torch.tensor(slowing(schedule, rotary_dim, base))))
     angles = {label: beyond(plain, scaled, factor, original_length) for label, scaled in spectra.items()}

@@ -7,8 +7,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 import posenc
+from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
+from posenc.workbench.views.layer import visible
 from posenc.workbench.views.view import Axis, Heatmap, View
 
 WIDTH, HEADS = 8, 2
@@ -56,17 +58,15 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
     placed = encoding.at(posenc.positions.plain(len(words)))
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)
-    q, k = placed.rotate(q, k)
-    y = posenc.attention(q, k, v, placed, causal)
+    here, _ = placed[0].read(x)
+    q, k = here.rotate(q, k)
+    y = posenc.attention(q, k, v, here, causal)
     return y.transpose(1, 2).flatten(-2)[0]
 
 
 def make(name: str) -> posenc.Encoding:
-    """The encoding of this name for the layer; a learned table gets fixed rows as large as a trained one's."""
-    made = posenc.encoding(name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16)
-    if isinstance(made, posenc.Learned):
-        torch.nn.init.normal_(made.weight, std=0.5, generator=torch.Generator().manual_seed(1))
-    return made
+    """The encoding of this text for the layer; what it learns starts as large as after training."""
+    return visible(name, ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16), 0.5, seed=1)
 
 
 def shuffle(
@@ -80,7 +80,7 @@ def shuffle(
     Args:
         sentence: words separated by spaces; a word said twice has the same vector twice.
         order: a permutation; place t of the new sentence holds word ``order[t]``.
-        encoding: a name of the catalogue; "nope" removes positions.
+        encoding: a text, such as a name of the catalogue; "nope" removes positions.
         causal: whether a word sees only itself and the words before it.
 
     Without positions and without a mask the difference printed is float32 rounding, about 1e-7:

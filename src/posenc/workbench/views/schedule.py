@@ -4,39 +4,8 @@ import math
 
 import torch
 
-from posenc.errors import UnknownName
-from posenc.schedules import (
-    NTK,
-    Default,
-    DynamicNTK,
-    LengthSchedule,
-    Linear,
-    Llama3,
-    Proportional,
-    Schedule,
-    Spectrum,
-    YaRN,
-    to_dict,
-)
+from posenc.schedules import Default, Schedule, Spectrum, method, planned, to_dict
 from posenc.workbench.views.view import Line, Lines, View, counted, within
-
-
-def named(name: str, factor: float, original_length: int) -> Schedule | LengthSchedule:
-    """The schedule of this name with its usual settings; lists of factors have none."""
-    made: dict[str, Schedule | LengthSchedule] = {
-        "default": Default(),
-        "linear": Linear(factor),
-        "ntk": NTK(factor),
-        "ntk-fixed": NTK(factor, form="fixed"),
-        "dynamic": DynamicNTK(1.0, original_length),
-        "yarn": YaRN(factor, original_length),
-        "yarn-paper": YaRN(factor, original_length, ramp="rotations"),
-        "llama3": Llama3(factor, original_length),
-        "proportional": Proportional(0.25),
-    }
-    if name not in made:
-        raise UnknownName("schedule", name, made)
-    return made[name]
 
 
 def ladder(
@@ -49,8 +18,7 @@ def ladder(
     """What a schedule does to the frequency and wavelength of every pair."""
     within("rotary_dim", rotary_dim, 4, 1024)
     within("original_length", original_length, 2, 2**31 - 1)
-    made = named(schedule, factor, original_length)
-    fixed = made.plan(math.ceil(factor * original_length)) if isinstance(made, LengthSchedule) else made
+    fixed = planned(method(schedule, factor, original_length), math.ceil(factor * original_length))
     return drawn(fixed, rotary_dim, base, original_length)
 
 

@@ -1,20 +1,27 @@
 """Launchers: each carries out plans somewhere and hands every finished run back."""
 
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from posenc.errors import PosencError
 from posenc.workbench.runs.plan import Plan, Run
 
 
 @dataclass(frozen=True)
 class Job:
-    """A plan and where its worker finds the text and leaves the weights."""
+    """A plan and where its worker finds the text, leaves the weights, and finds modules of one's own."""
 
     plan: Plan
     text: Path | None
     checkpoints: Path
+    folders: tuple[str, ...] = ()
+
+    def find_modules(self) -> None:
+        """Let this process import what the job's encoding comes from."""
+        sys.path.extend(folder for folder in self.folders if folder not in sys.path)
 
 
 @dataclass(frozen=True)
@@ -23,6 +30,12 @@ class Failure:
 
     plan: Plan
     reason: str
+
+    @classmethod
+    def of(cls, plan: Plan, error: BaseException) -> "Failure":
+        """The plan failed by this error; one that is not ours is named by its class."""
+        ours = isinstance(error, PosencError)
+        return cls(plan, str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
 class Launcher(Protocol):

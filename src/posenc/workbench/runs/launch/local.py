@@ -10,7 +10,6 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
 
-from posenc.errors import PosencError
 from posenc.workbench.runs.launch import Failure, Job
 from posenc.workbench.runs.plan import Run
 
@@ -84,8 +83,8 @@ def _serve(
                     pool = _pool(steps)
                     if attempt == 2:
                         results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
-                except PosencError as error:
-                    results.put(Failure(job.plan, str(error)))
+                except Exception as error:  # of one's own class, say: its run fails, and no other
+                    results.put(Failure.of(job.plan, error))
                     break
         pool.shutdown()
     except BaseException as error:
@@ -119,6 +118,7 @@ def _carry_out(job: Job) -> Run:
     from posenc.workbench.runs.train import carry_out
     from posenc.workbench.tasks.text import load
 
+    job.find_modules()
     unreported, last = 0, time.monotonic()
 
     def progress(count: int) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from posenc.errors import MissingExtra, PosencError, StudyError
+from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.runs.launch import Failure, Job
 from posenc.workbench.runs.plan import Run
 
@@ -42,9 +42,7 @@ class Ray:
             try:
                 done(ray.get(ready))
             except ray.exceptions.RayTaskError as error:
-                if not isinstance(error.cause, PosencError):
-                    raise
-                done(Failure(job.plan, str(error.cause)))
+                done(Failure.of(job.plan, error.cause))
             except ray.exceptions.RayError as error:
                 done(Failure(job.plan, str(error).splitlines()[0]))
             progress(job.plan.steps)
@@ -57,4 +55,5 @@ def _carry_out(job: Job) -> Run:
     from posenc.workbench.tasks.text import load
 
     torch.set_num_threads(1)
+    job.find_modules()
     return carry_out(job.plan, load(job.text), job.checkpoints)

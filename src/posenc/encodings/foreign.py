@@ -1,0 +1,98 @@
+"""Somebody's own class, ``module:Class``: imported when it is built, hashed without importing anything."""
+
+import ast
+import hashlib
+import importlib
+from collections.abc import Iterable, Iterator
+from importlib.machinery import PathFinder
+from pathlib import Path
+
+from posenc.encodings.encoding import Encoding
+from posenc.errors import InvalidArgument
+
+
+def load(name: str) -> type[Encoding]:
+    """The class of ``module:Class``; its module is imported.
+
+    Raises:
+        InvalidArgument: no such module or class, or one that is no ``Encoding``. What the module itself raises, it
+            raises.
+    """
+    module, _, attribute = name.partition(":")
+    importlib.invalidate_caches()
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if not f"{module}.".startswith(f"{error.name}."):
+            raise
+        raise InvalidArgument(_no_module(name)) from error
+    except AttributeError as error:
+        raise InvalidArgument(f"module {module!r} has no {attribute!r}; write my_module:MyEncoding") from error
+    if not (isinstance(found, type) and issubclass(found, Encoding)):
+        raise InvalidArgument(f"{name} is no posenc.Encoding; derive its class from posenc.Encoding")
+    return found
+
+
+def source_hash(names: Iterable[str]) -> str:
+    """A hash of the sources that these classes come from; empty without any.
+
+    Of a package that is every file, of a module its file and those beside it that it imports. What is installed
+    elsewhere does not count.
+    """
+    names = tuple(names)
+    digest = hashlib.sha256()
+    for name in names:
+        for path in _sources(name):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16] if names else ""
+
+
+def folders(names: Iterable[str]) -> tuple[str, ...]:
+    """Where the modules of these classes are found: what another process needs on its path to import them."""
+    return tuple(dict.fromkeys(str(_found(name).parent) for name in names))
+
+
+def _sources(name: str) -> Iterator[Path]:
+    """The package's files, or the module's and, in turn, those of the modules beside it that it imports."""
+    found = _found(name)
+    if found.is_dir():
+        yield from sorted(found.rglob("*.py"))
+        return
+    waiting, seen = [found], {found}
+    while waiting:
+        path = waiting.pop()
+        yield path
+        for module in sorted(_imports(path)):
+            beside = found.parent / f"{module}.py"
+            if beside.is_file() and beside not in seen:
+                seen.add(beside)
+                waiting.append(beside)
+
+
+def _imports(path: Path) -> set[str]:
+    """The top-level names of all modules that a file imports; none of what is no Python."""
+    try:
+        nodes = list(ast.walk(ast.parse(path.read_bytes())))
+    except (SyntaxError, ValueError):
+        return set()
+    plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    below = {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module and not node.level}
+    return {module.partition(".")[0] for module in plain | below}
+
+
+def _found(name: str) -> Path:
+    """The file of the module, or the folder of the package that it lies in; nothing is imported."""
+    top = name.partition(":")[0].partition(".")[0]
+    importlib.invalidate_caches()
+    spec = PathFinder.find_spec(top)
+    if spec is None:
+        raise InvalidArgument(_no_module(name))
+    if spec.submodule_search_locations:
+        return Path(next(iter(spec.submodule_search_locations))).resolve()
+    if spec.origin is None:
+        raise InvalidArgument(_no_module(name))
+    return Path(spec.origin).resolve()
+
+
+def _no_module(name: str) -> str:
+    return f"encoding {name!r}: no module {name.partition(':')[0]!r} is found from here; run where its file lies"

@@ -1,0 +1,9 @@
+"""What every encoding owes, as functions that anybody can hold against their own: see ``posenc.check``."""
+
+from posenc.laws.check import LAWS as LAWS
+from posenc.laws.check import Report as Report
+from posenc.laws.check import Verdict as Verdict
+from posenc.laws.check import check as check
+from posenc.laws.law import Broken as Broken
+from posenc.laws.law import Law as Law
+from posenc.laws.subject import Subject as Subject

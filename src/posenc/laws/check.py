@@ -1,0 +1,114 @@
+"""posenc.check: every law held against somebody's encoding, and a report of which are kept."""
+
+from dataclasses import dataclass
+
+from posenc.encodings.encoding import Encoding
+from posenc.laws import computes, feeding, independence, modes, paths, sharding, survival, texts, tracing
+from posenc.laws.law import Law
+from posenc.laws.subject import ROWS, Subject
+
+LAWS: tuple[Law, ...] = (
+    *computes.LAWS,
+    *feeding.LAWS,
+    *sharding.LAWS,
+    *paths.LAWS,
+    *independence.LAWS,
+    *modes.LAWS,
+    *survival.LAWS,
+    *tracing.LAWS,
+    *texts.LAWS,
+)
+"""All of them, in the order of reports."""
+
+SIGNS = {"kept": "kept  ", "broken": "BROKEN", "error": "ERROR ", "not owed": "  –   "}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one law.
+
+    Args:
+        law: its name.
+        says: what it asks for.
+        outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else) or ``"not owed"``.
+        detail: the counterexample, the error, or why it is not owed.
+    """
+
+    law: str
+    says: str
+    outcome: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        line = f"{SIGNS[self.outcome]}  {self.law}"
+        if self.outcome == "not owed":
+            return f"{line}: {self.detail}"
+        return line if self.outcome == "kept" else f"{line}\n          {self.says}\n          {self.detail}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """Every law's verdict; print it."""
+
+    name: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no law is broken and none ended in an error."""
+        return not self.broken
+
+    @property
+    def broken(self) -> tuple[Verdict, ...]:
+        """Those that are broken, or ended in an error."""
+        return tuple(verdict for verdict in self.verdicts if verdict.outcome in ("broken", "error"))
+
+    def __str__(self) -> str:
+        count = {outcome: sum(v.outcome == outcome for v in self.verdicts) for outcome in SIGNS}
+        total = f"{count['kept']} laws kept, {count['broken']} broken, {count['error']} ended in an error"
+        return "\n".join([f"{self.name}: {total}, {count['not owed']} do not apply", *map(str, self.verdicts)])
+
+
+def check(
+    encoding: Encoding | type[Encoding] | str,
+    *,
+    width: int | None = None,
+    heads: int | None = None,
+    kv_heads: int | None = None,
+    head_dim: int | None = None,
+    num_positions: int = ROWS,
+    layers: int | None = None,
+) -> Report:
+    """Hold every law against an encoding: ``print(posenc.check(MyEncoding))``; takes a few seconds.
+
+    Args:
+        encoding: an instance, a class that takes facts of the model by name (``width``, ``heads``, ``head_dim``,
+            ``num_positions``, ``layers``), or a text such as ``"my_module:Mine(width=3)"``.
+        width, heads, kv_heads, head_dim, num_positions, layers: of the model; taken from the encoding, or small.
+    """
+    subject = Subject.of(
+        encoding,
+        width=width,
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        num_positions=num_positions,
+        layers=layers,
+    )
+    subject.build()  # what cannot be built is no subject, and says so itself
+    return Report(subject.name, tuple(verdict(law, subject) for law in LAWS))
+
+
+def verdict(law: Law, subject: Subject) -> Verdict:
+    """One law, held against one subject."""
+    why_not = law.why_not(subject)
+    if why_not:
+        return Verdict(law.name, law.says, "not owed", why_not)
+    try:
+        law(subject)
+    except AssertionError as broken:
+        return Verdict(law.name, law.says, "broken", str(broken))
+    except Exception as error:  # somebody's code: whatever it raises is the report
+        message = (str(error).strip().splitlines() or [""])[0]
+        return Verdict(law.name, law.says, "error", f"{type(error).__name__}: {message}")
+    return Verdict(law.name, law.says, "kept")

@@ -1,0 +1,174 @@
+"""Laws of what an encoding computes: doors, offsets, lengths of vectors, order, positions that are none."""
+
+import math
+
+import torch
+
+from posenc.attention import attention, scores
+from posenc.errors import PosencError, PositionOutOfRange
+from posenc.laws.decoder import Decoder
+from posenc.laws.doors import doors, inputs
+from posenc.laws.law import ROUNDING, law, near, owed
+from posenc.laws.subject import Subject, each_layer, shifted
+from posenc.positions import LIMIT
+
+SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34])
+
+
+@law()
+def opens_the_doors_it_declares(subject: Subject) -> None:
+    """A door acts if it is declared and is the identity if not; what reads content says so."""
+    encoding = subject.declared
+    x, q, k, _ = inputs(subject, 9, torch.float64)
+    placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
+    layers = each_layer(placed, subject.kinds)
+    owed(
+        encoding.reads_content == any(here.unread for _, here in layers), f"reads_content={encoding.reads_content}"
+    )
+    found = {"embed"} if not torch.equal(placed.embed(x), x) else set()
+    for _, unread in layers:
+        here, carry = unread.read(x)
+        turned = here.rotate(q, k)
+        same_shape = all(a.shape == b.shape for a, b in zip(turned, (q, k), strict=True))
+        found |= (
+            set()
+            if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True))
+            else {"rotate"}
+        )
+        found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
+        owed(not here.unread, "it is still unread after reading")
+        owed((carry is not None) == bool(here.carried), f"carried={here.carried}, and read gave {carry!r:.20}")
+        if carry is not None:
+            owed(carry.shape == (2, here.carried, 9), f"a carry of shape {tuple(carry.shape)}; one value per key")
+    owed(found == set(encoding.doors), f"doors={encoding.doors}, and those that act are {tuple(sorted(found))}")
+
+
+@law()
+def sees_only_the_offset(subject: Subject) -> None:
+    """Shifting every position changes no score of a relative encoding; an absolute one says that it is not."""
+    encoding = subject.build().double()
+    x, q, k, _ = inputs(subject, 9, torch.float64)
+    positions = subject.along(SCATTERED)
+    here = encoding.at(positions, dtype=torch.float64)
+    room = (encoding.position_limit - 1 - int(positions.max())) // encoding.axes
+    if not encoding.relative:
+        at_home = doors(subject, encoding, positions, torch.float64)
+        shifts = [shift for shift in (1, 10**4, 10**9) if shift <= room]
+        moved = [
+            doors(subject, encoding, shifted(positions, encoding.axes, shift), torch.float64) for shift in shifts
+        ]
+        changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
+        owed(changed or not shifts, f"relative=False, and shifting by {shifts} changes nothing")
+        return
+    norms = q.norm(dim=-1)[..., :, None] * _over_groups(k.norm(dim=-1), q)[..., None, :]
+    for shift in (1, 10**6, 10**9):
+        if shift > room or (subject.rounded and shift > 1):
+            break
+        there = encoding.at(shifted(positions, encoding.axes, shift), dtype=torch.float64)
+        near(there.embed(x), here.embed(x), 0.0, f"embed after a shift by {shift}")
+        # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
+        radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
+        radians = 2.0**-24 * 40 if subject.rounded else radians
+        for layer, unread in each_layer(there, subject.kinds):
+            a, b = here[layer].read(x)[0], unread.read(x)[0]
+            want, got = (scores(*placed.rotate(q, k), placed) for placed in (a, b))
+            near(got, want, 4 * radians * norms + 1e-14, f"score of layer {layer} after a shift by {shift}")
+
+
+def _no_rotation(subject: Subject) -> str:
+    if "rotate" not in subject.declared.doors:
+        return "it does not rotate"
+    return "" if subject.declared.isometric else "it does not declare that lengths survive"
+
+
+@law(_no_rotation)
+def rotation_keeps_norms(subject: Subject) -> None:
+    """Lengths survive a rotation, and position 0 turns nothing, bit for bit."""
+    encoding = subject.build()
+    x, q, k, _ = inputs(subject, 9, torch.float64)
+    for first in (0, 50):
+        positions = subject.plain(9, first)
+        for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+            both = unread.read(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
+            for name, given, turned in zip("qk", (q, k), both, strict=True):
+                what = f"length of {name} in layer {layer} at positions from {first}"
+                near(turned.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
+                if first == 0:
+                    near(turned[..., 0, :], given[..., 0, :], 0.0, f"{name} of layer {layer} at position 0")
+
+
+@law()
+def leaves_inputs_and_values_alone(subject: Subject) -> None:
+    """A door writes into nothing it was given; with one key, attention returns its v."""
+    x, q, k, v = given = inputs(subject)
+    before = [tensor.clone() for tensor in given]
+    encoding = subject.build()
+    positions = subject.plain(9, 7)
+    placed = encoding.at(positions)
+    placed.embed(x)
+    for layer, unread in each_layer(placed, subject.kinds):
+        here = unread.read(x)[0]
+        attention(*here.rotate(q, k), v, here)
+        for name, tensor, kept in zip("xqkv", given, before, strict=True):
+            near(tensor, kept, 0.0, f"{name} was overwritten in layer {layer}:")
+        one = encoding.at(positions[..., :1])[layer].read(x[:, :1])[0]
+        y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, True)
+        near(y, _over_groups(v[:, :, :1], q), 0.0, "what attends to one key")
+
+
+@law()
+def tells_orders_apart(subject: Subject) -> None:
+    """Without a causal mask only an encoding without doors is permutation-equivariant, f(PX) = P f(X)."""
+    decoder = Decoder(subject)
+    row, order = torch.arange(9)[None], torch.tensor([3, 1, 4, 0, 5, 8, 2, 6, 7])
+    stride = max(1, min(decoder.encoding.position_limit - 1, 2**20) // 9)
+    gaps = []
+    for places in (torch.arange(9), torch.arange(9) * stride):  # some show at near positions, some only at far ones
+        positions = subject.along(places)
+        whole = decoder(row, positions, False)
+        gaps.append((decoder(row[:, order], positions, False) - whole[:, order]).abs().max().item())
+    if decoder.encoding.doors == ():
+        owed(max(gaps) <= ROUNDING, f"doors=(), and permuted tokens give another result, off by {max(gaps):.2g}")
+    else:
+        owed(
+            max(gaps) > 1000 * ROUNDING, f"doors={decoder.encoding.doors}, and the order of tokens changes nothing"
+        )
+
+
+@law()
+def refuses_what_is_no_position(subject: Subject) -> None:
+    """Floats, other integers, wrong shapes, negative and too large positions are errors, never garbage."""
+    encoding = subject.build()
+    one = subject.along(torch.tensor([0]))
+    for wrong in (one.double(), one.to(torch.int32), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)):
+        try:
+            encoding.at(wrong)
+        except (PosencError, TypeError):
+            continue
+        owed(False, f"positions {wrong!r} were taken")
+    lowest = 1 - encoding.position_limit if encoding.signed else 0
+    for outside in (lowest - 1, encoding.position_limit, LIMIT):
+        far = one.expand(*one.shape[:-1], 2).clone()
+        far[..., 1] = outside
+        for place in ((far,), (one, far)):
+            try:
+                encoding.at(*place)
+            except PositionOutOfRange:
+                continue
+            owed(False, f"position {outside} of {lowest} … {encoding.position_limit - 1} was taken")
+    encoding.at(torch.full_like(one, encoding.position_limit - 1))
+
+
+def _over_groups(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
+    """What heads share, once for every head."""
+    return x.repeat_interleave(q.shape[1] // x.shape[1], dim=1)
+
+
+LAWS = (
+    opens_the_doors_it_declares,
+    sees_only_the_offset,
+    rotation_keeps_norms,
+    leaves_inputs_and_values_alone,
+    tells_orders_apart,
+    refuses_what_is_no_position,
+)

@@ -1,0 +1,77 @@
+"""The smallest model that shows what positions do: layers of attention with a cache, in float64."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm
+
+from posenc.attention import attention
+from posenc.laws.subject import Subject
+from posenc.sight import Sight
+
+VOCABULARY = 17
+
+
+class Cache:
+    """Keys, values, carries and positions of the tokens that were read."""
+
+    def __init__(self) -> None:
+        self.positions: Tensor | None = None
+        self.kept: dict[tuple[int, str], Tensor] = {}
+
+    def extend(self, layer: int, name: str, new: Tensor) -> Tensor:
+        """What a layer has kept under this name with the new behind it."""
+        old = self.kept.get((layer, name))
+        self.kept[layer, name] = new if old is None else torch.cat((old, new), dim=2)
+        return self.kept[layer, name]
+
+
+class Decoder:
+    """Tokens to vectors; weights are drawn once and the same for every encoding of a shape."""
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject, self.encoding = subject, subject.build().double().requires_grad_(False)
+        generator = torch.Generator().manual_seed(4)
+        width, inner = subject.width, subject.heads * subject.head_dim
+        rows = (subject.heads + 2 * subject.kv_heads) * subject.head_dim
+
+        def drawn(*shape: int) -> Tensor:
+            return torch.randn(*shape, generator=generator, dtype=torch.float64) * shape[-1] ** -0.5
+
+        self.embedding = drawn(VOCABULARY, width) * width**0.5
+        self.layers = [(drawn(rows, width) * 1.5, drawn(width, inner)) for _ in range(subject.layers)]
+
+    def __call__(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        sight: Sight | bool = True,
+        cache: Cache | None = None,
+    ) -> Tensor:
+        """Vectors ``(B, T, C)`` at every token; with a cache, the tokens follow those it holds."""
+        held = None if cache is None else cache.positions
+        if positions is None:
+            positions = self.subject.plain(tokens.shape[1], 0 if held is None else held.shape[-1])
+        keys = positions if held is None else torch.cat((held, positions), dim=-1)
+        placed = self.encoding.at(positions, keys, dtype=torch.float64)
+        x = placed.embed(self.embedding[tokens])
+        split = [self.subject.heads, self.subject.kv_heads, self.subject.kv_heads]
+        for layer, (qkv, out) in enumerate(self.layers):
+            seen = layer_norm(x, x.shape[-1:])
+            heads = (seen @ qkv.T).unflatten(-1, (sum(split), -1)).transpose(1, 2)
+            q, k, v = heads.split(split, dim=1)
+            here, carry = placed[layer].read(seen, None if cache is None else cache.kept.get((layer, "carry")))
+            q, k = here.rotate(q, k)
+            if cache is not None:
+                k, v = cache.extend(layer, "k", k), cache.extend(layer, "v", v)
+                if carry is not None:
+                    cache.kept[layer, "carry"] = carry
+            y = attention(q, k, v, here, self.encoding.sight(layer, sight), scale=self.subject.head_dim**-0.5)
+            x = x + y.transpose(1, 2).flatten(-2) @ out.T
+        if cache is not None:
+            cache.positions = keys
+        return x
+
+
+def tokens(*shape: int) -> Tensor:
+    """Tokens of the decoder, the same every time."""
+    return torch.randint(VOCABULARY, shape, generator=torch.Generator().manual_seed(3))

@@ -1,0 +1,86 @@
+"""What laws look at: everything that an encoding does at given positions, and attention by its definition."""
+
+import copy
+import math
+
+import torch
+from torch import Tensor
+
+from posenc.attention import attention, scores
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Placed
+from posenc.laws.subject import Subject, each_layer
+from posenc.sight import Sight
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
+    """x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same every time."""
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(T, subject.width), *((heads, T, subject.head_dim) for heads in _heads(subject))]
+    drawn = (torch.randn(2, *shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
+    x, q, k, v = drawn
+    return x, q, k, v
+
+
+def _heads(subject: Subject) -> tuple[int, int, int]:
+    return subject.heads, subject.kv_heads, subject.kv_heads
+
+
+def doors(
+    subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype = torch.float32
+) -> dict[str, Tensor]:
+    """Everything an encoding does at these positions, layer by layer.
+
+    ``far`` is what a query of zeros attends to from a far position: the bias alone decides, and the differences
+    between its large values, which a 16-bit bias would lose.
+    """
+    return _doors(subject, encoding, positions, inputs(subject, positions.shape[-1], dtype))
+
+
+def doors64(subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The doors in float64 on inputs that ``dtype`` can hold: what that type's result is judged by."""
+    x, q, k, v = (tensor.double() for tensor in inputs(subject, positions.shape[-1], dtype))
+    return _doors(subject, copy.deepcopy(encoding).double(), positions, (x, q, k, v))
+
+
+def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Inputs) -> dict[str, Tensor]:
+    x, q, k, v = given
+    T, wide = positions.shape[-1], torch.promote_types(x.dtype, torch.float32)
+    placed = encoding.at(positions, dtype=wide)
+    distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
+    far = encoding.at(distant, positions, dtype=wide)
+    result = {"x": placed.embed(x)}
+    for layer, unread in each_layer(placed, subject.kinds):
+        here, carry = unread.read(x)
+        turned_q, turned_k = here.rotate(q, k)
+        found = {"q": turned_q, "k": turned_k}
+        if here.bias is not None:
+            found["bias"] = rows(here, T, T)
+        if here.scale is not None:
+            found["scale"] = here.scale
+        sight = encoding.sight(layer, True)
+        found["y"] = attention(turned_q, turned_k, v, here, sight)
+        found["far"] = attention(torch.zeros_like(q[:, :, :1]), turned_k, v, far[layer].carrying(carry))
+        result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}
+    return {name: tensor.detach() for name, tensor in result.items()}
+
+
+def rows(placed: Placed, T: int, S: int) -> Tensor:
+    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
+    assert placed.bias is not None
+    q_order, k_order = Sight().order(T, S, placed.q_positions.device)
+    none = torch.zeros(1, placed.bias.heads, T, S, dtype=torch.float64)
+    return placed.bias.ordered(q_order, k_order).rows(0, T, S, none if placed.bias.needs_scores else None)
+
+
+def defined(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, sight: Sight | bool = False, scale: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """softmax(scores)·v and the logsumexp, dense; a row that sees no key gives zeros."""
+    given = scores(q, k, placed, sight, scale=scale)
+    dead = (given == -math.inf).all(-1, keepdim=True)
+    weights = given.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
+    lse = given.masked_fill(dead, 0.0).logsumexp(-1).masked_fill(dead[..., 0], -math.inf)
+    return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1).to(weights), lse

@@ -1,0 +1,102 @@
+"""Laws of how sequences are fed: whole, in pieces, token by token, padded, packed, into preallocated caches."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from posenc.attention import attention
+from posenc.encodings.placed import Carry
+from posenc.laws.decoder import Cache, Decoder, tokens
+from posenc.laws.doors import inputs
+from posenc.laws.law import law, near
+from posenc.laws.subject import Subject, each_layer
+from posenc.positions import left_padded, packed
+from posenc.sight import Sight
+
+
+@law()
+def whole_is_pieces(subject: Subject) -> None:
+    """A sequence read at once, in chunks, or token by token with a cache and its carry gives the same outputs."""
+    decoder, length = Decoder(subject), subject.longest(24)
+    row = tokens(2, length)
+    whole = decoder(row)
+    for pieces in ([1] * length, [7, 1, length - 8], [length - 1, 1]):
+        if min(pieces) < 1:
+            continue
+        cache = Cache()
+        parts = [decoder(piece, cache=cache) for piece in row.split(pieces, dim=1)]
+        near(torch.cat(parts, dim=1), whole, what=f"read in pieces of {pieces if len(set(pieces)) > 1 else 1}")
+
+
+@law()
+def batch_is_singles(subject: Subject) -> None:
+    """Sequences of different lengths, left-padded into one batch, give what each gives alone."""
+    longest = subject.longest(11)
+    lengths = [min(n, longest) for n in (5, 11, 8)]
+    rows = [tokens(1, n) for n in lengths]
+    mask = torch.tensor([[i >= longest - n for i in range(longest)] for n in lengths])
+    padded = torch.cat([pad(row, (longest - row.shape[1], 0)) for row in rows])
+    decoder = Decoder(subject)
+    for causal in _ways(subject):
+        batch = decoder(padded, subject.along(left_padded(mask)), Sight(causal=causal, key_mask=mask))
+        for i, row in enumerate(rows):
+            alone = decoder(row, sight=causal)[0]
+            near(
+                batch[i, longest - lengths[i] :],
+                alone,
+                what=f"padded from {lengths[i]} to {longest}, causal={causal}",
+            )
+
+
+@law()
+def packed_is_separate(subject: Subject) -> None:
+    """Documents laid end to end, with positions and segments of their own, do not see each other."""
+    lengths = [5, min(9, subject.longest(9)), 3]
+    documents = [tokens(1, n) for n in lengths]
+    positions, segments = packed(lengths)
+    decoder = Decoder(subject)
+    for causal in _ways(subject):
+        sight = Sight(causal=causal, q_segments=segments)
+        together = decoder(torch.cat(documents, dim=1), subject.along(positions), sight)
+        apart = torch.cat([decoder(document, sight=causal) for document in documents], dim=1)
+        near(together, apart, what=f"documents of {lengths} tokens, causal={causal}")
+
+
+@law()
+def slots_are_a_cache(subject: Subject) -> None:
+    """A preallocated cache, filled from the left or kept right-aligned, gives what a growing one gives."""
+    S, T, empty = subject.longest(12), 3, 5
+    x, q, k, v = inputs(subject, S, torch.float64)
+    positions, encoding = subject.plain(S), subject.build().double()
+    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+        whole, carry = unread.read(x)
+        turned_q, turned_k = whole.rotate(q, k)
+        want = attention(turned_q, turned_k, v, whole, encoding.sight(layer, True))[:, :, S - T :]
+        for side in ("left", "right"):
+            slots = (0, empty) if side == "left" else (empty, 0)
+            k_order = torch.arange(S + empty) - slots[0]
+            mask = ((k_order >= 0) & (k_order < S)).expand(2, -1)
+            here = encoding.at(positions[..., S - T :], pad(positions, slots), dtype=torch.float64)[layer]
+            here = here.carrying(_slotted(carry, slots))
+            sight = Sight(
+                causal=True,
+                q_order=torch.arange(S - T, S),
+                k_order=k_order,
+                key_mask=mask if side == "right" else None,  # on the left, what is empty lies in the future
+            )
+            keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (turned_k, v))
+            got = attention(turned_q[:, :, S - T :], keys, values, here, encoding.sight(layer, sight))
+            near(got, want, what=f"slots filled from the {side} in layer {layer}")
+
+
+def _slotted(carry: Carry | None, slots: tuple[int, int]) -> Tensor | None:
+    """The carry with something in the empty slots."""
+    return None if carry is None else pad(carry, slots, value=-2.0)
+
+
+def _ways(subject: Subject) -> tuple[bool, ...]:
+    """Causal and not; content read along the sequence has no meaning from keys ahead of their query."""
+    return (True,) if subject.declared.reads_content else (True, False)
+
+
+LAWS = (whole_is_pieces, batch_is_singles, packed_is_separate, slots_are_a_cache)

@@ -1,0 +1,122 @@
+"""Laws of what an encoding must not depend on: other instances and calls, narrower types; and its gradients."""
+
+import math
+
+import torch
+from torch import Tensor
+from torch.autograd.gradcheck import GradcheckError, gradcheck
+
+from posenc.attention import attention
+from posenc.encodings.encoding import Encoding
+from posenc.laws.doors import doors, doors64, inputs
+from posenc.laws.law import law, near, owed, same
+from posenc.laws.subject import Subject, each_layer
+
+
+@law()
+def instances_are_independent(subject: Subject) -> None:
+    """No instance and no call leaves a trace in another: other settings, other positions, other types."""
+    first, second = subject.plain(9), subject.plain(9, min(20, subject.declared.position_limit - 9))
+    alone = doors(subject, subject.build(), first), doors(subject, subject.build(), second)
+    encoding = subject.build()
+    doors(subject, encoding, second, torch.bfloat16)
+    same(doors(subject, encoding, first), alone[0], "after other positions and another type")
+    same(doors(subject, encoding, second), alone[1], "after other positions")
+    in_float64 = doors(subject, subject.build().double(), first, torch.float64)
+    same(doors(subject, encoding.double(), first, torch.float64), in_float64, "in float64 after float32")
+    if subject.other is None:
+        return
+    other = subject.other()
+    others = doors(subject, other, second)
+    owed(
+        others.keys() != alone[1].keys() or any(not torch.equal(others[name], alone[1][name]) for name in others),
+        "another setting changes nothing",
+    )
+    same(doors(subject, subject.build(), second), alone[1], "after an instance with other settings")
+    same(doors(subject, other, second), others, "the other instance, asked again")
+
+
+@law()
+def low_precision_rounds_once(subject: Subject) -> None:
+    """In bf16 and fp16 a door is float64's result, rounded once; attention adds its two roundings of v."""
+    at = subject.plain(9, min(40, subject.declared.position_limit - 9))
+    for dtype in (torch.bfloat16, torch.float16):
+        u = torch.finfo(dtype).eps / 2
+        encoding = subject.build().to(dtype)
+        got, want = doors(subject, encoding, at, dtype), doors64(subject, encoding, at, dtype)
+        x, q, k, v = inputs(subject, 9, dtype)
+        size = _read_error(encoding, x)
+        for name, wanted in want.items():
+            what, wide = f"{name} in {dtype}", wanted.abs()
+            door, layer = name.split(" ")[0], name.partition(" ")[2]
+            if door in "xqk":
+                # One rounding to the type; before it, float32 tables, two products and a sum.
+                near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
+            elif door in ("bias", "scale"):
+                # float32: a rounding of the factor and one of the product; and what reading was off by.
+                near(got[name], wanted, 2.0**-23 * wide + (size if door == "bias" else 0.0), what)
+            else:
+                bias = want.get(f"bias {layer}", torch.zeros(1)).abs().max() * 2.0**-23 + size
+                scale = want.get(f"scale {layer}")
+                factor = 1.0 if scale is None else scale.abs().max().item()
+                # Weights and the result are rounded to the type: u·max|v| each; scores come from q and k, rounded
+                # by u each (and q again where it is scaled), and a weight moves by twice a score in relation.
+                length = (q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()).item()
+                score = (
+                    0.0 if door == "far" else length / math.sqrt(subject.head_dim) * factor * _grown(want, layer)
+                )
+                moved = (4 if scale is None else 6) * u * score + 2 * bias
+                near(got[name], wanted, (2 * u + moved) * v.double().abs().max() * (1 + u), what)
+
+
+def _grown(want: dict[str, Tensor], layer: str) -> float:
+    """At least 1: how much rotation may lengthen the product of a query and a key, where it keeps no lengths."""
+    heads = [want[f"{name} {layer}"].norm(dim=-1).max().item() for name in "qk"]
+    return max(1.0, heads[0] * heads[1])
+
+
+def _read_error(encoding: Encoding, x: Tensor) -> float:
+    """How far float32 may put sums over the sequence of what is read off x: Σ|w·x| ≤ ‖x‖₁·max|w| a token."""
+    if not encoding.reads_content:
+        return 0.0
+    weight = max((p.detach().double().abs().max().item() for p in encoding.parameters()), default=0.0)
+    T, C = x.shape[1:]
+    return T * (C + 4) * 2.0**-24 * (x.double().abs().sum(-1).max().item() * weight + weight)
+
+
+class _At(torch.nn.Module):
+    """All doors of an encoding as a module's forward, so that parameters can be handed in."""
+
+    def __init__(self, subject: Subject, encoding: Encoding, positions: Tensor) -> None:
+        super().__init__()
+        self.subject, self.encoding, self.positions = subject, encoding, positions
+
+    def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
+        placed = self.encoding.at(self.positions, dtype=torch.float64)
+        results = [placed.embed(x)]
+        for layer, unread in each_layer(placed, self.subject.kinds):
+            here = unread.read(x)[0]
+            results.append(attention(*here.rotate(q, k), v, here, self.encoding.sight(layer, True)))
+        return tuple(results)
+
+
+@law()
+def gradients_are_exact(subject: Subject) -> None:
+    """Analytic gradients of everything (inputs and parameters) equal finite differences in float64."""
+    encoding = subject.build().double()
+    names = [name for name, _ in encoding.named_parameters()]
+    module = _At(subject, encoding, subject.along(torch.tensor([0, 3, 4])))
+
+    def everything(*given: Tensor) -> tuple[Tensor, ...]:
+        parameters = {f"encoding.{n}": p for n, p in zip(names, given[4:], strict=True)}
+        return torch.func.functional_call(module, parameters, given[:4])
+
+    wanted = [t[:1].clone().requires_grad_() for t in inputs(subject, 3, torch.float64)]
+    parameters = [p.detach().clone().requires_grad_() for p in encoding.parameters()]
+    try:
+        gradcheck(everything, (*wanted, *parameters), fast_mode=True)
+    except GradcheckError as error:
+        owed(False, " ".join(str(error).split())[:300])
+
+
+LAWS = (instances_are_independent, low_precision_rounds_once, gradients_are_exact)

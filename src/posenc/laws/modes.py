@@ -1,0 +1,101 @@
+"""Laws of modes: nothing depends on recorded gradients, transforms, or where a placing was first used."""
+
+import torch
+from torch import Tensor
+
+from posenc.encodings.placed import Placed
+from posenc.laws.doors import inputs
+from posenc.laws.law import law, owed
+from posenc.laws.subject import Subject, each_layer
+
+
+@law()
+def is_the_same_without_gradients(subject: Subject) -> None:
+    """Recording gradients changes no bit of what is embedded and rotated, in any type."""
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        for length in (1, 9):
+            given = inputs(subject, length, dtype)[:3]
+            placed = subject.build().at(subject.plain(length, offset=7))
+            recorded = _doors(subject, placed, *(x.requires_grad_() for x in given))
+            with torch.no_grad():
+                for got, want in zip(_doors(subject, placed, *given), recorded, strict=True):
+                    owed(got.dtype == want.dtype == dtype, f"{got.dtype} from {dtype}")
+                    owed(torch.equal(got, want), f"{length} tokens in {dtype} differ under no_grad")
+
+
+def _turns_nothing_at_zero(subject: Subject) -> str:
+    return "" if subject.declared.isometric else "it does not say that its rotation keeps lengths"
+
+
+@law(_turns_nothing_at_zero)
+def passes_position_zero_exactly(subject: Subject) -> None:
+    """Position 0 turns nothing, whatever the tables' type: huge and tiny numbers pass bit for bit."""
+    x, q, k, _ = inputs(subject, 1, torch.float64)
+    at = torch.zeros_like(subject.plain(1))
+    for tables in (torch.float32, torch.bfloat16):
+        for _, here in each_layer(subject.build().at(at, dtype=tables), subject.kinds):
+            with torch.no_grad():
+                for size in (1.0, 1e300, 1e-300):
+                    turned = here.read(x)[0].rotate(q * size, k * size)
+                    for name, given, got in zip("qk", (q, k), turned, strict=True):
+                        owed(torch.equal(got, given * size), f"{name} of size {size:g} is changed at position 0")
+
+
+@law()
+def may_first_be_used_anywhere(subject: Subject) -> None:
+    """A placing first used in inference_mode or a function transform can be trained with afterwards."""
+    x, q, k, _ = inputs(subject)
+
+    def inference(placed: Placed) -> None:
+        with torch.inference_mode():
+            _doors(subject, placed, x, q, k)
+
+    def second_derivatives(placed: Placed) -> None:
+        def cubes(size: Tensor) -> Tensor:
+            return torch.stack([y.pow(3).sum() for y in _doors(subject, placed, x, q * size, k * size)]).sum()
+
+        torch.func.hessian(cubes)(torch.ones(()))
+
+    for first_use in (inference, second_derivatives):
+        for at in ((subject.plain(9),), (subject.plain(9), subject.plain(9))):
+            encoding = subject.build()
+            placed, want = encoding.at(*at), _doors(subject, encoding.at(*at), x, q, k)
+            first_use(placed)
+            leaves = [tensor.clone().requires_grad_() for tensor in (x, q, k)]
+            torch.stack([tensor.sum() for tensor in _doors(subject, placed, *leaves)]).sum().backward()
+            torch.func.grad(lambda q, placed=placed: _doors(subject, placed, x, q, k)[1].sum())(q)
+            with torch.no_grad():
+                after = _doors(subject, placed, x, q, k)
+            kept = all(torch.equal(a, b) for a, b in zip(after, want, strict=True))
+            owed(kept, f"after {first_use.__name__.replace('_', ' ')} it gives other numbers")
+
+
+@law()
+def keeps_the_positions_it_was_given(subject: Subject) -> None:
+    """Counting the positions up in place, as a decoding loop may, moves nothing that was placed before."""
+    x, q, k, _ = inputs(subject)
+    encoding = subject.build()
+    at, keys = subject.plain(9, offset=4).clone(), subject.plain(9, offset=4).clone()
+    placed = encoding.at(at, keys)
+    want = encoding.at(subject.plain(9, offset=4), subject.plain(9, offset=4))
+    at += 30
+    keys += 30
+    pairs = zip(_doors(subject, placed, x, q, k), _doors(subject, want, x, q, k), strict=True)
+    owed(all(torch.equal(a, b) for a, b in pairs), "it follows positions that were changed afterwards")
+    owed(torch.equal(placed.q_positions, want.q_positions), "q_positions changed afterwards")
+    owed(torch.equal(placed.k_positions, want.k_positions), "k_positions changed afterwards")
+
+
+def _doors(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
+    found = [placed.embed(x)]
+    for _, here in each_layer(placed, subject.kinds):
+        found += here.read(x)[0].rotate(q, k)
+    return found
+
+
+LAWS = (
+    is_the_same_without_gradients,
+    passes_position_zero_exactly,
+    may_first_be_used_anywhere,
+    keeps_the_positions_it_was_given,
+)

@@ -1,0 +1,190 @@
+"""Laws of scores: shortcuts are rows, rows are scores, and every path of attention is its definition."""
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from posenc.attention import attention, scores
+from posenc.encodings.bias import Bias, offsets
+from posenc.encodings.placed import Placed
+from posenc.laws.doors import defined, inputs, rows
+from posenc.laws.law import law, near, owed
+from posenc.laws.subject import Subject, each_layer
+from posenc.sight import Sight
+
+
+def _no_bias(subject: Subject) -> str:
+    return "" if "bias" in subject.declared.doors else "it adds nothing to the scores"
+
+
+def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tuple[str, Placed, Bias]]:
+    """The biases of T tokens that meet S, near and far."""
+    encoding = subject.build().to(dtype)
+    x = inputs(subject, S, dtype)[0]
+    for first in (0, encoding.position_limit - S):
+        positions = subject.plain(S, first)
+        carries = [unread.read(x)[1] for _, unread in each_layer(encoding.at(positions), subject.kinds)]
+        placed = encoding.at(positions[..., S - T :], positions, dtype=dtype)
+        for (layer, unread), carry in zip(each_layer(placed, subject.kinds), carries, strict=True):
+            here = unread.carrying(carry)
+            if here.bias is not None:
+                bias = here.bias.ordered(*Sight().order(T, S, positions.device))
+                yield f"layer {layer}, positions from {first}, the last {T} of {S}", here, bias
+
+
+@law(_no_bias)
+def shortcuts_are_rows(subject: Subject) -> None:
+    """A line, channels and a band give what rows give, up to a number per row, also at the last positions."""
+    for T, S in ((9, 9), (4, 9)):
+        S = subject.longest(S)
+        T = min(T, S)
+        for dtype in (torch.float64, torch.float32):
+            for where, here, bias in _biases(subject, T, S, dtype):
+                dense = (
+                    bias.rows(0, T, S, torch.zeros(2, bias.heads, T, S)) if bias.needs_scores else rows(here, T, S)
+                )
+                distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
+                if bias.line is not None:
+                    owed(
+                        bias.line.shape == (bias.heads, 2 * S - 1),
+                        f"line of shape {tuple(bias.line.shape)}, {where}",
+                    )
+                    near(bias.line[:, distances + S - 1].expand_as(dense), dense, 0.0, f"line at {where}")
+                if bias.band is not None:
+                    _near_band(bias.band, dense, distances, where)
+                for narrow in (torch.float32, torch.bfloat16, torch.float16):
+                    _near_channels(bias, dense, narrow, where)
+
+
+def _near_band(band: Tensor, dense: Tensor, distances: Tensor, where: str) -> None:
+    R = band.shape[-1]
+    inside = (distances <= 0) & (distances > -R)
+    picked = band.gather(-1, (-distances).clamp(0, R - 1).expand(*band.shape[:-2], *distances.shape))
+    near(picked.masked_fill(~inside, 0.0).expand_as(dense), dense, 0.0, f"band at {where}")
+
+
+def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, where: str) -> None:
+    """Products of channels that ``narrow`` holds, against the rows; both may lack a number a row."""
+    channels = bias.channels(narrow)
+    if channels is None:
+        return
+    for name, side in zip(("queries", "keys"), channels, strict=True):
+        near(side.to(narrow), side, 0.0, f"channels of {name} held in {narrow} at {where}")
+    q, k = (side.double() for side in channels)
+    got = (q @ k.mT).expand_as(dense)
+    got, want = (x.double() - x.double()[..., -1:] for x in (got, dense))
+    # The numbers of a row are held as float32 holds the largest of all rows, once in channels and once in rows; a
+    # type whose smallest number is larger than that holds them as finely as it can.
+    span = (want.amax() - want.amin()).item()
+    near(
+        got, want, 4 * 2.0**-24 * span + 2 * torch.finfo(narrow).smallest_normal, f"channels in {narrow} at {where}"
+    )
+
+
+@law(_no_bias)
+def rows_are_scores(subject: Subject) -> None:
+    """Queries of zeros have the rows as scores, and a block of rows is that part of all rows."""
+    S = subject.longest(9)
+    for where, here, bias in _biases(subject, S, S, torch.float64):
+        if bias.needs_scores:
+            continue
+        dense = bias.rows(0, S, S)
+        q = torch.zeros(2, subject.heads, S, subject.head_dim, dtype=torch.float64)
+        got = scores(q, q[:, : subject.kv_heads], here)
+        near(got, dense.expand_as(got), 0.0, f"scores at {where}")
+        for first, last, keys in ((0, 1, S), (2, S, S - 1), (S - 1, S, S)):
+            part = dense[..., first:last, :keys]
+            near(bias.rows(first, last, keys), part, 0.0, f"rows {first} to {last} of {keys} keys, {where}")
+
+
+Way = tuple[str, Sight, float | None]
+
+
+def ways(T: int, S: int) -> list[Way]:
+    """Sights and scales under which attention of the last T of S tokens takes another path each."""
+    mask = torch.ones(2, S, dtype=torch.bool)
+    mask[0, : S // 3] = mask[1, S // 2] = False
+    segments = torch.arange(S) // max(S // 2, 1)
+    return [
+        ("everything", Sight(), None),
+        ("causal", Sight(causal=True), None),
+        ("causal with a scale", Sight(causal=True), 0.3),
+        ("masked", Sight(key_mask=mask), None),
+        ("causal and masked", Sight(causal=True, key_mask=mask), None),
+        ("documents", Sight(causal=True, q_segments=segments[S - T :], k_segments=segments), None),
+        ("a window", Sight(causal=True, window=3), None),
+    ]
+
+
+@law()
+def paths_are_scores(subject: Subject) -> None:
+    """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp."""
+    S = subject.longest(270)  # several blocks of rows
+    for T in (S, min(S, 5)):
+        for name, sight, scale in ways(T, S):
+            with torch.no_grad():
+                want, _ = _attended(subject, T, S, sight, scale, "definition")
+                plain = [_attended(subject, T, S, sight, scale, way)[0] for way in ("values", "logsumexp")]
+            training = _attended(subject, T, S, sight, scale, "values")[0]
+            for got, way in ((plain[0], "no gradients"), (plain[1], "logsumexp"), (training, "training")):
+                for key, tensor in got.items():
+                    near(tensor, want[key], what=f"{key}, {name}, {T} of {S} tokens, {way}:")
+
+
+@law()
+def gradients_are_those_of_scores(subject: Subject) -> None:
+    """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64."""
+    S = subject.longest(260)
+    for i, (name, sight, scale) in enumerate(ways(S, S)):
+        for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
+            mine, theirs = (_gradients(subject, S, sight, scale, how, way) for how in (way, "definition"))
+            for leaf, (got, want) in enumerate(zip(mine, theirs, strict=True)):
+                what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
+                got, want = (torch.zeros(()) if g is None else g for g in (got, want))
+                owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: none on one side")
+                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times.
+                if got.shape == want.shape:
+                    near(got, want, 1e-12 * (1 + want.abs().max()), what)
+
+
+Found = dict[str, Tensor]
+
+
+def _attended(
+    subject: Subject, T: int, S: int, sight: Sight, scale: float | None, way: str
+) -> tuple[Found, list[Tensor]]:
+    """Outputs of every layer, and logsumexps where the way has them, with the leaves that they came from."""
+    encoding = subject.build().double()
+    given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
+    x, q, k, v = given
+    positions, found = subject.plain(S), {}
+    whole = encoding.at(positions, dtype=torch.float64)
+    cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
+    for layer, unread in each_layer(whole, subject.kinds):
+        here = cached[layer].carrying(unread.read(whole.embed(x))[1])
+        turned_q, turned_k = here.rotate(q[:, :, S - T :], k)
+        seen, y, sums = encoding.sight(layer, sight), f"layer {layer}", f"logsumexp of layer {layer}"
+        if way == "definition":
+            found[y], found[sums] = defined(turned_q, turned_k, v, here, seen, scale)
+        elif way == "logsumexp":
+            found[y], found[sums] = attention(turned_q, turned_k, v, here, seen, scale=scale, return_logsumexp=True)
+        else:
+            found[y] = attention(turned_q, turned_k, v, here, seen, scale=scale)
+    return found, [*given, *encoding.parameters()]
+
+
+def _gradients(
+    subject: Subject, S: int, sight: Sight, scale: float | None, how: str, way: str
+) -> tuple[Tensor | None, ...]:
+    """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
+    found, leaves = _attended(subject, S, S, sight, scale, how)
+    total = torch.zeros((), dtype=torch.float64)
+    for name, y in found.items():
+        weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+        if way == "logsumexp" or not name.startswith("logsumexp"):
+            total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()
+    return torch.autograd.grad(total, leaves, allow_unused=True)
+
+
+LAWS = (shortcuts_are_rows, rows_are_scores, paths_are_scores, gradients_are_those_of_scores)

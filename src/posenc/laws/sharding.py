@@ -1,0 +1,160 @@
+"""Laws of what is divided: a sequence over ranks, in order or zig-zag, permuted, in rings; heads over ranks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from posenc.attention import attention
+from posenc.encodings.compose import Heads, SomeHeads
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Carry, Placed
+from posenc.laws.doors import inputs
+from posenc.laws.law import law, near
+from posenc.laws.subject import Subject, each_layer
+from posenc.sight import Sight
+
+RANKS = 4
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer on a whole sequence, and what it gives there."""
+
+    subject: Subject
+    encoding: Encoding
+    layer: int
+    positions: Tensor
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    carry: Carry | None
+    whole: Tensor
+
+    def at(self, queries: Tensor, keys: Tensor) -> Placed:
+        """The encoding at these tokens, with their carry."""
+        places = self.positions[..., queries], self.positions[..., keys]
+        here = self.encoding.at(*places, dtype=torch.float64)[self.layer]
+        return here.carrying(None if self.carry is None else self.carry[..., keys])
+
+    def sight(self, queries: Tensor, keys: Tensor) -> Sight:
+        """Causal, every token at its own place in the order."""
+        return self.encoding.sight(self.layer, Sight(causal=True, q_order=queries, k_order=keys))
+
+    def part(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """What these queries get of these keys, each rotated where it stands."""
+        here = self.at(queries, keys)
+        q, k = here.rotate(self.q[:, :, queries], self.k[:, :, keys])
+        return attention(q, k, self.v[:, :, keys], here, self.sight(queries, keys))
+
+
+def layers(subject: Subject, length: int = 16) -> list[Layer]:
+    """Every layer of the subject on one sequence."""
+    length = subject.longest(length) // (2 * RANKS) * 2 * RANKS or subject.longest(length)
+    x, q, k, v = inputs(subject, length, torch.float64)
+    encoding, positions = subject.build().double(), subject.plain(length)
+    found = []
+    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+        here, carry = unread.read(x)
+        y = attention(*here.rotate(q, k), v, here, encoding.sight(layer, True))
+        found.append(Layer(subject, encoding, layer, positions, q, k, v, carry, y))
+    return found
+
+
+def chunks(length: int, parts: int) -> list[Tensor]:
+    return list(torch.arange(length).chunk(parts))
+
+
+@law()
+def sharded_is_whole(subject: Subject) -> None:
+    """Ranks that hold a part of the queries each and gather all keys give what the whole gives."""
+    for layer in layers(subject):
+        length = layer.q.shape[2]
+        shards, keys = chunks(length, RANKS), torch.arange(length)
+        # Every rank turns its own keys; they are gathered turned.
+        turned = torch.cat(
+            [layer.at(own, own).rotate(layer.q[:, :, own], layer.k[:, :, own])[1] for own in shards], 2
+        )
+        for rank, own in enumerate(shards):
+            here = layer.at(own, keys)
+            q = here.rotate(layer.q[:, :, own], layer.k[:, :, own])[0]
+            got = attention(q, turned, layer.v, here, layer.sight(own, keys))
+            near(got, layer.whole[:, :, own], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
+
+
+@law()
+def zigzag_is_whole(subject: Subject) -> None:
+    """So do ranks that hold the first and the last part still free, keys gathered in the order of ranks."""
+    for layer in layers(subject):
+        parts = chunks(layer.q.shape[2], 2 * RANKS)
+        held = [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)]
+        gathered = torch.cat(held)
+        for rank, own in enumerate(held):
+            what = f"rank {rank} with tokens {own.tolist()}, layer {layer.layer}"
+            near(layer.part(own, gathered), layer.whole[:, :, own], what=what)
+
+
+@law()
+def permuted_is_whole(subject: Subject) -> None:
+    """A sequence in another order of rows, its order passed along, gives the same rows."""
+    for layer in layers(subject):
+        order = torch.randperm(layer.q.shape[2], generator=torch.Generator().manual_seed(5))
+        near(layer.part(order, order), layer.whole[:, :, order], what=f"rows {order.tolist()}, layer {layer.layer}")
+
+
+def _no_ring(subject: Subject) -> str:
+    return (
+        "what lies between two keys is summed, and a part of the keys lacks it"
+        if subject.declared.reads_content
+        else ""
+    )
+
+
+@law(_no_ring)
+def ring_is_whole(subject: Subject) -> None:
+    """Parts of the keys attended to one by one, put together by their logsumexp, give what the whole gives."""
+    for layer in layers(subject):
+        shards = chunks(layer.q.shape[2], RANKS)
+        for rank, own in enumerate(shards):
+            outs, sums = zip(*(_seen(layer, own, keys) for keys in shards), strict=True)
+            got = together(outs, sums)
+            near(got, layer.whole[:, :, own], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
+
+
+def _seen(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+    here = layer.at(queries, keys)
+    q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
+    sight = layer.sight(queries, keys)
+    return attention(q, k, layer.v[:, :, keys], here, sight, return_logsumexp=True)
+
+
+def together(outs: Sequence[Tensor], sums: Sequence[Tensor]) -> Tensor:
+    """Parts of attention as one: each weighted by exp of its logsumexp."""
+    lse = torch.stack(tuple(sums))
+    weights = lse.softmax(0).masked_fill(lse == -math.inf, 0.0)
+    return (weights[..., None] * torch.stack(tuple(outs))).sum(0)
+
+
+def _no_split(subject: Subject) -> str:
+    if any(isinstance(module, Heads) for module in subject.declared.modules()):
+        return "encodings on heads of their own are split by taking the parts that a rank holds"
+    return "" if subject.kv_heads > 1 else "its heads share one key-value head"
+
+
+@law(_no_split)
+def heads_are_whole(subject: Subject) -> None:
+    """Ranks that hold some heads each, with SomeHeads, give what all heads give."""
+    group = subject.heads // subject.kv_heads
+    for layer in layers(subject):
+        for shared in range(subject.kv_heads):
+            first, last = shared * group, (shared + 1) * group
+            some = SomeHeads(layer.encoding, first, last)
+            here = some.at(layer.positions, dtype=torch.float64)[layer.layer].carrying(layer.carry)
+            q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
+            got = attention(q, k, layer.v[:, shared : shared + 1], here, some.sight(layer.layer, True))
+            near(got, layer.whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
+
+
+LAWS = (sharded_is_whole, zigzag_is_whole, permuted_is_whole, ring_is_whole, heads_are_whole)

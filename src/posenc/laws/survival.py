@@ -1,0 +1,166 @@
+"""Laws of survival: what may be done to an encoding without changing what it computes."""
+
+import copy
+import math
+import pickle
+
+import torch
+
+from posenc.attention import attention
+from posenc.encodings.encoding import Encoding
+from posenc.laws.doors import doors, inputs
+from posenc.laws.law import law, near, owed, same
+from posenc.laws.subject import Subject, each_layer
+
+
+@law()
+def survives_casts(subject: Subject) -> None:
+    """Casting the module rounds its parameters and nothing else: no frequency, slope or position."""
+    at = _late(subject)
+    for dtype in (torch.float16, torch.bfloat16, torch.float64):
+        rounded = subject.build()
+        with torch.no_grad():
+            for parameter in rounded.parameters():
+                parameter.copy_(parameter.to(dtype))
+        want = doors(subject, rounded, at)
+        same(doors(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
+        if dtype != torch.float64:  # float32 inputs and a float64 module are two types, and the wider one computes
+            same(doors(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
+
+
+@law()
+def survives_copies(subject: Subject) -> None:
+    """deepcopy and state_dict lose nothing; a state dict holds parameters only."""
+    encoding, at = subject.build(), _late(subject)
+    want = doors(subject, encoding, at)
+    same(doors(subject, copy.deepcopy(encoding), at), want, "a deepcopy")
+    state = encoding.state_dict()
+    extra = set(state) ^ {name for name, _ in encoding.named_parameters()}
+    owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or no part of it")
+    fresh = subject.build()
+    with torch.no_grad():
+        for parameter in fresh.parameters():
+            parameter.add_(1.0)
+    fresh.load_state_dict(state, strict=True)
+    same(doors(subject, fresh, at), want, "loaded from a state_dict")
+    owed(repr(encoding).startswith(type(encoding).__name__), f"its repr, {repr(encoding)[:40]!r}, hides its class")
+
+
+@law()
+def survives_pickle(subject: Subject) -> None:
+    """A pickled encoding comes back the same."""
+    encoding, at = subject.build(), _late(subject)
+    try:
+        copied = pickle.loads(pickle.dumps(encoding))
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        owed(False, f"it cannot be pickled: {error}")
+    same(doors(subject, copied, at), doors(subject, encoding, at), "unpickled")
+
+
+@law()
+def survives_meta(subject: Subject) -> None:
+    """Sent to meta and back with to_empty and reset_parameters: the same as reset where it was built."""
+    there, at = subject.build().to("meta"), subject.plain(9)
+    with torch.device("meta"):
+        shapes = there.at(subject.plain(9).to("meta"))
+    owed(shapes.q_positions.is_meta, "placed at meta positions, it is elsewhere")
+    both = [there.to_empty(device="cpu"), subject.build()]
+    for encoding in both:
+        with torch.random.fork_rng(), torch.no_grad():
+            torch.manual_seed(1)
+            encoding.reset_parameters()
+    same(doors(subject, both[0], at), doors(subject, both[1], at), "back from meta")
+    with torch.device("meta"):
+        built = subject.make()
+    if subject.constructs:
+        on = {name for name, t in (*built.named_parameters(), *built.named_buffers()) if not t.is_meta}
+        owed(not on, f"built on meta, {sorted(on)} hold memory")
+
+
+@law()
+def survives_autocast(subject: Subject) -> None:
+    """Autocast may run attention in bf16, but no table and no bias: their error would grow with distance."""
+    encoding, at = subject.build(), _late(subject)
+    want = doors(subject, encoding, at)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        got = doors(subject, encoding, at)
+    attended = {name for name in want if name.split(" ")[0] in ("y", "far")}
+    kept, meant = ({n: t for n, t in found.items() if n not in attended} for found in (got, want))
+    same(kept, meant, "under autocast")
+    v = inputs(subject)[3]
+    # v, the weights and the result are rounded by u each; q and k move a score by 2u|q||k|/√D, scaled.
+    u = torch.finfo(torch.bfloat16).eps / 2
+    for name in attended:
+        layer = name.partition(" ")[2]
+        turned = (want[f"{n} {layer}"].norm(dim=-1).max().item() for n in "qk")
+        factor = want.get(f"scale {layer}", torch.ones(1)).abs().max().item()
+        score = 0.0 if name.startswith("far") else math.prod(turned) / math.sqrt(subject.head_dim) * factor
+        near(got[name], want[name], u * (3 + 6 * score) * v.abs().max() * (1 + u), f"{name} under autocast")
+
+
+@law()
+def survives_inference_mode(subject: Subject) -> None:
+    """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards."""
+    encoding, at = subject.build(), subject.plain(9)
+    with torch.inference_mode():
+        before = doors(subject, encoding, at)
+        built = subject.build()
+    for candidate in (encoding, *([] if list(encoding.parameters()) else [built])):
+        given = [tensor.requires_grad_() for tensor in inputs(subject)]
+        try:
+            _everything(subject, candidate, given, at).backward()
+        except RuntimeError as error:
+            owed(False, f"training after inference mode fails: {error}")
+        owed(given[3].grad is not None, "no gradient reaches v")
+        for name, tensor in zip("xqkv", given, strict=True):
+            owed(tensor.grad is None or bool(tensor.grad.isfinite().all()), f"the gradient of {name} is not finite")
+        after = doors(subject, candidate, at)
+        for name, tensor in after.items():
+            # The two may be computed by different engines, which order or fuse two products and a sum.
+            near(
+                tensor, before[name], 4 * 2.0**-24 * (1 + before[name].abs().max()), f"{name} after inference mode"
+            )
+
+
+@law()
+def survives_another_default_dtype(subject: Subject) -> None:
+    """Used, and where nothing is drawn built, under a default type of float64 it computes the same."""
+    encoding, at = subject.build(), _late(subject)
+    want, kept = doors(subject, encoding, at), torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        got = doors(subject, encoding, at)
+        built = None if list(encoding.parameters()) else doors(subject, subject.build(), at)
+    finally:
+        torch.set_default_dtype(kept)
+    same(got, want, "under a default of float64")
+    if built is not None:
+        same(built, want, "built under a default of float64")
+
+
+def _late(subject: Subject) -> torch.Tensor:
+    return subject.plain(9, min(40, subject.declared.position_limit - 9))
+
+
+def _everything(
+    subject: Subject, encoding: Encoding, given: list[torch.Tensor], positions: torch.Tensor
+) -> torch.Tensor:
+    """One number that all doors enter."""
+    x, q, k, v = given
+    placed = encoding.at(positions)
+    total = placed.embed(x).sum()
+    for layer, unread in each_layer(placed, subject.kinds):
+        here = unread.read(x)[0]
+        total = total + attention(*here.rotate(q, k), v, here, encoding.sight(layer, True)).sum()
+    return total
+
+
+LAWS = (
+    survives_casts,
+    survives_copies,
+    survives_pickle,
+    survives_meta,
+    survives_autocast,
+    survives_inference_mode,
+    survives_another_default_dtype,
+)

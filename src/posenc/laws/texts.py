@@ -1,0 +1,42 @@
+"""Laws of texts: equal text is an equal encoding, whichever of its texts it is made from."""
+
+import torch
+
+from posenc.encodings.catalogue import ModelShape, build, canonical
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.layers import for_layers
+from posenc.encodings.text import Recipe, parse
+from posenc.laws.doors import doors
+from posenc.laws.law import law, owed, same
+from posenc.laws.subject import ROWS, Subject
+
+
+def _no_text(subject: Subject) -> str:
+    return "" if subject.recipe is not None else "it was not made from a text"
+
+
+@law(_no_text)
+def texts_are_encodings(subject: Subject) -> None:
+    """A recipe's text parses to it, and its canonical form, brief or full, makes the same encoding."""
+    recipe = subject.recipe
+    assert recipe is not None
+    owed(parse(str(recipe)) == recipe, f"{recipe} parses to {parse(str(recipe))!r}")
+    shape = ModelShape(subject.width, subject.heads, subject.head_dim, ROWS, subject.layers)
+    want = doors(subject, subject.build(), subject.plain(9))
+    for full in (False, True):
+        other = canonical(recipe, full=full)
+        owed(
+            canonical(parse(str(other)), full=full) == other,
+            f"the canonical text {other} has another canonical text",
+        )
+        owed(canonical(other) == canonical(recipe), f"{other} and {recipe} differ, told briefly")
+        same(doors(subject, _built(other, shape, subject.layers), subject.plain(9)), want, f"made from {other}")
+
+
+def _built(recipe: Recipe, shape: ModelShape, layers: int) -> Encoding:
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return for_layers(build(recipe, shape), layers)
+
+
+LAWS = (texts_are_encodings,)

@@ -1,0 +1,164 @@
+"""Laws of tracing: compiled and exported with one graph for all lengths, fake tensors, make_fx, vmap, meta."""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc.attention import attention
+from posenc.encodings.encoding import Encoding
+from posenc.laws.doors import inputs
+from posenc.laws.law import Broken, law, near, owed
+from posenc.laws.subject import Subject, each_layer
+from posenc.sight import Sight
+
+LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
+"""Ten lengths, none of them 1, for which every compiler makes a graph of its own."""
+
+SINGLE = 2.0**-23 * 64
+"""float32, sums of at most 64 terms."""
+
+
+@contextmanager
+def traceable(how: str) -> Iterator[None]:
+    """Broken where a tracer gives up: on looking at values, on telling lengths apart, on what it does not know."""
+    from torch._dynamo.exc import TorchDynamoException  # the compiler is loaded by those who compile
+
+    try:
+        yield
+    except Broken:
+        raise
+    except (RuntimeError, ValueError, TorchDynamoException) as error:
+        reason = next((line for line in str(error).splitlines() if line.strip()), "")
+        raise Broken(f"{how} gives up: {type(error).__name__}: {reason[:200]}") from error
+
+
+class Whole(nn.Module):
+    """All doors of every layer in one forward."""
+
+    def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
+        super().__init__()
+        self.encoding, self.layers, self.way = encoding, subject.kinds, way
+
+    def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, mask: Tensor) -> list[Tensor]:
+        placed = self.encoding.at(positions)
+        sight = Sight(causal=True)
+        if self.way == "masked":
+            sight = Sight(
+                causal=True, key_mask=mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16
+            )
+        results = [placed.embed(x)]
+        for layer, unread in each_layer(placed, self.layers):
+            here = unread.read(x)[0]
+            results.append(attention(*here.rotate(q, k), v, here, self.encoding.sight(layer, sight)))
+        return results
+
+
+def given(subject: Subject, T: int = 9, offset: int = 0) -> tuple[Tensor, ...]:
+    """Arguments of a whole."""
+    mask = torch.ones(2, T, dtype=torch.bool)
+    mask[0, : T // 4] = False
+    return *inputs(subject, T), subject.plain(T, offset), mask
+
+
+def _lengths(subject: Subject) -> list[tuple[int, int]]:
+    """Lengths, each with an offset of its own."""
+    limit = subject.declared.position_limit
+    return [(T, min(i, limit - T)) for i, T in enumerate(LENGTHS) if limit >= T]
+
+
+@law(traces=True)
+def compiles_to_one_graph(subject: Subject) -> None:
+    """Compiled whole, causal and masked, with one graph at ten lengths: equal to eager, forward and backward."""
+    for way in ("causal", "masked"):
+        graphs: list[object] = []
+
+        def counting(module: Any, example: list[Tensor], graphs: list[object] = graphs) -> Callable[..., Any]:
+            graphs.append(module)
+            return module.forward
+
+        torch._dynamo.reset()
+        whole = Whole(subject, subject.build(), way)
+        compiled = torch.compile(whole, fullgraph=True, backend=counting, dynamic=True)
+        for T, offset in _lengths(subject):
+            results = []
+            for call in (whole, compiled):
+                x, q, k, v, *rest = given(subject, T, offset)
+                leaves = [tensor.requires_grad_() for tensor in (x, q, k, v)]
+                with traceable("torch.compile"):
+                    outputs = call(*leaves, *rest)
+                sum(y.square().sum() for y in outputs).backward()
+                results.append([*outputs, *(t.grad for t in leaves if t.grad is not None)])
+            for i, (want, got) in enumerate(zip(*results, strict=True)):
+                near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
+        owed(len(graphs) == 1, f"{len(graphs)} graphs for {len(LENGTHS)} lengths, {way}")
+    torch._dynamo.reset()
+
+
+@law(traces=True)
+def exports_to_one_graph(subject: Subject) -> None:
+    """torch.export takes it with a length left open, and gives what eager gives at ten lengths."""
+    length = torch.export.Dim("length", min=2, max=subject.longest(1024))
+    for way in ("causal", "masked"):
+        whole = Whole(subject, subject.build(), way)
+        arguments = given(subject, 12 if subject.longest(12) == 12 else subject.longest(12))
+        axes = [tensor.dim() - 1 if i > 3 else tensor.dim() - 2 for i, tensor in enumerate(arguments)]
+        shapes = tuple({axis: length} for axis in axes)
+        with traceable("torch.export"):
+            exported = torch.export.export(whole, arguments, dynamic_shapes=shapes).module()
+        for T, offset in _lengths(subject):
+            now = given(subject, T, offset)
+            for i, (got, want) in enumerate(zip(exported(*now), whole(*now), strict=True)):
+                near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
+
+
+@law()
+def survives_fake_tensors(subject: Subject) -> None:
+    """Under FakeTensorMode and on the meta device it gives the shapes and types that it gives."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    arguments = given(subject)
+    for way in ("causal", "masked"):
+        want = [(y.shape, y.dtype) for y in Whole(subject, subject.build(), way)(*arguments)]
+        whole = Whole(subject, subject.build(), way)
+        with traceable("FakeTensorMode"), FakeTensorMode(allow_non_fake_inputs=True) as mode:
+            faked = whole(*(mode.from_tensor(t) for t in arguments))
+        on_meta = Whole(subject, subject.build().to("meta"), way)(*(t.to("meta") for t in arguments))
+        for found, name in ((faked, "fake"), (on_meta, "meta")):
+            got = [(y.shape, y.dtype) for y in found]
+            owed(got == want, f"{name} tensors, {way}: {got}, wanted {want}")
+
+
+@law()
+def survives_make_fx(subject: Subject) -> None:
+    """make_fx traces it, and the trace gives at other positions what eager gives there."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    whole = Whole(subject, subject.build().requires_grad_(False))
+    with traceable("make_fx"):
+        through = make_fx(lambda *arguments: whole(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)
+        traced = through(*given(subject))
+    now = given(subject, 9, min(5, subject.declared.position_limit - 9))
+    for i, (got, want) in enumerate(zip(traced(*now), whole(*now), strict=True)):
+        near(got, want, SINGLE * (1 + want.abs().max()), f"result {i}")
+
+
+@law()
+def survives_vmap(subject: Subject) -> None:
+    """vmap over what models compute, at shared positions, gives what each gives alone."""
+    whole = Whole(subject, subject.build().requires_grad_(False))
+    x, q, k, v, positions, mask = given(subject)
+    both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
+    with traceable("vmap"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that torch maps its own attention one by one
+        got = torch.vmap(lambda *mapped: whole(*mapped, positions, mask))(*both)
+    for i in range(2):
+        want = whole(*(t[i] for t in both), positions, mask)
+        for j, (mapped, alone) in enumerate(zip(got, want, strict=True)):
+            near(mapped[i], alone, SINGLE * (1 + alone.abs().max()), f"result {j} of the {('first', 'second')[i]}")
+
+
+LAWS = (compiles_to_one_graph, exports_to_one_graph, survives_fake_tensors, survives_make_fx, survives_vmap)

@@ -1,0 +1,32 @@
+"""The encoding of one random layer that people look at, from its text."""
+
+from dataclasses import replace
+
+import torch
+
+from posenc.encodings import Encoding
+from posenc.encodings.catalogue import ModelShape, build, settings_of
+from posenc.encodings.text import Recipe, parse
+from posenc.errors import InvalidArgument
+
+
+def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
+    """The encoding, its random numbers fixed by the seed.
+
+    What learns from numbers that start small, and says so by a setting ``std``, starts as large as ``std``: at its
+    own 0.02 nobody would see it. A class of one's own is not imported, since words of an address come here.
+    """
+    recipe = parse(text)
+    if recipe.foreign:
+        raise InvalidArgument(
+            f"encoding={text!r} is a class of your own, which no figure imports; build it in Python"
+        )
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(seed)
+        return build(_enlarged(recipe, std), replace(shape, layers=1))
+
+
+def _enlarged(recipe: Recipe, std: float) -> Recipe:
+    if recipe.parts:
+        return replace(recipe, parts=tuple((_enlarged(part, std), count) for part, count in recipe.parts))
+    return recipe.with_(std=std) if "std" in settings_of(recipe) and recipe.get("std") is None else recipe

@@ -1,0 +1,242 @@
+"""Encodings broken on purpose in what newer doors ask for: shortcuts, order, carries, scales, axes, tracing."""
+
+from dataclasses import replace
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from broken import BrokenRotary
+from posenc import Bias, Encoding, FoX, OffsetBias, Placed, Sight
+from posenc.encodings.alibi import LinearBias, slopes
+from posenc.encodings.fox import ForgetBias
+from posenc.encodings.placed import Carry, KeyPositions, Positions, over_heads, row_scale
+
+
+class Biased(Encoding):
+    """A bias of four heads; each mutant below gives a broken one."""
+
+    name: ClassVar[str] = "broken"
+    doors = ("bias",)
+    relative = True
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return LinearBias(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return Placed(q_positions, k_positions, bias=self.bias(q_positions, k_positions))
+
+
+class LineOffByOne(Biased):
+    """The line begins one offset late."""
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        bias = super().bias(q_positions, k_positions)
+        bias.line = None if bias.line is None else bias.line.roll(1, dims=1)
+        return bias
+
+
+class BandTooWide(Biased):
+    """The band goes one offset further than the rows."""
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        bias = OffsetBias(_near_only, 4, q_positions, k_positions)
+        bias.line = None
+        bias.band = -torch.arange(4.0).double().expand(1, 4, q_positions.shape[-1], 4)
+        return bias
+
+
+def _near_only(offsets: Tensor) -> Tensor:
+    return torch.where((offsets <= 0) & (offsets > -3), offsets, 0).double().expand(4, *offsets.shape)
+
+
+class FirstRows(LinearBias):
+    """Every block has the first rows' distances."""
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return super().rows(0, last - first, keys, scores)
+
+
+class BlocksFromTheStart(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return FirstRows(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
+class KeepsQuiet(LinearBias):
+    """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return self.differences(first, last, keys, None)
+
+
+class LeavesOutUntold(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return KeepsQuiet(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
+class UnlistedParameter(Biased):
+    """Learns a slope, and does not list it among what gradients flow to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.ones(4))
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.slope)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return OffsetBias(
+            lambda o: -self.slope.double().view(-1, *[1] * o.dim()) * o.abs(), 4, q_positions, k_positions
+        )
+
+
+class FirstHeadPlain(BrokenRotary):
+    """Does not turn the first head it is given, whichever that is."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        turn = placed.rotate
+
+        def all_but_one(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            turned_q, turned_k = turn(q, k)
+            return torch.cat((q[:, :1], turned_q[:, 1:]), dim=1), turned_k
+
+        placed.rotate = all_but_one  # type: ignore[method-assign]
+        return placed
+
+
+class SumsByRow(ForgetBias):
+    """Sums gates along the rows of the tensors, and not along the order of tokens."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        S, T = k_order.shape[-1], q_order.shape[-1]
+        return super().ordered(torch.arange(S - T, S), torch.arange(S))
+
+
+class WrongChannels(ForgetBias):
+    """Extra channels of half the size."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        known = super().ordered(q_order, k_order)
+        return WrongChannels(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
+
+    def channels(self, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
+        found = super().channels(dtype)
+        return None if found is None else (found[0], found[1] * 0.5)
+
+
+class BrokenFoX(Encoding):
+    """FoX with another bias made of its gates; as it should be if that is a ForgetBias."""
+
+    name: ClassVar[str] = "broken"
+    doors = ("bias",)
+    relative = True
+    reads_content = True
+
+    def __init__(self, kind: type[ForgetBias] = ForgetBias, *, drops: bool = False) -> None:
+        super().__init__()
+        self.fox, self.kind, self.drops = FoX(32, 4, bias=0.0), kind, drops
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedBroken(self, q_positions, k_positions)
+
+
+class PlacedBroken(Placed):
+    """What BrokenFoX is at positions: the carry dropped, if it says so."""
+
+    def __init__(
+        self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions, gates: Carry | None = None
+    ) -> None:
+        super().__init__(q_positions, k_positions)
+        self.broken, self.carried, self.unread = fox, 4, gates is None
+        if gates is not None:
+            self.bias = fox.kind(gates)
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        gates = self.broken.fox.gates(x)
+        if carry is not None:
+            gates = torch.cat((torch.zeros_like(carry) if self.broken.drops else carry, gates), dim=-1)
+        return self.carrying(gates), gates
+
+    def carrying(self, carry: Carry | None) -> Placed:
+        return PlacedBroken(self.broken, self.q_positions, self.k_positions, carry)
+
+
+class ScaleLate(Encoding):
+    """Every row of scores is scaled by the factor of the row before."""
+
+    name: ClassVar[str] = "broken"
+    doors = ("scale",)
+    relative = False
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        before = torch.cat((q_positions[..., :1], q_positions[..., :-1]), dim=-1)
+        return Placed(q_positions, k_positions, scale=row_scale(1 + 0.25 * (before % 4).to(dtype)))
+
+
+class OrderForgotten(BrokenRotary):
+    """Its window counts rows: what a caller says of the order is lost."""
+
+    def sight(self, layer: int, sight: Sight | bool) -> Sight:
+        return replace(Sight.of(sight), window=4, q_order=None, k_order=None)
+
+
+class TwoAxes(BrokenRotary):
+    """Half of the pairs turn by each of two coordinates; ``swapped``, the keys' are taken for each other."""
+
+    axes = 2
+
+    def __init__(self, *, swapped: bool = False) -> None:
+        super().__init__()
+        self.swapped = swapped
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        both = [self.clock(coordinate, dtype) for coordinate in positions]
+        cos, sin = (torch.cat((a[..., ::2], b[..., 1::2]), -1) for a, b in zip(*both, strict=True))
+        return over_heads(cos), over_heads(sin)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions.flip(0) if self.swapped else k_positions, dtype)
+        placed.axes = 2
+        return placed
+
+
+class OtherDoors(BrokenRotary):
+    """Says that it adds a bias, which it does not."""
+
+    doors = ("rotate", "bias")
+
+
+class DefaultTyped(BrokenRotary):
+    """Angles in whatever type is the default."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        angle = positions[..., None] * torch.tensor([self.base ** (-i / 4) for i in range(4)])
+        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+
+
+class LooksAtPositions(BrokenRotary):
+    """Reads a position's value, which nothing that traces can know."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        far = int(q_positions.max()) > 1000
+        return super().place(q_positions, k_positions, torch.float64 if far else dtype)
+
+
+class LooksAtQueries(BrokenRotary):
+    """Reads the value of a query."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        turn = placed.rotate
+        placed.rotate = lambda q, k: turn(q, k) if float(q.max()) < 1e6 else (q, k)  # type: ignore[method-assign]
+        return placed
+
+
+class TellsLengthsApart(BrokenRotary):
+    """Goes another way for long sequences, to the same result."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        if positions.shape[-1] > 16:
+            return super().tables(positions.clone(), dtype)
+        return super().tables(positions, dtype)

@@ -1,0 +1,128 @@
+"""Composition: what a stack, heads, some heads and layers declare, describe, carry and refuse."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import ALiBi, FoX, Heads, Layers, NoPE, QueryScale, Rotary, Sight, Sinusoidal, SomeHeads, Stack
+from posenc.encodings.layers import for_layers
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import plain
+
+
+def rope() -> Rotary:
+    return Rotary(8, pairing="half")
+
+
+def test_a_stack_declares_what_its_parts_declare_together() -> None:
+    stack = Stack(Sinusoidal(32), rope(), FoX(32, 4))
+    assert stack.doors == ("embed", "rotate", "bias")
+    assert not stack.relative
+    assert stack.reads_content
+    assert stack.per_layer
+    assert Stack(rope(), NoPE()).relative
+
+
+def test_scales_multiply_and_biases_add() -> None:
+    scale = QueryScale(floor=2)
+    placed = Stack(scale, scale, ALiBi(4), ALiBi(4)).at(plain(5))
+    torch.testing.assert_close(placed.scale, scale.at(plain(5)).scale ** 2)
+    assert placed.bias is not None
+    one = ALiBi(4).at(plain(5)).bias
+    assert torch.equal(placed.bias.rows(0, 5, 5), 2 * one.rows(0, 5, 5))
+    assert torch.equal(placed.bias.line, 2 * one.line)
+
+
+def test_parts_are_reset_and_carries_are_told_apart() -> None:
+    stack = Stack(FoX(16, 2), rope(), FoX(16, 2))
+    before = [p.clone() for p in stack.parameters()]
+    stack.reset_parameters()
+    assert not torch.equal(next(stack.parameters()), before[0])
+    x = torch.randn(1, 3, 16)
+    here, carry = stack.at(plain(3)).read(x)
+    assert carry.shape == (1, 4, 3)
+    with pytest.raises(InvalidArgument, match="carry has 3 values a key; these encodings carry 4"):
+        here.carrying(carry[:, :3])
+
+
+def test_layers_inside_a_composition_stay_layers() -> None:
+    """A stack of layers, and some heads of layers, have at every layer what that layer has."""
+    mixed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope"), windows={"rope": 3})
+    q = torch.randn(1, 4, 5, 8)
+    for whole in (Stack(mixed, ALiBi(4)), SomeHeads(mixed, 0, 4)):
+        placed = whole.at(plain(5))
+        assert not torch.equal(placed[0].rotate(q, q)[0], q)
+        assert torch.equal(placed[1].rotate(q, q)[0], q)
+        assert whole.sight(0, True).window == 3
+        assert whole.sight(1, True).window is None
+
+
+def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
+    placed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope")).at(plain(5))
+    q = torch.randn(1, 4, 5, 8)
+    for use in (lambda: placed.rotate(q, q), lambda: placed.read(torch.randn(1, 5, 32))):
+        with pytest.raises(InvalidArgument, match=r"pass what this layer has: placed\[layer\]"):
+            use()
+    with pytest.raises(InvalidArgument, match=r"something else in every layer, .* placed\[layer\].read"):
+        posenc.attention(q, q, q, placed)
+
+
+def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
+    layers = Layers({"near": rope(), "fox": FoX(32, 4)}, ("near", "near", "fox"), layers=6, windows={"near": 9})
+    told = layers.describe().splitlines()
+    assert [line.split(":")[0] for line in told] == ["layers 0–1", "layer 2", "layers 3–4", "layer 5"]
+    assert told[0].endswith("window 9")
+    own = [kind for kind in layers.names if kind.startswith("fox")]
+    assert own == ["fox_2", "fox_5"]
+    assert layers.kinds["fox_2"].weight is not layers.kinds["fox_5"].weight
+    assert layers.sight(0, Sight(causal=True)).window == 9
+    assert layers.sight(2, True).window is None
+    assert for_layers(rope(), 3).name == "rotary"
+    assert for_layers(FoX(32, 4), 3).names == ("fox_0", "fox_1", "fox_2")
+
+
+def test_differences_travel_through_every_composition() -> None:
+    """Where queries stand far behind their keys, rows say how far, and differences only what tells keys apart."""
+    q, k = plain(2, offset=10), plain(4)
+    far = ALiBi(4).slopes[:, None, None] * torch.tensor([7.0, 8.0])[:, None]
+    nothing = torch.zeros(4, 2, 1)
+    wanted = {
+        Stack(ALiBi(4), ALiBi(4)): 2 * far,
+        Heads((ALiBi(4), 4), (NoPE(), 4)): torch.cat((far, nothing)),
+        SomeHeads(ALiBi(4), 1, 3): far[1:3],
+        posenc.T5(4): nothing,
+    }
+    for encoding, want in wanted.items():
+        bias = encoding.at(q, k).bias
+        got = bias.differences(0, 2, 4, None)[0] - bias.rows(0, 2, 4)[0]
+        assert torch.equal(got, want.expand_as(got))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Stack(), r"stack takes encodings; got \[\]"),
+        (lambda: Stack(rope(), "nope"), r"stack takes encodings; got \['Rotary', 'str'\]"),
+        (lambda: Heads((ALiBi(4), 0)), "heads=0 of alibi must be a whole number of at least 1"),
+        (lambda: Heads((Sinusoidal(32), 4)), "sinusoidal embeds tokens and has no heads; stack it"),
+        (lambda: SomeHeads(ALiBi(4), 2, 2), "first=2 and last=2 must be 0 ≤ first < last"),
+        (
+            lambda: SomeHeads(Stack(Heads((ALiBi(4), 4))), 0, 2),
+            "take the parts that this rank holds in",
+        ),
+        (lambda: Layers({"a": NoPE()}, ()), "pattern is empty; name the kind of every layer"),
+        (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_cannot_be_composed_is_refused(make, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()
+
+
+def test_unknown_kinds_and_split_groups_are_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown kind of layer 'rop'; did you mean 'rope'"):
+        Layers({"rope": rope()}, ("rop",))
+    q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
+    with pytest.raises(InvalidArgument, match="they must add up to q's, in whole groups"):
+        Heads((rope(), 1), (NoPE(), 3)).at(plain(3)).rotate(q, k)

@@ -1,0 +1,143 @@
+"""The grammar of encodings: what parses, what comes back, and what is refused without being run."""
+
+import sys
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import posenc
+from posenc.encodings.catalogue import ModelShape as Shape
+from posenc.encodings.catalogue import build, canonical
+from posenc.encodings.text import Recipe, parse, split
+from posenc.errors import InvalidArgument, PosencError, UnknownName
+
+SHAPE = Shape(32, 4, 8, 64, 4)
+
+NAMES = st.sampled_from(["rotary", "alibi", "learned-clamped", "query-scale", "their.module:Mine"])
+SIMPLE = (
+    st.booleans()
+    | st.none()
+    | st.integers(-(10**9), 10**18)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=8).filter(lambda text: "long_name__" not in text and text.isprintable())
+)
+VALUES = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
+SETTINGS = st.dictionaries(st.sampled_from(["base", "width", "floor", "schedule"]), VALUES, max_size=3)
+PARTS = st.recursive(
+    st.tuples(NAMES, SETTINGS),
+    lambda part: st.tuples(
+        st.sampled_from(["heads", "layers", "stack"]),
+        st.lists(st.tuples(part, st.integers(1, 9)), min_size=1, max_size=3),
+    ),
+    max_leaves=4,
+)
+"""Names with settings, and compositions with parts and counts: what recipes are made of."""
+
+
+def recipe_of(name: str, inside: dict | list) -> Recipe:
+    if isinstance(inside, dict):
+        return Recipe(name, tuple(sorted(inside.items())))
+    return Recipe(name, parts=tuple((recipe_of(*part), 1 if name == "stack" else n) for part, n in inside))
+
+
+@given(PARTS)
+def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
+    recipe = recipe_of(*parts)
+    assert parse(str(recipe)) == recipe
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "query-scale(floor=4)",
+        "stack(nope, query-scale(floor=4))",
+        "rotary(schedule=yarn(4, 512))",
+        "rotary(schedule=default())",
+        "layers(learned-clamped*2 + nope)",
+        "heads(stack(alibi, t5)*2, rotary*2)",
+        "m:C(a='it\\'s b-c', b=True, c=None, d='None', e=(1,))",
+    ],
+)
+def test_texts_come_back_as_they_were(text: str) -> None:
+    assert parse(str(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "encoding '' is no text; write a name"),
+        ("__import__('os').system('true')", "is no name of an encoding"),
+        ("rotary.base", "'rotary.base' is no name of an encoding"),
+        ("(lambda: 1)()", "is no name of an encoding"),
+        ("rotary(base=__import__('os'))(1)", "is no name of an encoding"),
+        ("rotary(base=10**9)", r"'10 \*\* 9' is no value; write numbers, names, tuples"),
+        ("rotary(base=[x for x in y])", "is no value"),
+        ("rotary(base=f'{1}')", "is no value"),
+        ("rotary(base=1e999)", "is no value"),
+        ("rotary(base=-'a')", "is no value"),
+        ("rotary(base=b'a')", "is no value"),
+        ("rotary(**{})", r"\*\* has no place here"),
+        ("alibi*4", "is no name of an encoding"),
+        ("heads(alibi*0)", r"after \* comes a whole number of at least 1"),
+        ("heads(alibi*1.5)", r"after \* comes a whole number"),
+        ("stack(rotary*2)", r"in a stack \* means nothing"),
+        ("stack()", "stack takes encodings"),
+        ("layers(rotary, nope)", "layers takes one pattern"),
+        ("long_name__0", "long_name__ is no part of a name here"),
+        ("rotary(", "cannot be read"),
+        ("a\0b", "cannot be read"),
+        ("(" * 5000 + ")" * 5000, "cannot be read"),
+        ("rotary(base=" + "-" * 100_000 + "1)", "cannot be read|is no value"),
+        ("rotary(base=" + "9" * 100_000 + ")", "cannot be read"),
+    ],
+)
+def test_hostile_texts_are_refused_in_one_sentence(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        parse(text)
+
+
+@given(st.text(max_size=40))
+def test_no_text_raises_anything_but_our_errors(text: str) -> None:
+    with suppress(PosencError):
+        parse(text)
+
+
+def test_reading_a_text_imports_nothing() -> None:
+    recipe = parse("stack(this_is_nowhere:Mine, rotary)")
+    assert recipe.foreign == ("this_is_nowhere:Mine",)
+    assert canonical(recipe) == recipe
+    assert "this_is_nowhere" not in sys.modules
+    with pytest.raises(InvalidArgument, match="no module 'this_is_nowhere' is found from here"):
+        build(recipe, SHAPE)
+
+
+def test_commas_inside_brackets_separate_nothing() -> None:
+    assert split("t5, heads(alibi*4, rotary*4),rotary(base=1)") == [
+        "t5",
+        "heads(alibi*4, rotary*4)",
+        "rotary(base=1)",
+    ]
+
+
+def test_one_canonical_recipe_for_all_that_build_the_same() -> None:
+    texts = ["rope", "rotary", "rotary(base=10000)", "rotary(base=1e4, pairing=half)", "rotary(10000) "]
+    for text in texts[:-1]:
+        assert str(canonical(parse(text))) == "rotary"
+    assert "base=10000" in str(canonical(parse("rope"), full=True))
+    assert str(canonical(parse("stack(nope, rope)"))) == "stack(nope, rotary)"
+    assert str(canonical(parse("nope"), full=True)) == "nope"
+
+
+def test_building_from_settings_checks_them() -> None:
+    made = build(parse("rotary(base=500000, rotary_dim=4)"), SHAPE)
+    assert (made.base, made.rotary_dim, made.head_dim) == (500_000, 4, 8)
+    with pytest.raises(UnknownName, match="unknown setting of rotary 'bass'; did you mean 'base'"):
+        build(parse("rotary(bass=3)"), SHAPE)
+    with pytest.raises(InvalidArgument, match="gives base twice"):
+        posenc.encoding("rotary(base=3)", head_dim=8, base=4)
+    with pytest.raises(InvalidArgument, match="has 3 heads; the model has 4"):
+        build(parse("heads(alibi, rotary*2)"), SHAPE)
+    with pytest.raises(InvalidArgument, match="cannot be set from outside stack"):
+        posenc.encoding("stack(rotary, alibi)", heads=4, head_dim=8, base=4)

@@ -1,0 +1,105 @@
+"""A config as Layers: which kind every layer is and what it sees, as transformers has it; patched by layer."""
+
+import pytest
+import torch
+from torch import nn
+
+import posenc
+from integrations.tiny import MODELS, logits, tiny, tokens
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import patched, read, write
+from posenc.schedules import Default, Linear, YaRN
+
+TWO_SIDED = {"bert", "modernbert"}
+NARROW = {
+    "mistral": {"sliding_window": 16},
+    "mixtral": {"sliding_window": 16},
+    "phi3": {"sliding_window": 16},
+    "starcoder2": {"sliding_window": 16},
+    "gemma2": {"sliding_window": 16},
+    "qwen2": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1, "layer_types": None},
+}
+
+
+def seen(model: nn.Module, layers: int) -> list[torch.Tensor]:
+    """Which keys any query and head of each layer gives weight to, as the model itself says."""
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        weights = model(tokens(), output_attentions=True).attentions
+    return [weights[i][0].gt(0).any(0) for i in range(layers)]
+
+
+def visible(encoding: posenc.Encoding, layer: int, causal: bool) -> torch.Tensor:
+    shown = encoding.sight(layer, causal).visible(0, 48, 48, 48, 48, torch.device("cpu"))
+    return torch.ones(48, 48, dtype=torch.bool) if shown is None else shown[0, 0]
+
+
+@pytest.mark.parametrize("family", sorted(set(MODELS) - {"falcon"}))  # Falcon returns scores for weights
+def test_every_layer_sees_what_the_model_sees(family: str) -> None:
+    model = tiny(family)
+    layers = read(model.config).as_layers(48)
+    for i, shown in enumerate(seen(model, 2)):
+        assert torch.equal(shown, visible(layers, i, family not in TWO_SIDED))
+
+
+@pytest.mark.parametrize("family", NARROW)
+def test_windows_by_every_spelling(family: str) -> None:
+    whole = tiny(family).config
+    config = type(whole)(**{**whole.to_dict(), **NARROW[family]})
+    layers = read(config).as_layers(48)
+    for i, shown in enumerate(seen(type(tiny(family))(config).eval(), 2)):
+        assert torch.equal(shown, visible(layers, i, True))
+    silent = {key: value for key, value in config.to_dict().items() if key != "layer_types"}
+    assert read(silent).windows == read(config).windows
+    assert 16 in read(config).windows
+
+
+def test_kinds_are_described_layer_by_layer() -> None:
+    lines = read(tiny("gpt-oss").config).as_layers().describe().splitlines()
+    assert [line.split(": rotary")[0] for line in lines] == ["layer 0: all within 16", "layer 1: all"]
+    assert lines[0].endswith("window 16")
+    assert read(tiny("llama-2").config).as_layers().name == "rotary"
+    smol = read(tiny("smollm3").config).as_layers()
+    assert [smol.layer(i).name for i in range(2)] == ["rotary", "nope"]
+
+
+def test_layers_are_patched_by_layer() -> None:
+    """Layers made by hand, with names of their own; what one kind of the model cannot tell apart is refused."""
+    model, ids = tiny("gemma3"), tokens()
+    local, far = read(model.config).encodings(phases="float32").values()
+    before = logits(model, ids)
+    with patched(model, posenc.Layers({"a": local, "b": far}, ("a", "b"))):
+        assert torch.equal(logits(model, ids), before)
+    with patched(model, posenc.Layers({"a": local, "b": far}, ("b", "a"))):
+        assert not torch.equal(logits(model, ids), before)
+    rotary, nope = posenc.Rotary(16, pairing="half"), posenc.NoPE()
+    for family, pattern, message in (
+        ("llama-2", ("rotary", "nope"), "layers 0 and 1 differ; in this model both are 'all': give them one"),
+        ("smollm3", ("rotary",), "layer 1 is rotary; this model has no positions there: put nope"),
+    ):
+        layers = posenc.Layers({"rotary": rotary, "nope": nope}, pattern)
+        with pytest.raises(InvalidArgument, match=message), patched(tiny(family), layers):
+            pass
+
+
+def test_what_is_measured_is_what_is_written() -> None:
+    """Two kinds that turn alike are stretched both, in the patched model and in the config."""
+    sizes = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
+    entry = {"rope_type": "default", "rope_theta": 1e4}
+    types = ["first", "second"]
+    config = {"model_type": "llama", "layer_types": types, "rope_parameters": dict.fromkeys(types, entry), **sizes}
+    positions = read(config)
+    assert positions.stretched == ("first", "second")
+    again = read(write(positions, YaRN(4, 64)))
+    assert [recipe.get("schedule") for recipe in again.kinds.values()] == [YaRN(4, 64)] * 2
+    assert again.kinds == positions.rescaled(YaRN(4, 64)).kinds
+
+
+def test_only_far_layers_are_stretched_and_drope_stills_them() -> None:
+    gemma = read(tiny("gemma3").config)
+    assert gemma.stretched == ("full_attention",)
+    made = gemma.rescaled(YaRN(4, 256)).as_layers(48)
+    assert [made.layer(i).schedule for i in range(2)] == [Default(), YaRN(4, 256)]
+    assert [gemma.rescaled(None).as_layers(48).layer(i).doors for i in range(2)] == [("rotate",), ()]
+    assert gemma.rescaled(Linear(8)) is gemma
+    assert read(tiny("cohere2").config).stretched == ("rotary",)

@@ -1,0 +1,156 @@
+"""posenc.check on somebody's own encoding: a good one, broken ones, and what it prints."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import posenc
+from posenc.errors import InvalidArgument
+from posenc.laws import LAWS, Law, Subject
+from posenc.laws.check import Report, Verdict, verdict
+from posenc.laws.law import Broken, law, near
+
+GOOD = '''
+"""KERPLE, the logarithmic kind (Chi et al. 2022): -r1 ln(1 + r2 |distance|), both learned per head."""
+
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor, nn
+
+from posenc import Encoding, OffsetBias, Placed
+from posenc.encodings.placed import KeyPositions, Positions
+
+
+@final
+class Kerple(Encoding):
+    """Adds -r1 ln(1 + r2 |distance|) to the scores."""
+
+    name: ClassVar[str] = "kerple"
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
+
+    def __init__(self, heads: int, *, start: float = 1.0) -> None:
+        super().__init__()
+        self.heads, self.start = heads, start
+        self.r1, self.r2 = nn.Parameter(torch.empty(heads)), nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.r1, self.start)
+        nn.init.constant_(self.r2, self.start)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        r1, r2 = (r.to(torch.promote_types(dtype, torch.float32)) for r in (self.r1, self.r2))
+
+        def values(offsets: Tensor) -> Tensor:
+            shape = (-1, *[1] * offsets.dim())
+            return -r1.view(shape) * torch.log1p(r2.view(shape) * offsets.abs())
+
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, (r1, r2))
+        return Placed(q_positions, k_positions, bias=bias)
+'''
+
+
+@pytest.fixture
+def theirs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Somebody's module on the path."""
+    (tmp_path / "their_module.py").write_text(GOOD)
+    monkeypatch.syspath_prepend(tmp_path)
+    return "their_module:Kerple"
+
+
+def checked(subject: Subject) -> Report:
+    """A report of the laws that hold with annotations checked; compiling.py runs the others."""
+    return Report(subject.name, tuple(verdict(law, subject) for law in LAWS if not law.traces))
+
+
+def test_a_good_encoding_of_forty_lines_keeps_every_law(theirs: str) -> None:
+    report = checked(Subject.of(f"{theirs}(start=0.5)", heads=4))
+    assert report.ok, str(report)
+    first, *lines = str(report).splitlines()
+    assert first.startswith("their_module:Kerple(start=0.5): ")
+    assert " 0 broken, 0 ended in an error, " in first
+    assert "kept    whole_is_pieces" in lines
+    assert "  –     rotation_keeps_norms: it does not rotate" in lines
+
+
+def test_a_class_and_an_instance_are_checked_alike() -> None:
+    for encoding in (posenc.ALiBi, posenc.ALiBi(6)):
+        assert checked(Subject.of(encoding)).ok
+    assert Subject.of(posenc.ALiBi(6)).heads == 6
+    assert Subject.of(posenc.Heads((posenc.ALiBi(2), 2), (posenc.NoPE(), 4))).heads == 6
+    assert Subject.of("layers(rotary*5 + nope)").layers == 6
+
+
+def test_a_broken_encoding_is_told_what_it_breaks() -> None:
+    class Late(posenc.Encoding):
+        """Every token takes the position before its own, and only from the second of a piece on."""
+
+        name = "late"
+        doors = ("embed",)
+        relative = False
+
+        def place(self, q_positions, k_positions, dtype):
+            rows = torch.arange(q_positions.shape[-1])[:, None].to(dtype)
+            placed = posenc.Placed(q_positions, k_positions)
+            placed.embed = lambda x: (x + rows).to(x.dtype)
+            return placed
+
+    report = checked(Subject.of(Late))
+    assert not report.ok
+    told = {v.law: v for v in report.broken}
+    assert told["whole_is_pieces"].outcome == "broken"
+    assert "read in pieces of 1 at (" in told["whole_is_pieces"].detail
+    assert "BROKEN  whole_is_pieces\n          A sequence read at once" in str(report)
+
+
+def test_an_error_inside_a_law_is_no_broken_law() -> None:
+    class Raises(posenc.Encoding):
+        """Its author forgot something."""
+
+        name = "raises"
+        doors = ()
+        relative = True
+
+        def place(self, q_positions, k_positions, dtype):
+            raise KeyError("slopes")
+
+    report = checked(Subject.of(Raises))
+    outcomes = {v.outcome for v in report.verdicts}
+    assert "error" in outcomes
+    assert not report.ok
+    assert "KeyError: 'slopes'" in str(report)
+
+
+def test_what_is_no_encoding_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="encoding=3 is none; pass an instance or a class"):
+        posenc.check(3)
+    with pytest.raises(InvalidArgument, match="kv_heads=3 must divide heads=4"):
+        posenc.check("nope", heads=4, kv_heads=3)
+
+
+def test_a_verdict_says_it_in_words() -> None:
+    assert str(Verdict("a", "Says.", "kept")) == "kept    a"
+    assert str(Verdict("a", "Says.", "not owed", "why")) == "  –     a: why"
+    assert str(Verdict("a", "Says.", "error", "KeyError: 1")) == "ERROR   a\n          Says.\n          KeyError: 1"
+
+
+def test_a_counterexample_says_where_and_how_far() -> None:
+    with pytest.raises(Broken, match=r"row at \(1, 0\): got 2.5, wanted 2, off by 0.5 where 0.25 is allowed"):
+        near(torch.tensor([[1.0], [2.5]]), torch.tensor([[1.0], [2.0]]), 0.25, "row")
+    with pytest.raises(Broken, match="got nan"):
+        near(torch.tensor([float("nan")]), torch.tensor([0.0]))
+    near(torch.tensor([float("-inf")]), torch.tensor([float("-inf")]), 0.0)
+
+    @law()
+    def fails(subject: Subject) -> None:
+        """Fails."""
+        raise Broken("so")
+
+    assert isinstance(fails, Law)
+    with pytest.raises(Broken) as broken:
+        fails(Subject("x", posenc.NoPE))
+    assert broken.value.law == "fails"

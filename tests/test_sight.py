@@ -1,0 +1,108 @@
+"""Sight, who may see whom: windows, orders, segments of both sides, and every way to get it wrong."""
+
+import pytest
+import torch
+
+from posenc import NoPE, Sight, attention
+from posenc.errors import InvalidArgument
+from posenc.positions import plain
+from posenc.sight import CAUSAL, EVERYTHING
+
+CPU = torch.device("cpu")
+
+
+def seen(sight: Sight, T: int, S: int) -> list[list[int]]:
+    """The keys that every query sees."""
+    visible = sight.visible(0, T, S, T, S, CPU)
+    assert visible is not None
+    return [row.nonzero().flatten().tolist() for row in visible[0, 0]]
+
+
+def test_true_is_causal_and_both_end_together() -> None:
+    assert Sight.of(True) is CAUSAL
+    assert Sight.of(False) is EVERYTHING
+    assert EVERYTHING.visible(0, 2, 3, 2, 3, CPU) is None
+    assert seen(CAUSAL, 2, 4) == [[0, 1, 2], [0, 1, 2, 3]]
+
+
+def test_a_window_looks_back_and_without_causality_ahead_too() -> None:
+    assert seen(Sight(causal=True, window=2), 4, 4) == [[0], [0, 1], [1, 2], [2, 3]]
+    assert seen(Sight(window=2), 4, 4) == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
+    assert seen(Sight(window=1), 3, 3) == [[0], [1], [2]]
+
+
+def test_order_decides_and_not_the_row() -> None:
+    shard = Sight(causal=True, q_order=torch.tensor([0, 1]), k_order=torch.arange(4))
+    assert seen(shard, 2, 4) == [[0], [0, 1]]
+    shuffled = Sight(causal=True, window=2, q_order=torch.tensor([3, 0, 2, 1]))
+    assert seen(shuffled, 4, 4) == [[0, 2], [1], [2, 3], [1, 3]]
+
+
+def test_keys_have_the_queries_order_and_segments_unless_given() -> None:
+    row = torch.tensor([0, 0, 1])
+    sight = Sight(causal=True, q_segments=row)
+    assert sight.k_segments is row
+    assert seen(sight, 3, 3) == [[0], [0, 1], [2]]
+    cached = Sight(causal=True, q_segments=row[2:], k_segments=row)
+    assert seen(cached, 1, 3) == [[2]]
+
+
+def test_segments_differ_by_row_of_the_batch() -> None:
+    both = Sight(q_segments=torch.tensor([[0, 0, 1], [0, 1, 1]]))
+    visible = both.visible(0, 3, 3, 3, 3, CPU)
+    assert visible is not None
+    assert visible.shape == (2, 1, 3, 3)
+    assert visible[1, 0].int().tolist() == [[1, 0, 0], [0, 1, 1], [0, 1, 1]]
+
+
+def test_the_narrower_of_two_windows_holds() -> None:
+    assert CAUSAL.within(None) is CAUSAL
+    assert CAUSAL.within(4).window == 4
+    assert CAUSAL.within(4).within(9).window == 4
+    assert CAUSAL.within(9).within(4).window == 4
+
+
+def test_a_query_that_sees_nothing_returns_zeros() -> None:
+    q = torch.randn(1, 2, 3, 4)
+    mask = torch.tensor([[False, True, True]])
+    y = attention(q, q, q, NoPE().at(plain(3)), Sight(causal=True, key_mask=mask))
+    assert not y[:, :, 0].any()
+    assert y[:, :, 1:].all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"causal": 1}, "causal=1 must be True or False"),
+        ({"window": 0}, "window=0 must be a whole number of at least 1, or None"),
+        ({"window": 2.0}, "window=2.0 must be a whole number"),
+        ({"k_order": torch.arange(3)}, "k_order is given without q_order"),
+        ({"k_segments": torch.arange(3)}, "k_segments is given without q_segments"),
+        ({"q_order": torch.arange(3.0)}, "q_order is torch.float32; expected integers"),
+        ({"q_segments": torch.ones(3, dtype=torch.bool)}, "q_segments is torch.bool; expected integers"),
+        ({"key_mask": torch.ones(1, 3)}, r"key_mask is torch.float32 with shape \(1, 3\); expected bool"),
+        ({"key_mask": torch.ones(3, dtype=torch.bool)}, r"expected bool \(B, S\)"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_sight_is_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Sight(**arguments)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
+    q = torch.randn(2, 2, 3, 4)
+    at = NoPE().at(plain(3))
+    for sight, message in [
+        (
+            Sight(q_order=torch.arange(4)),
+            r"q_order has shape \(4,\); expected \(3,\) or .* one per query",
+        ),
+        (Sight(q_segments=torch.zeros(3, 3, dtype=torch.int64)), r"q_segments has shape \(3, 3\)"),
+        (Sight(key_mask=torch.ones(2, 4, dtype=torch.bool)), r"key_mask has shape \(2, 4\); .* one per key"),
+        (Sight(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),
+        ("causal", r"sight is str; expected True \(causal\), False \(everything\) or posenc.Sight"),
+    ]:
+        with pytest.raises(InvalidArgument, match=message):
+            attention(q, q, q, at, sight)

@@ -1,0 +1,54 @@
+"""An encoding of somebody else's, as source, for tests that run it from a folder of its own."""
+
+from pathlib import Path
+
+SOURCE = '''
+"""A penalty that grows with the logarithm of distance: −r_h·ln(1 + |p_k − p_q|)."""
+from pathlib import Path
+
+import torch
+from posenc import Encoding, OffsetBias, Placed
+
+(Path(__file__).parent / "imported").touch()
+
+
+class LogDistance(Encoding):
+    """Adds −r_h·ln(1 + distance) to the scores; r_h = strength·h/heads."""
+
+    name = "log-distance"
+    doors = ("bias",)
+    relative = True
+
+    def __init__(self, heads: int, *, strength: float = 1.0) -> None:
+        super().__init__()
+        if strength < 0:
+            raise ValueError(f"strength={strength} is below 0")
+        self.heads, self.strength = heads, strength
+
+    def place(self, q_positions, k_positions, dtype):
+        if self.strength == 13:
+            raise ArithmeticError("thirteen")
+        rates = self.strength * torch.arange(1, self.heads + 1, device=q_positions.device) / self.heads
+
+        def values(offsets):
+            return -rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()
+
+        return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions))
+'''
+
+
+def write(folder: Path, name: str = "log_distance") -> str:
+    """Write the module into the folder; returns the text that names its class.
+
+    Whenever the module is imported it leaves a file "imported" beside itself.
+    """
+    (folder / f"{name}.py").write_text(SOURCE.strip() + "\n")
+    return f"{name}:LogDistance"
+
+
+def was_imported(folder: Path) -> bool:
+    """Whether it was imported since it was last asked."""
+    mark = folder / "imported"
+    found = mark.exists()
+    mark.unlink(missing_ok=True)
+    return found

@@ -1,0 +1,32 @@
+"""The palette: every encoding of the catalogue has a style, every text gets one, no two of a figure look alike."""
+
+import posenc
+from posenc.workbench.lab.colours import stylesheet
+from posenc.workbench.palette import ENCODINGS, OTHER_DASHES, OTHER_MARKERS, OTHERS, family, style
+
+
+def test_every_encoding_of_the_catalogue_has_a_style_and_a_class_on_the_page() -> None:
+    assert set(ENCODINGS) == set(posenc.CATALOGUE)
+    for name in posenc.CATALOGUE:
+        assert f".encoding-{name} {{ --line: var(--encoding-{name}); }}" in stylesheet()
+    looks = [(own.colour, own.dash, own.marker) for name, own in ENCODINGS.items() if name != "learned-clamped"]
+    for i in range(3):
+        assert len({look[i] for look in looks}) == len(looks), "each tells them apart alone"
+
+
+def test_a_text_has_its_familys_colour_and_itself_for_a_label() -> None:
+    own = style("rotary(base=500000)")
+    assert own.colour == ENCODINGS["rotary"].colour
+    assert own.label == "rotary(base=500000)"
+    assert family("my_module:Mine(width=3)") == family("layers(rotary*3 + nope)") == family("") == ""
+
+
+def test_texts_of_one_figure_look_different_and_alone_always_the_same() -> None:
+    others = [f"layers(rotary*{i} + nope)" for i in range(1, len(OTHERS) + 1)]
+    bases = [f"rotary(base={i})" for i in range(2, 2 + len(OTHER_DASHES))]
+    assert len({style(text, others).colour for text in others}) == len(others)
+    assert len({style(text, bases).dash for text in bases}) == len(bases)
+    both = [*others, *bases]
+    assert len({(s.colour, s.dash, s.marker) for s in (style(text, both) for text in both)}) == len(both)
+    assert style(others[0]) == style(others[0])
+    assert len(OTHER_DASHES) * len(OTHER_MARKERS) == 35

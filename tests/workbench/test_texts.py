@@ -1,0 +1,141 @@
+"""Studies name encodings by text: with settings, composed, by layer; ids hold all of it, screens what differs."""
+
+import json
+import sqlite3
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import posenc
+from posenc.encodings.text import split
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.cli import app
+from posenc.workbench.report.write import write
+from posenc.workbench.runs.compare import compare, missing
+from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.runs.plan import NUMERICS, Plan
+from posenc.workbench.runs.study import Study, study
+from posenc.workbench.runs.train import encoding
+from workbench.studies import TINY, inline, python_text
+
+PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
+SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2})
+
+
+def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> None:
+    texts = tuple(dict.fromkeys((*split(PROOFS), *posenc.CATALOGUE)))
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = compare(replace(SHORT, encodings=texts), python_text(), ledger, inline)
+        assert len(ledger.runs()) == len(texts)
+    page = write(outcome, tmp_path, "posenc compare").read_text()
+    for text in (
+        "rotary(base=500000)",
+        "layers(rotary*3 + nope)",
+        "stack(rotary, fox)",
+        "heads(alibi*2, rotary*2)",
+    ):
+        assert text in page
+
+
+def test_a_configuration_lists_texts(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('encodings = ["heads(alibi*2, rotary*2)", "rope"]\n')
+    assert study("quick", path, {}).encodings == ("heads(alibi*2, rotary*2)", "rotary")
+
+
+def test_a_study_says_the_models_size(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('encodings = ["heads(alibi*4, rotary*4)", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
+    plans = study("quick", path, {}).plans(python_text())
+    assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
+    layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
+    assert layered.describe().splitlines()[-1] == "layer 3: nope: nope"
+
+
+def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:
+    def plan(text: str) -> Plan:
+        return Plan(text, "needle", 0, 1, 1, 1e-3, 64, (64,), 4)
+
+    same = ("rope", "rotary", "rotary(base=10000)", "rotary(pairing=half, base=1e4)")
+    assert {plan(text).id for text in same} == {plan("rotary").id}
+    assert {plan(text).name for text in same} == {"needle/rotary/seed 0"}
+    others = (
+        "rotary(base=500000)",
+        "rotary(pairing=interleaved)",
+        "rotary(phases=float32)",
+        "rotary(rotary_dim=8)",
+    )
+    assert len({plan(text).id for text in ("rotary", *others)}) == 5
+    assert "phases=exact" in plan("rotary").settings
+    assert replace(plan("rotary"), encoding="alibi").settings == plan("alibi").settings
+
+
+def test_a_plan_comes_back_word_for_word_though_defaults_have_changed() -> None:
+    plan = Plan("rotary", "needle", 0, 1, 1, 1e-3, 64, (64,), 4)
+    then = {**json.loads(plan.to_json()), "settings": "rotary(base=3, gone=1)", "encoding": "a text of tomorrow ["}
+    back = Plan.from_json(json.dumps(then))
+    assert (back.encoding, back.settings) == (then["encoding"], then["settings"])
+    assert Plan.from_json(back.to_json()) == back
+    assert Plan.from_json(back.to_json()).id == back.id != plan.id
+
+
+def test_runs_from_before_settings_are_shown_and_never_handed_out(tmp_path: Path) -> None:
+    text = python_text()
+    one = replace(SHORT, encodings=("rotary",))
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(one, text, ledger, inline)
+        (run,) = ledger.runs()
+    new = ("settings", "source", "numerics")
+    before = {key: value for key, value in json.loads(run.plan.to_json()).items() if key not in new}
+    old = Plan.from_json(json.dumps(before))
+    assert old.id != run.plan.id
+    assert (old.numerics, run.plan.numerics) == (0, NUMERICS)
+    with sqlite3.connect(tmp_path / "ledger.sqlite") as db:
+        db.execute("UPDATE runs SET id = ?, plan = ?", (old.id, json.dumps(before, sort_keys=True)))
+        db.execute("UPDATE cells SET run = ?", (old.id,))
+    with Ledger(tmp_path, write=True) as ledger:
+        assert [r.plan.id for r in ledger.runs()] == [old.id]
+        assert [p.encoding for p in missing(one, text, ledger)] == ["rotary"]
+    shown = CliRunner().invoke(app, ["runs", str(tmp_path)])
+    assert shown.exit_code == 0
+    assert old.id[:8] in shown.output
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("rotary(bas=3)", "unknown setting of rotary 'bas'; did you mean 'base'"),
+        ("rotary(base=3", "cannot be read"),
+        ("layers(rotary*3, nope)", "layers takes one pattern"),
+        ("layers(rotray + nope)", "did you mean 'rotary'"),
+        ("os.system(1)", "is no name of an encoding"),
+    ],
+)
+def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Study(encodings=(text,))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("heads(alibi*4, rotary*4)", "has 8 heads; the model has 4"),
+        ("rotary(base=0.5)", r"base=0\.5 must be finite and above 1"),
+        ("rotary(rotary_dim=64)", "rotary_dim=64 is more than head_dim=16"),
+        ("nowhere:Mine", "no module 'nowhere' is found from here; run where its file lies"),
+    ],
+)
+def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, message: str, tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger, pytest.raises(InvalidArgument, match=message):
+        compare(replace(SHORT, encodings=("nope", text)), python_text(), ledger, inline)
+    with Ledger(tmp_path) as ledger:
+        assert ledger.runs() == []
+
+
+def test_equal_texts_are_named_once() -> None:
+    with pytest.raises(InvalidArgument, match="encodings='rotary,rotary' must name at least one, and none twice"):
+        Study(encodings=("rope", "rotary(base=10000)"))
+    with pytest.raises(UnknownName, match="unknown task"):
+        Study(tasks=("nedle",))
