@@ -151,7 +151,7 @@ def test_shapes_are_known_without_values() -> None:
 
 def test_tokens_that_were_not_read_are_asked_for() -> None:
     _, q, k, v = tensors()
-    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, carry = placed.read\(x, carry\)"):
+    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, carry = placed\[layer\].read"):
         attention(q, k, v, made().at(plain(T)), True)
 
 
