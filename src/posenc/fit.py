@@ -90,6 +90,6 @@ def _ends(q: Tensor, k: Tensor, sight: Sight) -> None:
         return
     if mask.device.type == "cpu" and may_be_looked_at(mask) and not bool(mask[:, -1].any()):
         raise InvalidArgument(
-            f"key_mask hides the last of {k.shape[2]} keys, which would be the last query's own; in a cache with empty "
-            "slots say where tokens stand: Sight(causal=True, q_order=…, k_order=…)"
+            f"key_mask hides the last of {k.shape[2]} keys, which would be the last query's own; in a cache with "
+            "empty slots say where tokens stand: Sight(causal=True, q_order=…, k_order=…)"
         )
