@@ -21,7 +21,7 @@ FLOORS = {
     "clock": {"errors", "schedules"},
     "kernels": {"errors", "clock"},
     "encodings": {"errors", "names", "positions", "sight", "schedules", "clock", "kernels"},
-    "fit": {"errors", "sight", "encodings"},
+    "fit": {"errors", "sight", "encodings", "kernels"},
     "attention": {"errors", "positions", "sight", "fit", "encodings", "kernels"},
     "laws": {"errors", "positions", "sight", "encodings", "attention"},
     "face": {"errors", "positions", "schedules", "clock", "sight", "encodings", "attention", "laws"},

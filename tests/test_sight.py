@@ -106,3 +106,14 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
     ]:
         with pytest.raises(InvalidArgument, match=message):
             attention(q, q, q, at, sight)
+
+
+def test_empty_slots_of_a_cache_are_not_where_sequences_end() -> None:
+    """A static cache with a mask alone would let its queries stand at the last slots, and see the wrong keys."""
+    q, k, v = torch.randn(3, 1, 2, 8, 4)
+    at, mask = NoPE().at(plain(2), plain(8)), (plain(8) < 4)[None]
+    with pytest.raises(InvalidArgument, match="key_mask hides the last of 8 keys, which would be the last query's"):
+        attention(q[:, :, 2:4], k, v, at, Sight(causal=True, key_mask=mask))
+    told = Sight(causal=True, q_order=plain(2, offset=2), k_order=plain(8), key_mask=mask)
+    want = attention(q[:, :, :4], k[:, :, :4], v[:, :, :4], NoPE().at(plain(4)), True)[:, :, 2:]
+    torch.testing.assert_close(attention(q[:, :, 2:4], k, v, at, told), want)

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
 
 
@@ -29,6 +30,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
     if scale is not None and not 0 < scale < math.inf:
         raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
     sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)
+    _ends(q, k, sight)
 
 
 def _devices(given: dict[str, Tensor], placed: Placed) -> None:
@@ -78,4 +80,16 @@ def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
         raise InvalidArgument(
             f"q has {q.shape[1]} heads and the bias {placed.bias.heads}; the encoding needs all {q.shape[1]}, and "
             "a rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+        )
+
+
+def _ends(q: Tensor, k: Tensor, sight: Sight) -> None:
+    """Refuse sequences said to end together whose last key is hidden: slots of a cache that are still empty."""
+    mask = sight.key_mask
+    if mask is None or not sight.causal or sight.q_order is not None or not 0 < q.shape[2] < k.shape[2]:
+        return
+    if mask.device.type == "cpu" and may_be_looked_at(mask) and not bool(mask[:, -1].any()):
+        raise InvalidArgument(
+            f"key_mask hides the last of {k.shape[2]} keys, which would be the last query's own; in a cache with "
+            "empty slots say where tokens stand: Sight(causal=True, q_order=…, k_order=…)"
         )
