@@ -285,3 +285,18 @@ def test_two_devices_are_refused() -> None:
             at = encoding.at(plain(3, offset=2), plain(5))
             with pytest.raises(InvalidArgument, match=f"{name} is on meta and q on cpu; move it"):
                 call(placed=at, **{name: mask.to("meta")})
+
+
+def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:
+    q, k, v = torch.randn(3, 1, 4, 9, 8)
+    at = ALiBi(4).at(plain(9))
+    torch.manual_seed(1)
+    dropped = posenc.attention(q, k, torch.ones_like(v), at, True, dropout=0.5)
+    assert dropped.std() > 0.1, "weights no longer add up to one"
+    for wrong in (-0.1, 1.0, math.nan):
+        with pytest.raises(InvalidArgument, match="must lie in 0 … 1"):
+            posenc.attention(q, k, v, at, True, dropout=wrong)
+    with pytest.raises(InvalidArgument, match="use dropout=0 with return_logsumexp"):
+        posenc.attention(q, k, v, at, True, dropout=0.5, return_logsumexp=True)
+    with pytest.raises(InvalidArgument, match="nor inside a function transform; use 0"):
+        torch.func.grad(lambda q: posenc.attention(q, k, v, at, True, dropout=0.5).sum())(q)

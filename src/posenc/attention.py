@@ -155,6 +155,10 @@ def _attend(
     gqa = q.shape[1] != k.shape[1]
     compiling = torch.compiler.is_compiling()
     transformed = not compiling and _C._are_functorch_transforms_active()
+    if dropout and (work.needs_scores or transformed):
+        raise InvalidArgument(
+            f"dropout={dropout} is not offered for a bias that reads scores, nor inside a function transform; use 0"
+        )
     if return_logsumexp or work.needs_scores or transformed:
         out, lse = recomputed(q, k, v, work) if not transformed else by_operators(q, k, v, work)
         return (out, lse) if return_logsumexp else out

@@ -126,3 +126,11 @@ def test_unknown_kinds_and_split_groups_are_refused() -> None:
     q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
     with pytest.raises(InvalidArgument, match="they must add up to q's, in whole groups"):
         Heads((rope(), 1), (NoPE(), 3)).at(plain(3)).rotate(q, k)
+
+
+def test_a_window_belongs_to_a_layer_and_to_no_heads() -> None:
+    near = Layers({"nope": NoPE()}, ("nope",), windows={"nope": 4})
+    with pytest.raises(
+        InvalidArgument, match="layers has windows, which hide keys from all heads; put heads inside"
+    ):
+        Heads((near, 2), (ALiBi(2), 2))

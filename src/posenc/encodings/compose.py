@@ -218,6 +218,10 @@ class Heads(Composed):
         for part, count in parts:
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
+            if any(getattr(module, "windows", None) for module in part.modules()):
+                raise InvalidArgument(
+                    f"{part.name} has windows, which hide keys from all heads; put heads inside layers"
+                )
             if "embed" in part.doors:
                 raise InvalidArgument(
                     f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)"
