@@ -42,7 +42,7 @@ def rotate_complex(
     layout = (2, pairs) if pairing == "half" else (pairs, 2)
     split = turned.unflatten(-1, layout)
     split = split.transpose(-1, -2) if pairing == "half" else split
-    product = torch.view_as_real(torch.view_as_complex(split.contiguous()) * torch.complex(cos, sin))
+    product = torch.view_as_real(torch.complex(split[..., 0], split[..., 1]) * torch.complex(cos, sin))
     product = product.transpose(-1, -2) if pairing == "half" else product
     return torch.cat((product.flatten(-2).to(x.dtype), tail), dim=-1)
 
