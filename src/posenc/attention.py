@@ -152,7 +152,7 @@ def _attend(
     q: Tensor, k: Tensor, v: Tensor, work: "Work", dropout: float, return_logsumexp: bool
 ) -> Tensor | tuple[Tensor, Tensor]:
     """The way to whoever computes; every branch equals softmax(scores)·v."""
-    gqa = q.shape[1] != k.shape[1]
+    gqa = said(q.shape[1] != k.shape[1])
     compiling = torch.compiler.is_compiling()
     transformed = not compiling and _C._are_functorch_transforms_active()
     if dropout and (work.needs_scores or transformed):
@@ -169,13 +169,11 @@ def _attend(
     if learning and not dropout and not compiling and (work.learned or fused(q, k, v)):
         return recomputed(q, k, v, work)[0]
     if work.whole:
-        # Two calls, and not one whose flag is made of lengths: where lengths are symbols, so would the flag be.
-        if work.is_causal:
-            return sdpa(q, k, v, is_causal=True, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
-        return sdpa(q, k, v, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
+        causal = said(work.is_causal)
+        return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     if compiling:
         mask = work.mask(0, work.queries)
-        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=bool(gqa))
+        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     return by_blocks(q, k, v, work, dropout)
 
 
@@ -188,7 +186,14 @@ def _through_channels(
     k, v = (x if x.shape[1] == H else x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
     q, k = torch.cat((more_q, q * work.scale), dim=-1), torch.cat((more_k, k), dim=-1)
     wide = pad(v, (0, q.shape[-1] - v.shape[-1]))
-    return sdpa(q, k, wide, is_causal=work.is_causal, scale=1.0, dropout_p=dropout)[..., : v.shape[-1]]
+    return sdpa(q, k, wide, is_causal=said(work.is_causal), scale=1.0, dropout_p=dropout)[..., : v.shape[-1]]
+
+
+def said(flag: bool) -> bool:
+    """The flag as a plain bool: made of lengths it is a symbol under a compiler, and sdpa takes none."""
+    if flag:  # noqa: SIM103  returning it would return the symbol
+        return True
+    return False
 
 
 @dataclass(frozen=True, eq=False)
