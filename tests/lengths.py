@@ -16,9 +16,10 @@ from torch._dynamo import lookup_backend
 from torch.fx import GraphModule
 
 import posenc
+from posenc.laws.decoder import tokens
+from posenc.laws.law import near
 from posenc.positions import plain
 from posenc.workbench.transformer import Cache, Transformer, TransformerConfig
-from probe import near, tokens
 
 LENGTHS = [9, 2, 3, 16, 31, 64, 127, 130, 257, 300]
 """Below, at and past every size of block that attention works in."""

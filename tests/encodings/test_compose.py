@@ -5,6 +5,7 @@ import torch
 
 import posenc
 from posenc import ALiBi, FoX, Heads, Layers, NoPE, QueryScale, Rotary, Sight, Sinusoidal, SomeHeads, Stack
+from posenc.encodings.axes import chunked
 from posenc.encodings.layers import for_layers
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import plain
@@ -134,3 +135,15 @@ def test_a_window_belongs_to_a_layer_and_to_no_heads() -> None:
         InvalidArgument, match="layers has windows, which hide keys from all heads; put heads inside"
     ):
         Heads((near, 2), (ALiBi(2), 2))
+
+
+def test_a_kind_of_one_axis_takes_the_axis_it_says() -> None:
+    kinds = {"turns": Rotary(8, pairing="half", axes=chunked(2, 1, 1)), "rows": ALiBi(4), "time": ALiBi(4)}
+    layers = Layers(kinds, ("turns", "rows", "time"), axis={"rows": 1})
+    at = torch.stack([plain(5), 3 * plain(5), 7 * plain(5)])
+    placed = layers.at(at)
+    assert torch.equal(placed[1].bias.rows(0, 5, 5), 3 * placed[2].bias.rows(0, 5, 5))
+    with pytest.raises(InvalidArgument, match="axis=3 of rows must lie between 0 and 2"):
+        Layers(kinds, ("turns", "rows", "time"), axis={"rows": 3})
+    with pytest.raises(InvalidArgument, match=r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)"):
+        layers.at(plain(5))

@@ -20,6 +20,9 @@ from posenc.sight import Sight
 class Composed(Encoding):
     """An encoding made of others: it declares what they declare together."""
 
+    axis_of_part: tuple[int, ...] = ()
+    """The axis that each part with one axis takes, beside parts with more; empty for axis 0."""
+
     def __init__(self, parts: tuple[Encoding, ...]) -> None:
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
@@ -56,8 +59,10 @@ class Composed(Encoding):
         return again
 
     def check(self, positions: Positions, name: str) -> None:
-        for part in self.encodings:
-            part.check(axes_for(part, positions, self.axes), name)
+        if self.axes > 1 and (positions.dim() < 2 or positions.shape[0] != self.axes):
+            super().check(positions, name)  # which says what shape is expected
+        for i, part in enumerate(self.encodings):
+            part.check(self._axes_for(i, positions), name)
 
     def sight(self, layer: int, sight: Sight | bool) -> Sight:
         for part in self.encodings:
@@ -71,15 +76,16 @@ class Composed(Encoding):
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
         placed = []
-        for part in self.encodings:
-            q = axes_for(part, q_positions, self.axes)
-            placed.append(part.place(q, q if same else axes_for(part, k_positions, self.axes), dtype))
+        for i, part in enumerate(self.encodings):
+            q = self._axes_for(i, q_positions)
+            placed.append(part.place(q, q if same else self._axes_for(i, k_positions), dtype))
         return tuple(placed)
 
-
-def axes_for(part: Encoding, positions: Positions, axes: int) -> Positions:
-    """The positions that a part of something with ``axes`` axes takes: all of them, or axis 0."""
-    return positions[0] if axes > 1 and part.axes == 1 else positions
+    def _axes_for(self, part: int, positions: Positions) -> Positions:
+        """The positions that a part takes: all axes, or the one that is its own, axis 0 unless somebody said so."""
+        if self.axes == 1 or self.encodings[part].axes > 1:
+            return positions
+        return positions[self.axis_of_part[part] if self.axis_of_part else 0]
 
 
 class PlacedParts(Placed):

@@ -59,6 +59,7 @@ class Layers(Composed):
             every layer of that kind gets a copy, with parameters of its own; the others are shared and placed once.
         pattern: the kind of every layer, first to last; shorter than the model, it is repeated.
         layers: how many layers the model has; needed where a kind is ``per_layer``.
+        axis: for kinds of one axis beside kinds of more, which of them they take; 0 where nothing is said.
         windows: for kinds whose layers see only so many tokens back, how many; see ``Sight.window``.
 
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3 and Llama 4.
@@ -73,9 +74,10 @@ class Layers(Composed):
         *,
         layers: int | None = None,
         windows: Mapping[str, int] | None = None,
+        axis: Mapping[str, int] | None = None,
     ) -> None:
-        windows = {} if windows is None else dict(windows)
-        for kind in (*pattern, *windows):
+        windows, axis = dict(windows or {}), dict(axis or {})
+        for kind in (*pattern, *windows, *axis):
             if kind not in kinds:
                 raise UnknownName("kind of layer", kind, kinds)
         if not pattern:
@@ -93,6 +95,11 @@ class Layers(Composed):
         super().__init__(tuple(modules.values()))
         self.per_layer = False
         self.names = tuple(modules)
+        kind_of = {name: pattern[i % len(pattern)] for i, name in enumerate(of_layer)}
+        self.axis_of_part = tuple(axis.get(kind_of.get(name, name), 0) for name in modules)
+        for kind, own_axis in axis.items():
+            if not 0 <= own_axis < self.axes:
+                raise InvalidArgument(f"axis={own_axis} of {kind} must lie between 0 and {self.axes - 1}")
         self.pattern = tuple(pattern)
         self.of_layer = tuple(of_layer)
         self.windows = windows

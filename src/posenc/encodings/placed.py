@@ -80,7 +80,10 @@ class Placed:
 
     def meets_cache(self, k: Float[Tensor, "B K S D"]) -> bool:
         """Whether k are the keys of the T new tokens, and the other keys are in a cache."""
-        return k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]
+        # Decided by a branch, and so a plain bool also where a compiler holds lengths as symbols.
+        if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
+            return True
+        return False
 
 
 def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:

@@ -75,12 +75,14 @@ def turn(
         return few(q, None, wide, pairing)[0], few(k, None, k_wide, pairing)[0]
     served = _serving(impl, q.device.type, q_tables, k_tables)
     if served == "torch":
-        return rotate(q, *q_tables[:2], pairing), rotate(k, *k_tables[:2], pairing)
+        return rotate(q, q_tables.cos, q_tables.sin, pairing), rotate(k, k_tables.cos, k_tables.sin, pairing)
     engine = _engine(served)
     by_head = q_tables.cos.dim() == 4 and q_tables.cos.shape[1] > 1
     if by_head or q is k or not _go_together(q, k, q_tables, k_tables):
-        return apply(engine, (q,), *q_tables[:2], pairing)[0], apply(engine, (k,), *k_tables[:2], pairing)[0]
-    both = apply(engine, (q, k), *q_tables[:2], pairing)
+        return apply(engine, (q,), q_tables.cos, q_tables.sin, pairing)[0], apply(
+            engine, (k,), k_tables.cos, k_tables.sin, pairing
+        )[0]
+    both = apply(engine, (q, k), q_tables.cos, q_tables.sin, pairing)
     return both[0], both[1]
 
 
@@ -100,8 +102,8 @@ def _turn_into(
         return out[0].copy_(turned[0]), out[1].copy_(turned[1])
     engine = _engine(served)
     return (
-        apply_in_place(engine, q, out[0], *q_tables[:2], pairing),
-        apply_in_place(engine, k, out[1], *k_tables[:2], pairing),
+        apply_in_place(engine, q, out[0], q_tables.cos, q_tables.sin, pairing),
+        apply_in_place(engine, k, out[1], k_tables.cos, k_tables.sin, pairing),
     )
 
 
@@ -118,7 +120,7 @@ def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """
     if impl == "torch":
         return impl
-    if any(table.requires_grad for table in (*q_tables[:2], *k_tables[:2])):
+    if any(table.requires_grad for table in (q_tables.cos, q_tables.sin, k_tables.cos, k_tables.sin)):
         if impl == "auto":
             return "torch"
         raise InvalidArgument(f"the tables carry gradients, which impl={impl!r} does not return; use impl='torch'")
