@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posenc.encodings.alibi import slopes
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.names import canonical
 from posenc.schedules import Default
 
 COLUMNS = (
@@ -44,7 +45,7 @@ class Model:
     max_exponent: float = 8.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoding", canonical(self.encoding))
+        object.__setattr__(self, "encoding", str(canonical(parse(self.encoding))))
         if self.encoding not in KINDS:
             raise UnknownName("encoding", self.encoding, KINDS)
         if self.width % self.heads:

@@ -1,11 +1,7 @@
-"""Scaled dot-product attention that any encoding plugs into: the eager specification, and the way to whoever
-computes.
+"""Attention without an L×L tensor: the way from one call to whoever computes it.
 
-    y = softmax(scores) v,   scores = q·kᵀ · scale · placed.scale + placed.bias, −∞ where ``sight`` hides
-
-The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``.
-``scores`` is that formula, dense. ``attention`` is the same without an L×L tensor: whole where torch's own kernels
-serve, along a line or through extra channels where the bias offers them, else by blocks of rows.
+Whole where torch's own kernels serve, along a line or through extra channels where the bias offers them, else by
+blocks of rows. Every way equals softmax(``scores``)·v.
 """
 
 import math
@@ -20,37 +16,13 @@ from torch import _C, Tensor
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from posenc.attention.fit import check
 from posenc.encodings.bias import Bias, Channels
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.fit import check
-from posenc.kernels.attention.block import fused, products
+from posenc.kernels.attention.block import fused
 from posenc.kernels.attention.blocks import by_blocks, by_operators, mask_dtype, recomputed
 from posenc.sight import Sight
-
-
-def scores(
-    q: Float[Tensor, "B H T D"],
-    k: Float[Tensor, "B K S D"],
-    placed: Placed,
-    sight: Sight | bool = False,
-    *,
-    scale: float | None = None,
-) -> Float[Tensor, "B H T S"]:
-    """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
-
-    Arguments and errors are those of ``attention``.
-    """
-    sight = Sight.of(sight)
-    check(q, k, None, placed, sight, scale)
-    T, S = q.shape[2], k.shape[2]
-    result = products(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
-    if placed.scale is not None:
-        result = result * placed.scale
-    if placed.bias is not None:
-        result = result + placed.bias.ordered(*sight.order(T, S, q.device)).rows(0, T, S, result)
-    seen = sight.visible(0, T, S, T, S, q.device)
-    return result if seen is None else result.masked_fill(~seen, -math.inf)
 
 
 @overload
