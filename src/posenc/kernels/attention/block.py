@@ -10,6 +10,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+SHARES_KEYS = torch.__version__ >= "2.13"
+"""Whether torch's CPU kernel knows grouped queries in its backward pass too; 2.8 ends the process there."""
+
 Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 
 
@@ -62,6 +65,7 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
         q.device.type == "cpu"
         and q.dtype in (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         and q.shape[-1] == v.shape[-1]
+        and (q.shape[1] == k.shape[1] or SHARES_KEYS)
         and min(q.numel(), k.numel()) > 0
         and torch.backends.cuda.flash_sdp_enabled()  # false inside sdpa_kernel(MATH)
     )
