@@ -1,5 +1,6 @@
 """Laws of scores: shortcuts are rows, rows are scores, and every path of attention is its definition."""
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -143,9 +144,11 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
                 what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
                 got, want = (torch.zeros(()) if g is None else g for g in (got, want))
                 owed(got.shape == want.shape or not bool(got.any() or want.any()), f"{what}: none on one side")
-                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times.
+                # Sums of S terms of the size of the result, each rounded by 2^-53 a few times. A parameter is met
+                # by 2·S² scores, each with a gradient of S such terms, whose roundings add up like a random walk.
+                walk = 4 * 2.0**-53 * S * math.sqrt(2) * S if leaf > 3 else 0.0
                 if got.shape == want.shape:
-                    near(got, want, 1e-12 * (1 + want.abs().max()), what)
+                    near(got, want, 1e-12 * (1 + want.abs().max()) + walk, what)
 
 
 Found = dict[str, Tensor]
