@@ -66,6 +66,7 @@ class KeepsQuiet(LinearBias):
     """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        self.near = False
         return self.differences(first, last, keys, None)
 
 

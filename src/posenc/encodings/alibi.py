@@ -18,6 +18,7 @@ from posenc.encodings.bias import Bias, Visible, consecutive, heads_second, offs
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
 
 
@@ -43,6 +44,7 @@ class LinearBias(Bias):
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
         self.q_positions, self.k_positions = q_positions, k_positions
+        self.near = spans_less(NEAR, q_positions, k_positions)
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
             self.line = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
@@ -59,13 +61,25 @@ class LinearBias(Bias):
     ) -> Float[Tensor, "#B H rows S"]:
         """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
         distances = self._distances(first, last, keys)
-        if keys:
+        if keys and not self.near:
             seen = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
             distances = distances - seen.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
 
     def _distances(self, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
         return offsets(self.q_positions, self.k_positions, first, last, keys).abs()
+
+
+NEAR = 1 << 14
+"""Positions that span less lose at most 2^-11 of a score by rounding, and only where all seen keys are so far."""
+
+
+def spans_less(limit: int, *positions: Tensor) -> bool:
+    """Whether positions are known to lie within so many of each other; looks at values on the CPU only."""
+    if not may_be_looked_at(*positions) or any(at.device.type != "cpu" or not at.numel() for at in positions):
+        return False
+    ends = [at.aminmax() for at in positions]
+    return max(int(end.max) for end in ends) - min(int(end.min) for end in ends) < limit
 
 
 def alibi_bias(heads: int, length: int) -> Float[Tensor, "H T T"]:
