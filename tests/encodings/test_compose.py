@@ -84,8 +84,8 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
 
 def test_differences_travel_through_every_composition() -> None:
     """Where queries stand far behind their keys, rows say how far, and differences only what tells keys apart."""
-    q, k = plain(2, offset=10), plain(4)
-    far = ALiBi(4).slopes[:, None, None] * torch.tensor([7.0, 8.0])[:, None]
+    q, k = plain(2, offset=1 << 15), plain(4)
+    far = ALiBi(4).slopes[:, None, None] * torch.tensor([2.0**15 - 3, 2.0**15 - 2])[:, None]
     nothing = torch.zeros(4, 2, 1)
     wanted = {
         Stack(ALiBi(4), ALiBi(4)): 2 * far,
