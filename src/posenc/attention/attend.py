@@ -185,12 +185,9 @@ class Work:
     """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
 
     @classmethod
-    def of(
-        cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float | None, exact_rows: bool
-    ) -> "Work":
+    def of(cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float, exact_rows: bool) -> "Work":
         T, S = q.shape[2], k.shape[2]
         bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
-        scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
         learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
         learned = tuple(x for x in learned if x.requires_grad)
         return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned)

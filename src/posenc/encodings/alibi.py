@@ -44,10 +44,12 @@ class LinearBias(Bias):
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.near = spans_less(NEAR, q_positions, k_positions)
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
             self.line = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
+            self.near = last < NEAR
+        else:
+            self.near = spans_less(NEAR, q_positions, k_positions)
 
     def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
         """−m_h·distance, heads in front."""

@@ -69,10 +69,6 @@ class Composed(Encoding):
             sight = part.sight(layer, sight)
         return Sight.of(sight)
 
-    def reset_parameters(self) -> None:
-        for part in self.encodings:
-            part.reset_parameters()
-
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
         placed = []
