@@ -141,3 +141,10 @@ def test_building_from_settings_checks_them() -> None:
         build(parse("heads(alibi, rotary*2)"), SHAPE)
     with pytest.raises(InvalidArgument, match="cannot be set from outside stack"):
         posenc.encoding("stack(rotary, alibi)", heads=4, head_dim=8, base=4)
+
+
+def test_letters_that_python_folds_in_names_come_back_as_they_were() -> None:
+    """U+FB00 is one letter, which a bare name would lose for two."""
+    recipe = parse("rotary(base='\ufb00')")
+    assert parse(str(recipe)) == recipe
+    assert recipe.get("base") == "\ufb00"

@@ -84,7 +84,8 @@ def value_text(value: Any) -> str:
         inner = ", ".join(value_text(v) for v in value)
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, str):
-        return value if value.isidentifier() and not iskeyword(value) else repr(value)
+        bare = value.isascii() and value.isidentifier() and not iskeyword(value)  # Python folds other letters
+        return value if bare else repr(value)
     return repr(value)
 
 
