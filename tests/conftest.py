@@ -5,6 +5,7 @@ anything imports posenc, so this file imports nothing of it.
 """
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["POSENC_CACHE"] = tempfile.mkdtemp(prefix="posenc-cache-")  # as on a machine where nothing was built
 
 CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules", "sight")]
 """Modules whose annotations are checked, with everything below them."""

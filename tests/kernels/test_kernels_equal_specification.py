@@ -7,15 +7,16 @@ and a sum (2^−24 each), and rounds once to x's type. A fused multiplication on
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
 from posenc import Rotary
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.blocks import blockwise
+from posenc.kernels.rotary.by_native import by_native
 from posenc.kernels.rotary.few import few, wide_tables
-from posenc.kernels.rotary.fusable import formula, fusable
+from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply
 
 UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.float16: 2**-11, torch.bfloat16: 2**-8}
@@ -108,15 +109,11 @@ def law(engine: Engine, case: dict, rounding: float = 1) -> None:
         assert torch.equal(dx[..., 2 * pairs :], g[..., 2 * pairs :])
 
 
-def specification(xs, cos, sin, pairing, inplace):
+def specification(xs, cos, sin, pairing, outs):
     return tuple(rotate(x, cos, sin, pairing) for x in xs)
 
 
-def by_words(xs, cos, sin, pairing, inplace):
-    return tuple(formula(x, cos, sin, pairing, words=x.storage_offset() % 2 == 0) for x in xs)
-
-
-def short(xs, cos, sin, pairing, inplace):
+def short(xs, cos, sin, pairing, outs):
     return tuple(few(*xs, wide_tables(cos, sin, pairing), pairing))
 
 
@@ -139,9 +136,41 @@ def test_the_short_way_equals_the_specification(case: dict) -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(case=cases(), words=st.booleans())
-def test_the_fusable_formula_equals_the_specification(case: dict, words: bool) -> None:
-    law(by_words if words else fusable, case)
+@given(cases())
+def test_the_fusable_formula_equals_the_specification(case: dict) -> None:
+    law(fusable, case)
+
+
+@pytest.mark.usefixtures("native_built")
+class TestNative:
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(cases())
+    def test_it_keeps_the_budget(self, case: dict) -> None:
+        law(by_native, case)
+
+    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(case=cases(), wider=st.sampled_from([1, 40]), at_hand=st.sampled_from(["fresh", "apart", "in place"]))
+    def test_it_is_the_specification_bit_for_bit(self, case: dict, wider: int, at_hand: str) -> None:
+        (batch, heads, length), dtype, pairing = case["shape"], case["dtype"], case["pairing"]
+        rotary = Rotary(wider * case["head_dim"], pairing=pairing, rotary_dim=wider * case["rotary_dim"])
+        tables = rotary.tables(case["positions"], torch.promote_types(dtype, torch.float32))
+        generator = torch.Generator().manual_seed(case["seed"])
+        x = make((batch, heads, length, rotary.head_dim), dtype, case["layout"], generator)
+        want = rotate(x, *tables, pairing)
+        outs = {"fresh": None, "apart": (torch.empty_like(x),), "in place": (x,)}[at_hand]
+        (got,) = by_native((x,), *tables, pairing, outs)
+        assert torch.equal(got, want)
+        assert outs is None or got is outs[0]
+
+    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    @pytest.mark.parametrize("pairing", ["half", "interleaved"])
+    def test_past_the_caches_it_is_the_same(self, pairing: str, dtype: torch.dtype, monkeypatch) -> None:
+        x = torch.randn(1, 2, 130, 128).to(dtype)
+        tables = Rotary(128, pairing=pairing).tables(torch.arange(130))
+        monkeypatch.setattr("posenc.kernels.rotary.by_native.LARGE", 0)
+        monkeypatch.setattr("posenc.kernels.rotary.by_native.streams", lambda *_: True)
+        y = torch.empty_like(x)
+        assert torch.equal(by_native((x,), *tables, pairing, (y,))[0], rotate(x, *tables, pairing))
 
 
 @settings(max_examples=40, deadline=None)
@@ -158,11 +187,11 @@ def test_triton_equals_the_specification(case: dict) -> None:
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 def test_an_engine_that_is_wrong_is_noticed(pairing: str) -> None:
-    def keeps_direction(xs, cos, sin, pairing, inplace):
-        return blockwise(xs, cos, sin.abs(), pairing, inplace)
+    def keeps_direction(xs, cos, sin, pairing, outs):
+        return blockwise(xs, cos, sin.abs(), pairing, outs)
 
-    def rounds_twice(xs, cos, sin, pairing, inplace):
-        return blockwise(xs, cos.to(xs[0].dtype), sin.to(xs[0].dtype), pairing, inplace)
+    def rounds_twice(xs, cos, sin, pairing, outs):
+        return blockwise(xs, cos.to(xs[0].dtype), sin.to(xs[0].dtype), pairing, outs)
 
     case = {
         "dtype": torch.bfloat16,

@@ -22,7 +22,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
 from posenc.kernels.memory import may_be_looked_at
-from posenc.kernels.rotary import Tables, tables, turn
+from posenc.kernels.rotary import Step, Tables, step, tables, turn
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.schedules.checks import real, whole
@@ -71,6 +71,7 @@ class PlacedRotary(Placed):
         super().__init__(q_positions, k_positions, rotary.axes)
         self.rotary = rotary
         self.dtype = dtype
+        self._step: Step | None = None
         self._q = self._k = self._tables(q_positions) if k_positions is q_positions else None
 
     @property
@@ -110,12 +111,23 @@ class PlacedRotary(Placed):
         ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
         takes the result without a detour, also where it overlaps q or k. Autograd follows both.
         """
+        tracing = torch.compiler.is_compiling()
+        if not tracing and self._step is not None and out is None:
+            again = self._step(q, k)
+            if again is not None:
+                return again
         new = self.meets_cache(k)
         k_positions = self.q_positions if new else self.k_positions
         check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
         check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
         k_tables = self.q_tables if new else self.k_tables
-        return turn(q, k, self.q_tables, k_tables, self.rotary.pairing, self.rotary.impl, out)
+        pairing, impl = self.rotary.pairing, self.rotary.impl
+        if not tracing and out is None:
+            self._step = step(q, k, self.q_tables, k_tables, pairing, impl)
+            again = None if self._step is None else self._step(q, k)
+            if again is not None:
+                return again
+        return turn(q, k, self.q_tables, k_tables, pairing, impl, out)
 
 
 @final
@@ -133,9 +145,10 @@ class Rotary(Encoding):
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
-        impl: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"compiled"`` and
-            ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device, and ``impl_reason`` says
-            why. Inside ``torch.compile`` all but ``"torch"`` are one formula that the compiler fuses.
+        impl: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
+            ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device and by what was built on this
+            machine, and ``impl_reason`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
+            ``"auto"`` a formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"

@@ -1,17 +1,17 @@
 """Who computes: picks an implementation for a device, says why, and refuses what cannot be served."""
 
 import os
-import shutil
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Literal, get_args
 
 from posenc.errors import ImplUnavailable, UnknownName
+from posenc.kernels import native
 
-Impl = Literal["auto", "torch", "eager", "compiled", "triton"]
+Impl = Literal["auto", "torch", "eager", "native", "triton"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
-block, nothing compiled. ``"compiled"``: one loop written by Inductor, some seconds at the first call.
+block, nothing compiled. ``"native"``: one pass in C++, built in some seconds at the first call on a machine.
 ``"triton"``: one GPU kernel for q and k. ``"auto"``: the fastest that serves the device at no start-up cost."""
 
 
@@ -23,6 +23,12 @@ class Choice:
     reason: str
 
 
+NATIVE = Choice("native", "one pass over memory, built on this machine")
+EAGER = Choice(
+    "eager", "blocks that stay in cache, nothing compiled; type: posenc tune, to build the native kernel once"
+)
+
+
 def check_impl(impl: str) -> None:
     """Refuse a name that is none, and an implementation that this installation cannot serve on any device."""
     if impl not in get_args(Impl):
@@ -31,11 +37,8 @@ def check_impl(impl: str) -> None:
         raise ImplUnavailable(
             "impl='triton' needs the triton package; type: pip install 'posenc[triton]', or use impl='auto'"
         )
-    if impl == "compiled" and not has_compiler():
-        raise ImplUnavailable(
-            "impl='compiled' needs a C++ compiler and none of $CXX, g++, clang++ is found; install one, "
-            "or use impl='eager'"
-        )
+    if impl == "native":
+        native.build(native.ROTATION)
 
 
 def choose(impl: str, device: str) -> Choice:
@@ -52,17 +55,14 @@ def choose(impl: str, device: str) -> Choice:
         raise ImplUnavailable(
             f"impl='triton' runs on cuda and the tensors are on {device}; move the model, or use impl='auto'"
         )
-    if impl == "compiled" and device not in ("cpu", "cuda"):
-        raise ImplUnavailable(
-            f"impl='compiled' runs on cpu and cuda and the tensors are on {device}; use impl='auto'"
-        )
+    if impl == "native" and device != "cpu":
+        raise ImplUnavailable(f"impl='native' runs on cpu and the tensors are on {device}; use impl='auto'")
     return Choice(impl, f"impl={impl!r} was asked for")
 
 
-@lru_cache
 def _auto(device: str) -> Choice:
     if device == "cpu":
-        return Choice("eager", "on the CPU blocks that stay in cache come near the price of a copy, uncompiled")
+        return NATIVE if native.find(native.ROTATION) else EAGER
     if device == "cuda":
         return Choice(
             "torch",
@@ -76,12 +76,6 @@ def _auto(device: str) -> Choice:
 def has_triton() -> bool:
     """Whether the triton package is installed; looks without importing it."""
     return find_spec("triton") is not None
-
-
-@lru_cache
-def has_compiler() -> bool:
-    """Whether Inductor would find a C++ compiler."""
-    return any(shutil.which(name) for name in (os.environ.get("CXX", "g++"), "g++", "clang++"))
 
 
 def interpreting() -> bool:

@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 
 def may_be_looked_at(*tensors: Tensor) -> bool:
@@ -9,6 +10,13 @@ def may_be_looked_at(*tensors: Tensor) -> bool:
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     return all(type(x) in (Tensor, torch.nn.Parameter) and not x.is_meta for x in tensors)
+
+
+def is_recorded(*tensors: Tensor) -> bool:
+    """Whether autograd, backward or forward, has to know what becomes of these."""
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return True
+    return any(forward_ad.unpack_dual(x).tangent is not None for x in tensors)
 
 
 def overlap(a: Tensor, b: Tensor) -> bool:

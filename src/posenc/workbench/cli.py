@@ -13,6 +13,7 @@ from posenc.workbench.commands.inspect import inspect
 from posenc.workbench.commands.lab import lab
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
+from posenc.workbench.commands.tune import tune
 from posenc.workbench.commands.verify import verify
 from posenc.workbench.screen import screen
 from posenc.workbench.versions import versions
@@ -39,7 +40,7 @@ def posenc(
         typer.echo(START)
 
 
-for verb in (compare, extend, inspect, lab, runs, show, verify):
+for verb in (compare, extend, inspect, lab, runs, show, tune, verify):
     app.command()(verb)
 
 

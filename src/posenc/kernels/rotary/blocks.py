@@ -14,12 +14,15 @@ BLOCK = 1 << 18
 """Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 time alike."""
 
 
-def blockwise(xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inplace: bool) -> tuple[Tensor, ...]:
-    """Every x turned by the tables, in place or into fresh memory of the same order of strides.
+def blockwise(
+    xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
+) -> tuple[Tensor, ...]:
+    """Every x turned by the tables, into ``outs`` (which may be the xs) or fresh memory of the same strides.
 
     Reads any strides without a copy; channels behind the tables' pairs pass bit for bit.
     """
-    return tuple(_turn(x, x if inplace else torch.empty_like(x), cos, sin, pairing) for x in xs)
+    outs = [torch.empty_like(x) for x in xs] if outs is None else outs
+    return tuple(_turn(x, out, cos, sin, pairing) for x, out in zip(xs, outs, strict=True))
 
 
 def _turn(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:

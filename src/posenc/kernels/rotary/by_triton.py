@@ -89,7 +89,9 @@ def _turn_kernel(q, q_out, k, k_out, cos_table, sin_table, length, q_heads, k_he
         head += 1
 
 
-def by_triton(xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inplace: bool) -> tuple[Tensor, ...]:
+def by_triton(
+    xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
+) -> tuple[Tensor, ...]:
     """Every x (one or two, B, T and D in common) turned by tables ``(T, pairs)`` or ``(B, H or 1, T, pairs)``.
 
     The arithmetic runs in the tables' type, float32 at least.
@@ -99,7 +101,8 @@ def by_triton(xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, inpl
         raise InvalidArgument(f"q has shape {tuple(q.shape)}; impl='triton' takes (B, heads, length, channels)")
     if not (q.is_cuda or _interprets()):
         raise ImplUnavailable(f"impl='triton' runs on cuda and q is on {q.device}; use impl='auto'")
-    outs = tuple(x if inplace else torch.empty_like(x) for x in xs)
+    inplace = outs is not None and all(out is x for x, out in zip(xs, outs, strict=True))
+    outs = tuple(torch.empty_like(x) for x in xs) if outs is None else tuple(outs)
     batch, length, channels = q.shape[0], q.shape[2], q.shape[3]
     cos, sin = cos.contiguous(), sin.contiguous()
     rows, heads = (1, 1) if cos.dim() == 2 else cos.shape[:2]

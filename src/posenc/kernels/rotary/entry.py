@@ -7,13 +7,17 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.kernels.choose import choose
-from posenc.kernels.memory import may_be_looked_at, overlap
+from posenc.kernels.memory import is_recorded, may_be_looked_at, overlap
 from posenc.kernels.rotary.blocks import blockwise
-from posenc.kernels.rotary.compiled import compiled
+from posenc.kernels.rotary.by_native import Step, by_native
+from posenc.kernels.rotary.by_native import step as native_step
 from posenc.kernels.rotary.few import FEW, Wide, few, wide_tables
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
 from posenc.kernels.rotary.specification import Pairing, rotate
+
+TRACEABLE = ("native",)
+"""Who is one operator to a compiler, and is taken there where asked for by name."""
 
 
 class Tables(NamedTuple):
@@ -38,8 +42,14 @@ def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, impl: str)
     if cos.dim() == 3:
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     whole = 2 * cos.shape[-1] == channels and (cos.dim() == 2 or cos.shape[1] == 1)
-    short = impl in ("auto", "eager") and cos.device.type == "cpu" and not torch.compiler.is_compiling()
-    if whole and short and 4 * cos.numel() <= FEW and not cos.requires_grad:
+    traced = torch.compiler.is_compiling() or cos.device.type != "cpu"
+    if (
+        whole
+        and not traced
+        and choose(impl, "cpu").impl == "eager"
+        and 4 * cos.numel() <= FEW
+        and not cos.requires_grad
+    ):
         return Tables(cos, sin, wide_tables(cos, sin, pairing))
     return Tables(cos, sin)
 
@@ -67,23 +77,32 @@ def turn(
     """
     if out is not None:
         return _turn_into(q, k, q_tables, k_tables, pairing, impl, out)
+    served = _serving(impl, q.device.type, q_tables, k_tables)
     wide, k_wide = q_tables.wide, k_tables.wide
-    if wide is not None and k_wide is not None and _are_few(q, k, wide[0], impl):
+    if served == "eager" and wide is not None and k_wide is not None and _are_few(q, k, wide[0], impl):
         if _go_together(q, k, q_tables, k_tables):
             q_turned, k_turned = few(q, k, wide, pairing)
             return q_turned, k_turned
         return few(q, None, wide, pairing)[0], few(k, None, k_wide, pairing)[0]
-    served = _serving(impl, q.device.type, q_tables, k_tables)
     if served == "torch":
         return rotate(q, q_tables.cos, q_tables.sin, pairing), rotate(k, k_tables.cos, k_tables.sin, pairing)
+    groups = (
+        [((q, k), q_tables)] if _go_together(q, k, q_tables, k_tables) else [((q,), q_tables), ((k,), k_tables)]
+    )
     engine = _engine(served)
-    by_head = q_tables.cos.dim() == 4 and q_tables.cos.shape[1] > 1
-    if by_head or q is k or not _go_together(q, k, q_tables, k_tables):
-        return apply(engine, (q,), q_tables.cos, q_tables.sin, pairing)[0], apply(
-            engine, (k,), k_tables.cos, k_tables.sin, pairing
-        )[0]
-    both = apply(engine, (q, k), q_tables.cos, q_tables.sin, pairing)
-    return both[0], both[1]
+    if may_be_looked_at(q, k) and not is_recorded(q, k):
+        turned = [y for xs, at in groups for y in engine(xs, at.cos, at.sin, pairing, None)]
+    else:
+        turned = [y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing)]
+    q_turned, k_turned = turned
+    return q_turned, k_turned
+
+
+def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, impl: str) -> Step | None:
+    """The same call once more, for other q and k of these shapes, with all decided; None where it saves nothing."""
+    if not may_be_looked_at(q, k) or _serving(impl, q.device.type, q_tables, k_tables) != "native":
+        return None
+    return native_step(q, k, q_tables[:2], k_tables[:2], pairing)
 
 
 def _turn_into(
@@ -101,6 +120,11 @@ def _turn_into(
         turned = turn(q, k, q_tables, k_tables, pairing, impl)
         return out[0].copy_(turned[0]), out[1].copy_(turned[1])
     engine = _engine(served)
+    if not is_recorded(q, k, *out):
+        for x, at, own in ((q, out[0], q_tables), (k, out[1], k_tables)):
+            engine((x,), own.cos, own.sin, pairing, (at,))
+            torch.autograd.graph.increment_version(at)
+        return out
     return (
         apply_in_place(engine, q, out[0], q_tables.cos, q_tables.sin, pairing),
         apply_in_place(engine, k, out[1], k_tables.cos, k_tables.sin, pairing),
@@ -109,14 +133,15 @@ def _turn_into(
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
     """Whether one call may turn both. A result must not ask for gradients that its own input never asked for."""
-    return q_tables is k_tables and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
+    alike = q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0] and q is not k
+    return q_tables is k_tables and alike and (q_tables.cos.dim() < 4 or q_tables.cos.shape[1] == 1)
 
 
 def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """Who computes, by name; ``"torch"`` is the specification.
 
-    Inside ``torch.compile`` and ``torch.export`` it is the fusable formula, whatever was asked for except the
-    specification: there the compiler computes. Tables with gradients are for the specification.
+    Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the fusable formula: there the compiler computes.
+    Tables with gradients are for the specification.
     """
     if impl == "torch":
         return impl
@@ -124,7 +149,9 @@ def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
         if impl == "auto":
             return "torch"
         raise InvalidArgument(f"the tables carry gradients, which impl={impl!r} does not return; use impl='torch'")
-    return "fusable" if torch.compiler.is_compiling() else choose(impl, device).impl
+    if torch.compiler.is_compiling():
+        return impl if impl in TRACEABLE else "fusable"
+    return choose(impl, device).impl
 
 
 def _engine(served: str) -> Engine:
@@ -132,7 +159,7 @@ def _engine(served: str) -> Engine:
         from posenc.kernels.rotary.by_triton import by_triton
 
         return by_triton
-    return {"eager": blockwise, "compiled": compiled, "fusable": fusable}[served]
+    return {"eager": blockwise, "native": by_native, "fusable": fusable}[served]
 
 
 def _are_few(q: Tensor, k: Tensor, table: Tensor, impl: str) -> bool:

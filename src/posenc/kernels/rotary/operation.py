@@ -11,8 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, bool], tuple[Tensor, ...]]
-"""``engine(xs, cos, sin, pairing, inplace)``: every x turned by the same tables, in place or into fresh memory."""
+Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, Sequence[Tensor] | None], tuple[Tensor, ...]]
+"""``engine(xs, cos, sin, pairing, outs)``: every x turned by the same tables, into ``outs``, each of which is its
+own x or memory apart from all of them, or into fresh memory."""
 
 
 class Rotation(torch.autograd.Function):
@@ -26,7 +27,7 @@ class Rotation(torch.autograd.Function):
     def forward(
         q: Tensor, k: Tensor | None, cos: Tensor, sin: Tensor, engine: Engine, pairing: str, inplace: bool
     ) -> tuple[Tensor, ...]:
-        return engine((q,) if k is None else (q, k), cos, sin, pairing, inplace)
+        return engine((q,) if k is None else (q, k), cos, sin, pairing, (q,) if inplace else None)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

@@ -1,0 +1,141 @@
+"""Native kernels: C++ of this package, built for this machine once, kept in a cache, and loaded from there.
+
+A library's name holds the source, the flags and the processor it was built for, so that a home shared by several
+machines, or a newer posenc, never loads another's.
+"""
+
+import ctypes
+import fcntl
+import hashlib
+import os
+import platform
+import shlex
+import shutil
+import stat
+import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
+
+from posenc.errors import ImplUnavailable
+
+FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared")
+"""Without contraction a product and a sum are rounded apart, as plain operators round them."""
+
+COMPILERS = ("c++", "g++", "clang++")
+
+ROTATION = Path(__file__).parent / "rotary" / "native.cpp"
+
+
+@cache
+def processor() -> str:
+    """What the compiler's ``native`` stands for here: the kind of machine, and what its processor can do."""
+    facts = [platform.system(), platform.machine(), platform.processor()]
+    listing = Path("/proc/cpuinfo")
+    if listing.is_file():
+        lines = listing.read_text(errors="replace").splitlines()
+        wanted = ("model name", "flags", "Features", "CPU part")
+        facts += sorted({line for line in lines if line.startswith(wanted)})
+    return "\n".join(facts)
+
+
+def compiler() -> str | None:
+    """The C++ compiler: ``$CXX``, or the first of ``COMPILERS`` that is installed; None without one."""
+    asked = os.environ.get("CXX")
+    names = (asked, *COMPILERS) if asked else COMPILERS
+    return next((name for name in names if shutil.which(shlex.split(name)[0])), None)
+
+
+def folders() -> tuple[Path, Path]:
+    """Where libraries are kept: ``$POSENC_CACHE``, else the user's cache; and where that cannot be written."""
+    home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
+    return Path(home).expanduser(), Path(tempfile.gettempdir()) / f"posenc-{os.getuid()}"
+
+
+@cache
+def _name(source: Path) -> str:
+    key = hashlib.sha256()
+    for part in (source.read_bytes(), " ".join(FLAGS).encode(), processor().encode()):
+        key.update(part)
+    return f"{source.stem}-{key.hexdigest()[:16]}.so"
+
+
+@cache
+def find(source: Path) -> Path | None:
+    """The library of this source for this machine, if it was built before and loads; None where not.
+
+    A process looks once: numbers of one process come from one kernel.
+    """
+    return next((path for folder in folders() if _loads(path := folder / _name(source))), None)
+
+
+def _loads(path: Path) -> bool:
+    try:
+        return _is_own(path) and bool(load(path))
+    except OSError:
+        return False
+
+
+def _is_own(path: Path) -> bool:
+    """Whether this user wrote the file and nobody else may: what is loaded runs as this user."""
+    try:
+        found = path.stat()
+    except OSError:
+        return False
+    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def build(source: Path) -> Path:
+    """The library of this source, built if it was not; some seconds, once a machine.
+
+    Processes that ask at one time build it once. Where the user's cache cannot be written, it lies in the
+    folder for temporary files, until that is emptied.
+
+    Raises:
+        ImplUnavailable: no compiler, one that fails (its words are passed on), or no place to write to.
+    """
+    found = find(source)
+    if found is not None:
+        return found
+    by = compiler()
+    if by is None:
+        raise ImplUnavailable(
+            f"a native kernel needs a C++ compiler, and none of $CXX, {', '.join(COMPILERS)} is installed; install "
+            "one (Debian: apt install g++), or use impl='auto', which does without"
+        )
+    problems = []
+    for folder in folders():
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            with (folder / f"{_name(source)}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                find.cache_clear()
+                return find(source) or _compile(by, source, folder / _name(source))
+        except OSError as error:
+            problems.append(f"{folder}: {error.strerror or error}")
+    raise ImplUnavailable(
+        f"a native kernel can be kept nowhere ({'; '.join(problems)}); set POSENC_CACHE to a folder of yours"
+    )
+
+
+def _compile(by: str, source: Path, library: Path) -> Path:
+    """Compile next to the library's place and move it there whole; with threads where the compiler has OpenMP."""
+    target = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
+    made = library.with_suffix(f".{os.getpid()}")
+    for threads in (["-fopenmp"], []):
+        command = [*shlex.split(by), *FLAGS, target, *threads, str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            made.chmod(0o700)
+            made.replace(library)
+            find.cache_clear()
+            return library
+    made.unlink(missing_ok=True)
+    said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
+    raise ImplUnavailable(f"{by} cannot build {source.name}: {said}; use impl='auto', which does without")
+
+
+@cache
+def load(library: Path) -> ctypes.CDLL:
+    """The functions of a built library."""
+    return ctypes.CDLL(str(library))

@@ -1,0 +1,214 @@
+"""Rotation by the native kernel: one pass over memory, bit for bit what the specification computes.
+
+Compilers see one operator, ``posenc::turn``, with rules for derivatives, shapes and vmap.
+"""
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from posenc.kernels import native
+from posenc.kernels.rotary.specification import Pairing, rotate
+from posenc.kernels.rotary.streaming import is_measured, keep, measure, streams
+
+Pair = tuple[Tensor, Tensor]
+"""cos and sin."""
+
+TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3}
+
+SHARE = 1 << 18
+"""Bytes that are worth a thread of their own."""
+
+LARGE = 1 << 23
+"""Bytes from which a result may be written past the caches: it would not stay in them."""
+
+LINE = 64
+"""Bytes that streamed vectors must begin at multiples of."""
+
+
+class Job(ctypes.Structure):
+    """What ``posenc_turn`` is told besides the addresses of x and y; the fields of the struct in ``native.cpp``."""
+
+    _fields_ = [
+        *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
+        *((name, ctypes.c_int64 * 3) for name in ("x", "y", "table")),
+        *((name, ctypes.c_void_p) for name in ("cos", "sin")),
+        *((name, ctypes.c_int32) for name in ("type", "half", "stream", "threads")),
+    ]
+
+
+def prepare() -> Path:
+    """Build the kernel, if it was not, and measure what it is fastest with; some seconds, once a machine."""
+    library = native.build(native.ROTATION)
+    if not is_measured(library):
+        keep(library, measure(_timed))
+        _job.cache_clear()
+    return library
+
+
+def _timed(x: Tensor, y: Tensor, table: Tensor, pairing: str, stream: bool) -> None:
+    """The kernel's own time, streaming or not."""
+    job = _job(x.shape, table.shape, (x.stride(), y.stride(), table.stride()), x.dtype, pairing, False, 1)
+    assert job is not None
+    own = _with(job, table, table)
+    own.stream = stream
+    _function()(ctypes.byref(own), x.data_ptr(), y.data_ptr())
+
+
+def _with(job: Job, cos: Tensor, sin: Tensor) -> Job:
+    """A copy of these orders, with tables."""
+    own = Job.from_buffer_copy(job)
+    own.cos, own.sin = cos.data_ptr(), sin.data_ptr()
+    return own
+
+
+@lru_cache
+def _function() -> ctypes._CFuncPtr:  # type: ignore[name-defined]
+    function = native.load(native.build(native.ROTATION)).posenc_turn
+    function.restype, function.argtypes = None, [ctypes.c_void_p] * 3
+    return function
+
+
+def by_native(
+    xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
+) -> tuple[Tensor, ...]:
+    """Every x turned by the tables, into fresh memory or into ``outs``, which may be the xs themselves."""
+    if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
+        turned = tuple(torch.ops.posenc.turn(x, cos, sin, pairing) for x in xs)
+        return turned if outs is None else tuple(out.copy_(y) for out, y in zip(outs, turned, strict=True))
+    if outs is None:
+        return tuple(_turn(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
+    return tuple(_turn(x, y, cos, sin, pairing, at_hand=x is not y) for x, y in zip(xs, outs, strict=True))
+
+
+class Step:
+    """A call of the kernel for q and k, made ready to be made again for others of their shapes and strides.
+
+    In a decoding step the arithmetic takes one microsecond and everything around it takes twenty: this is what
+    remains when all that does not change from layer to layer is decided once.
+    """
+
+    def __init__(self, q: Tensor, k: Tensor, q_job: Job, k_job: Job, kept: tuple[Pair, Pair]) -> None:
+        self.kind = _kind(q, k)
+        self.q_job, self.k_job = ctypes.pointer(q_job), ctypes.pointer(k_job)
+        self.kept = kept  # tables whose addresses the kernel knows
+        self.run = _function()
+
+    def __call__(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor] | None:
+        """q and k turned into fresh memory; None where they are of another kind, or somebody records or traces."""
+        if (
+            _kind(q, k) != self.kind
+            or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
+            or torch._C._are_functorch_transforms_active()
+            or torch._C._len_torch_dispatch_stack()
+            or forward_ad._current_level >= 0
+        ):
+            return None
+        q_turned, k_turned = torch.empty_like(q), torch.empty_like(k)
+        self.run(self.q_job, q.data_ptr(), q_turned.data_ptr())
+        self.run(self.k_job, k.data_ptr(), k_turned.data_ptr())
+        return q_turned, k_turned
+
+
+def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
+    """The step for q and k of this kind; None where the kernel does not serve them as they are."""
+    q_job, k_job = (_made_ready(x, *pair, pairing) for x, pair in ((q, q_pair), (k, k_pair)))
+    return None if q_job is None or k_job is None else Step(q, k, q_job, k_job, (q_pair, k_pair))
+
+
+def _made_ready(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Job | None:
+    if not _fits(x, cos, sin):
+        return None
+    strides = x.stride(), torch.empty_like(x).stride(), cos.stride()
+    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, False, torch.get_num_threads())
+    return None if job is None else _with(job, cos, sin)
+
+
+def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
+    return type(q), type(k), q.dtype, k.dtype, q.is_cpu, k.is_cpu, q.shape, k.shape, q.stride(), k.stride()
+
+
+@torch.library.custom_op("posenc::turn", mutates_args=())
+def operator(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
+    """x ``(B, H, T, D)`` turned by tables, as one operator: what compiled and exported graphs hold."""
+    return _turn(x, torch.empty_like(x), cos, sin, pairing)
+
+
+@operator.register_fake
+def _(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
+    return torch.empty_like(x)
+
+
+def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    _, cos, sin, ctx.pairing = inputs
+    ctx.save_for_backward(cos, sin)
+
+
+def _back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    cos, sin = ctx.saved_tensors
+    return operator(grad, cos, -sin, ctx.pairing), None, None, None
+
+
+operator.register_autograd(_back, setup_context=_remember)
+
+
+def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, at_hand: bool = False) -> Tensor:
+    """x turned into y by the kernel.
+
+    What it cannot be told by strides (tables wider than x, channels apart from each other in memory, mapped axes)
+    goes through the plain operators of the specification.
+    """
+    if not _fits(x, cos, sin):
+        if torch.promote_types(cos.dtype, _work(x)) != _work(x):
+            return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
+        cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
+    stream = at_hand and y.data_ptr() % LINE == 0
+    strides = x.stride(), y.stride(), cos.stride()
+    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, stream, torch.get_num_threads())
+    if job is None:
+        return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
+    _function()(ctypes.byref(_with(job, cos, sin)), x.data_ptr(), y.data_ptr())
+    return y
+
+
+def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
+    """Whether the kernel can read the tables as they are, for this x."""
+    return cos.dtype == _work(x) and sin.stride() == cos.stride() and cos.stride(-1) == 1
+
+
+def _work(x: Tensor) -> torch.dtype:
+    """The type of the kernel's arithmetic and tables for this x."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
+
+
+@lru_cache(maxsize=1024)
+def _job(
+    shape: torch.Size,
+    table: torch.Size,
+    strides: tuple[tuple[int, ...], ...],
+    dtype: torch.dtype,
+    pairing: str,
+    stream: bool,
+    threads: int,
+) -> Job | None:
+    """The kernel's orders for tensors of this kind; None where it has none."""
+    x, y, own = strides
+    bytes_ = shape.numel() * dtype.itemsize
+    if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
+        return None
+    batch, heads, tokens, channels = shape
+    pairs = table[-1]
+    job = Job(batch, heads, tokens, pairs, channels - 2 * pairs)
+    job.x, job.y = x[:3], y[:3]
+    job.table = tuple(s if n > 1 else 0 for s, n in zip((0, 0, *own)[-4:-1], (1, 1, *table)[-4:-1], strict=True))
+    job.type, job.half = TYPES[dtype], pairing == "half"
+    lines = all(s * dtype.itemsize % LINE == 0 for s in (*y[:3], pairs if pairing == "half" else 0))
+    job.stream = stream and lines and bytes_ >= LARGE and streams(native.build(native.ROTATION), pairing, dtype)
+    job.threads = max(1, min(threads, bytes_ // SHARE))
+    return job
