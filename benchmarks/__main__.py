@@ -1,16 +1,21 @@
 """``python -m benchmarks``: measures every table, prints it, and writes a dated page to benchmarks/results."""
 
 import argparse
+import os
+import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from unittest import mock
 
 import torch
 
 from benchmarks import accuracy, alibi, decode, growth, page, rope, startup
 from benchmarks.measure import Result, Table, counts_processor_time, measure
+from posenc.kernels import native
+from posenc.kernels.rotary import by_native
 
 HERE = Path(__file__).parent
 
@@ -22,6 +27,10 @@ def tables(device: str, quick: bool) -> Iterator[Table]:
         for pairing in ("half", "interleaved"):
             for backward in (False, True):
                 yield rope.table(pairing, dtype, backward, shape, device)
+            yield rope.at_hand(pairing, dtype, shape, device)
+    for pairing in ("half", "interleaved"):
+        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, shape[3]), device)
+        yield rope.table(pairing, torch.float32, True, (4, 8, 256, 64), device)  # a small batch in training
     long = 512 if quick else 4096
     flex = device == "cuda"
     yield alibi.table(long, torch.float32, False, device=device, flex=flex)
@@ -52,6 +61,8 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
         head += [
             "GPU rows are not measured: no CUDA device here. Triton kernels are tested in its interpreter.",
             "",
+            built(),
+            "",
         ]
     show(head)
     body: list[str] = []
@@ -69,6 +80,20 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
     return "\n".join([*head, *summary, "## Speed", "", *body, *found, *exact, *starts])
 
 
+def built() -> str:
+    """What building the native kernel took, from nothing, in a sentence; ``auto`` finds it too."""
+    if native.compiler() is None:
+        return "No C++ compiler is installed, so the native kernel is left out."
+    with tempfile.TemporaryDirectory() as nowhere, mock.patch.dict(os.environ, POSENC_CACHE=nowhere):
+        native.find.cache_clear()
+        begin = time.perf_counter()
+        by_native.prepare()
+        took = time.perf_counter() - begin
+    native.find.cache_clear()
+    by_native.prepare()
+    return f"Building the native kernel, and measuring whether it streams, took {took:.1f} s (target: at most 30)."
+
+
 def show(lines: Iterable[str]) -> list[str]:
     """Print lines as they come; returns them."""
     kept = []
@@ -83,7 +108,7 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; not a measurement")
     parser.add_argument("--seconds", type=float, default=2.5, help="time for each table's rounds")
-    parser.add_argument("--output", type=Path, help="the page; by default benchmarks/results/<date>-<device>.md")
+    parser.add_argument("--output", type=Path, help="the page; by default benchmarks/results/<date>-<processor>.md")
     parser.add_argument("--threads", type=int, default=1, help="1 (processor time) or more (wall clock)")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -92,7 +117,7 @@ def main() -> None:
     command = f"python -m benchmarks --device {options.device} --threads {options.threads}"
     command += " --quick" if options.quick else ""
     text = run(options.device, options.quick, options.seconds, command)
-    path = options.output or HERE / "results" / f"{datetime.now(UTC):%Y-%m-%d}-{options.device}.md"
+    path = options.output or HERE / "results" / f"{datetime.now(UTC):%Y-%m-%d}-{page.slug(options.device)}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     print(f"{time.perf_counter() - begin:.0f} s, written to {path}")

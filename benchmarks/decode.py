@@ -1,6 +1,7 @@
 """Decoding: what positions cost a step of one token through 32 layers, 32 query and 8 key heads."""
 
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 
 import torch
@@ -9,7 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from benchmarks.measure import Outputs, Row, Table
-from benchmarks.rope import OURS, THEIRS
+from benchmarks.rope import OURS, THEIRS, impls
 from posenc.encodings.rotary import rotate
 
 LAYERS = 32
@@ -33,19 +34,25 @@ def table(dtype: torch.dtype) -> Table:
     q, k = torch.randn(1, 32, 1, 128).to(dtype), torch.randn(1, 8, 1, 128).to(dtype)
     at = torch.tensor([POSITION])
     rows = [Row("transformers", _theirs(q, k, at), THEIRS[dtype])] if find_spec("transformers") else []
-    rows.append(Row("posenc, half", _ours(q, k, at, "half"), OURS[dtype], target=0.5))
-    interleaved = _ours(q, k, at, "interleaved")
-    rows.append(
-        Row("posenc, interleaved", interleaved, OURS[dtype], check=lambda: _same_pairs(q, k, interleaved, at))
-    )
+    for impl in impls("cpu")[1:]:
+        target = 0.25 if impl == "native" else None
+        rows.append(Row(f"posenc, {impl}, half", _ours(q, k, at, "half", impl), OURS[dtype], target))
+        rows.append(
+            Row(
+                f"posenc, {impl}, interleaved",
+                _ours(q, k, at, "interleaved", impl),
+                OURS[dtype],
+                check=partial(_same_pairs, q, k, at, impl),
+            )
+        )
 
     def exact() -> Outputs:
         cos, sin = posenc.Rotary(128, pairing="half").tables(at, torch.float64)
         return rotate(q.double(), cos, sin, "half"), rotate(k.double(), cos, sin, "half")
 
-    counts = ", ".join(f"{row.name} {calls(row.run)}" for row in rows)
+    counts = ", ".join(f"{row.name} {calls(row.run)}" for row in rows if "native" not in row.name)
     title = f"Decoding, positions of one step, {LAYERS} layers, {str(dtype).removeprefix('torch.')}"
-    return Table(title, rows, exact, note=f"Operator calls a step: {counts}.")
+    return Table(title, rows, exact, note=f"Operator calls a step: {counts}; native, none.")
 
 
 def calls(run: Callable[[], Outputs]) -> int:
@@ -71,8 +78,8 @@ def _theirs(q: Tensor, k: Tensor, at: Tensor) -> Callable[[], Outputs]:
     return run
 
 
-def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str) -> Callable[[], Outputs]:
-    rotary = posenc.Rotary(128, pairing=pairing)
+def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str, impl: str) -> Callable[[], Outputs]:
+    rotary = posenc.Rotary(128, pairing=pairing, impl=impl)
 
     @torch.no_grad()
     def run() -> Outputs:
@@ -84,10 +91,10 @@ def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str) -> Callable[[], Output
     return run
 
 
-def _same_pairs(q: Tensor, k: Tensor, run: Callable[[], Outputs], at: Tensor) -> Outputs:
+def _same_pairs(q: Tensor, k: Tensor, at: Tensor, impl: str) -> Outputs:
     """Interleaved rotation of reordered channels, put back into the order of ``"half"``."""
     from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half
 
     there, back = interleaved_from_half(128), half_from_interleaved(128)
-    turned = _ours(q[..., there], k[..., there], at, "interleaved")()
+    turned = _ours(q[..., there], k[..., there], at, "interleaved", impl)()
     return tuple(x[..., back] for x in turned)

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
@@ -13,13 +14,6 @@ from benchmarks import growth
 from benchmarks.measure import Result, Table
 
 PEERS = ("torch", "transformers", "x-transformers", "rotary-embedding-torch")
-
-REASONS = {
-    "posenc, eager, in place": "bfloat16 is widened, turned in five passes and narrowed; a compiled loop needs one",
-    "posenc, compiled, in place": "0.50 and 0.51 in two runs; half pairs, the same bytes, take 0.45 and 0.47",
-    "posenc, half": "a third to a half of the operator calls, but each costs the same, and Python between them too",
-}
-"""Why a target is missed where it is, as profiles show it; by the beginning of the row's name."""
 
 
 def lines(results: list[Result], table: Table) -> Iterable[str]:
@@ -61,13 +55,23 @@ def targets(measured: list[tuple[Table, list[Result]]]) -> Iterable[str]:
             if result.error is not None:
                 yield f"| {table.title} | {result.row.name} | {target:g} | red | missed: {result.error} |"
                 continue
-            verdict = "met" if result.ratio <= target else f"missed{_reason(result.row.name)}"
+            verdict = "met" if result.ratio <= target else f"missed{_by(table, results[0], result)}"
             yield f"| {table.title} | {result.row.name} | {target:g} | {result.ratio:.2f} | {verdict} |"
     yield ""
 
 
-def _reason(name: str) -> str:
-    return next((f": {why}" for start, why in REASONS.items() if name.startswith(start)), "")
+def _by(table: Table, base: Result, result: Result) -> str:
+    """How far a row is from its base, as measured: in bytes a second, or in time."""
+    if table.bytes:
+        speeds = [table.bytes / r.median / 1e9 for r in (result, base)]
+        return f": {speeds[0]:.1f} GB/s, where {base.row.name} moves {speeds[1]:.1f}"
+    return f": {1e6 * (result.median - result.row.target * base.median):.0f} µs over" if result.row.target else ""
+
+
+def slug(device: str) -> str:
+    """The processor's name as a file's: ``amd-epyc``."""
+    name = torch.cuda.get_device_name() if device == "cuda" else _processor().partition(" (")[0]
+    return "-".join(re.findall(r"[a-z0-9]+", name.lower().replace("(r)", "").replace("(tm)", "")))
 
 
 def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
