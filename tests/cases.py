@@ -8,6 +8,7 @@ import reference
 from posenc import (
     T5,
     ALiBi,
+    ChannelRotary,
     Encoding,
     FoX,
     Heads,
@@ -59,6 +60,7 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "alibi": lambda: ALiBi(4, max_exponent=4.0),
     "t5": lambda: T5(4, two_sided=True),
     "query-scale": lambda: QueryScale(floor=4),
+    "channel-rotary": lambda: ChannelRotary(8, layout="gemma4-vision", base=1e4),
 }
 FORMULAS: dict[str, reference.Reference] = {
     "nope": reference.Reference(),
@@ -158,6 +160,7 @@ TEXTS = (
     "rotary(axes=chunked(2, 1, 1))",
     "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
+    "channel-rotary(layout=hunyuan-vl, signed=True)",
 )
 COMPOSED = [
     *(Case(text, Subject.of(text).make, layers=Subject.of(text).layers, recipe=parse(text)) for text in TEXTS),

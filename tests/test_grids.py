@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.positions import centred, grid, left_padded_rows, midpoints, packed_rows
+from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes, packed_rows
 
 
 def test_the_last_axis_is_fastest() -> None:
@@ -56,6 +56,11 @@ def test_pictures_of_several_sizes_are_one_batch() -> None:
     assert torch.equal(at[:, 0, mask[0]], small)
     assert torch.equal(at[:, 1], large)
     assert at[:, 0, ~mask[0]].eq(0).all()
+
+
+def test_text_has_one_position_on_every_axis() -> None:
+    assert on_axes(torch.tensor([4, 7]), 1).tolist() == [4, 7]
+    assert on_axes(torch.tensor([[4, 7]]), 3).tolist() == [[[4, 7]]] * 3
 
 
 def test_pictures_of_several_sizes_are_one_row() -> None:

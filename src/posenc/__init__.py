@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.bias import OffsetBias as OffsetBias
     from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
     from posenc.encodings.catalogue import encoding as encoding
+    from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
     from posenc.encodings.compose import Heads as Heads
     from posenc.encodings.compose import SomeHeads as SomeHeads
     from posenc.encodings.compose import Stack as Stack
@@ -54,6 +55,7 @@ else:
         "OffsetBias": "posenc.encodings.bias",
         "CATALOGUE": "posenc.encodings.catalogue",
         "encoding": "posenc.encodings.catalogue",
+        "ChannelRotary": "posenc.encodings.channel_rotary",
         "Heads": "posenc.encodings.compose",
         "SomeHeads": "posenc.encodings.compose",
         "Stack": "posenc.encodings.compose",

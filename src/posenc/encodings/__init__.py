@@ -5,6 +5,7 @@ from posenc.encodings.bias import Bias as Bias
 from posenc.encodings.bias import OffsetBias as OffsetBias
 from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
 from posenc.encodings.catalogue import encoding as encoding
+from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
 from posenc.encodings.compose import Heads as Heads
 from posenc.encodings.compose import SomeHeads as SomeHeads
 from posenc.encodings.compose import Stack as Stack

@@ -7,6 +7,7 @@ from typing import Any
 
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
+from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.foreign import load
@@ -77,6 +78,7 @@ CATALOGUE: dict[str, Entry] = {
     "t5": Entry(T5),
     "fox": Entry(FoX),
     "query-scale": Entry(QueryScale),
+    "channel-rotary": Entry(ChannelRotary, {"layout": "gemma4-vision"}),
 }
 
 

@@ -8,6 +8,7 @@ from posenc.positions.grids import centred as centred
 from posenc.positions.grids import grid as grid
 from posenc.positions.grids import left_padded_rows as left_padded_rows
 from posenc.positions.grids import midpoints as midpoints
+from posenc.positions.grids import on_axes as on_axes
 from posenc.positions.grids import packed_rows as packed_rows
 from posenc.positions.limits import LIMIT as LIMIT
 from posenc.positions.limits import Device as Device
