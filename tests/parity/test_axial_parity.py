@@ -10,8 +10,8 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.axes import chunked, first_last
-from posenc.encodings.families import FAMILIES
 from posenc.encodings.rotary import Rotary
+from posenc.integrations.families import FAMILIES
 from posenc.positions import grid
 
 D = 64

@@ -7,7 +7,7 @@ import torch
 
 import posenc
 from posenc import LearnedGrid
-from posenc.encodings.families import FAMILIES
+from posenc.integrations.families import FAMILIES
 
 D = 64
 sincos = pytest.importorskip("timm.layers.pos_embed_sincos", reason="timm is not installed", exc_type=ImportError)
@@ -29,6 +29,18 @@ def test_eva(shape: tuple[int, int]) -> None:
     sin, cos = embedding.get_embed().chunk(2, -1)
     for mine, want in zip(ours("eva", *shape), (cos, sin), strict=True):
         torch.testing.assert_close(mine, want[:, ::2], rtol=0, atol=16 * 15 * 2**-24)
+
+
+def test_perception_encoder() -> None:
+    """At the size that it was trained with it turns as Llama 4's tower does."""
+    embedding = sincos.RotaryEmbeddingCat(
+        D, in_pixels=False, feat_shape=[5, 7], grid_indexing="xy", grid_offset=1.0
+    )
+    sin, cos = embedding.get_embed().chunk(2, -1)
+    family = FAMILIES["llama4-vision"]
+    made = posenc.encoding(family.encoding(D), head_dim=D)
+    for mine, want in zip(made.tables(family.positions(5, 7)), (cos, sin), strict=True):  # type: ignore[operator]
+        torch.testing.assert_close(mine, want[:, ::2], rtol=0, atol=7 * 15 * 2**-24)
 
 
 @pytest.mark.parametrize("shape", [(14, 14), (24, 10)])
