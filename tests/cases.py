@@ -170,7 +170,6 @@ TEXTS = (
     "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
     "channel-rotary(layout=hunyuan-vl, signed=True)",
-    "stack(sinusoidal-grid(order=block, axes=axial(8, 8, order=(1, 0)), signed=True), channel-rotary)",
 )
 COMPOSED = [
     *(Case(text, Subject.of(text).make, layers=Subject.of(text).layers, recipe=parse(text)) for text in TEXTS),

@@ -14,6 +14,8 @@ from posenc.encodings.rotary import Rotary
 from posenc.integrations.families import FAMILIES
 from posenc.positions import grid
 
+pytestmark = pytest.mark.usefixtures("recent_transformers")
+
 D = 64
 HOMES = {
     "qwen-vl-vision": ("qwen2_vl", "Qwen2VLVisionRotaryEmbedding"),

@@ -9,6 +9,8 @@ import torch
 from posenc import ChannelRotary, Rotary
 from posenc.encodings.axes import chunked
 
+pytestmark = pytest.mark.usefixtures("recent_transformers")
+
 
 @pytest.mark.parametrize("head_dim", [64, 72])
 def test_gemma4_turns_in_two_blocks(head_dim: int) -> None:

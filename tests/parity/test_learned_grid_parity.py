@@ -12,6 +12,8 @@ from posenc import LearnedGrid
 from posenc.encodings.resize import RESIZES, gathered
 from posenc.positions import grid
 
+pytestmark = pytest.mark.usefixtures("recent_transformers")
+
 WIDTH = 12
 SIZES = [(7, 7), (37, 37), (20, 9), (16, 31), (1, 5)]
 

@@ -12,6 +12,8 @@ from torch import Tensor
 
 from posenc.positions import Image, Span, Text, Video, left_padded_rows, multimodal
 
+pytestmark = pytest.mark.usefixtures("recent_transformers")
+
 PATCHES, TEXT, IMAGE, VIDEO = (2, 4, 6, 10, 16), 0, 1, 2
 HOMES = {
     "qwen2-vl": ("qwen2_vl", "Qwen2VLModel"),
