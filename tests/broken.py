@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from cases import ROWS
-from posenc import Encoding, Learned, Placed
+from posenc import ChannelRotary, Encoding, Learned, Placed
 from posenc.clock import Clock
 from posenc.encodings.alibi import slopes
 from posenc.encodings.bias import OffsetBias
@@ -232,6 +232,13 @@ class CalledRelative(SilentClamp):
     """Absolute, but says that it is relative."""
 
     relative = True
+
+
+def called_a_rotation() -> Encoding:
+    """Turns a pair by two angles, but says that lengths survive."""
+    made = ChannelRotary(8, layout="hunyuan-vl")
+    made.isometric = True
+    return made
 
 
 class Forgetful(SilentClamp):

@@ -8,15 +8,18 @@ import reference
 from posenc import (
     T5,
     ALiBi,
+    ChannelRotary,
     Encoding,
     FoX,
     Heads,
     Layers,
     Learned,
+    LearnedGrid,
     NoPE,
     QueryScale,
     Rotary,
     Sinusoidal,
+    SinusoidalGrid,
     SomeHeads,
     Stack,
 )
@@ -59,6 +62,9 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "alibi": lambda: ALiBi(4, max_exponent=4.0),
     "t5": lambda: T5(4, two_sided=True),
     "query-scale": lambda: QueryScale(floor=4),
+    "channel-rotary": lambda: ChannelRotary(8, layout="gemma4-vision", base=1e4),
+    "learned-grid": lambda: LearnedGrid(ROWS, 32, tables="sum", std=2.0),
+    "sinusoidal-grid": lambda: SinusoidalGrid(32, base=100.0),
 }
 FORMULAS: dict[str, reference.Reference] = {
     "nope": reference.Reference(),
@@ -134,6 +140,11 @@ VARIANTS = [
         formula=reference.Sinusoids(32, "block", "tensor2tensor"),
     ),
     Case(
+        "learned-grid-resized",
+        lambda: LearnedGrid(5, 32, columns=7, resize="timm").resized(ROWS, 40),
+        other=lambda: LearnedGrid(5, 32, columns=7, resize="vit").resized(ROWS, 40),
+    ),
+    Case(
         "alibi-12",
         lambda: ALiBi(12),
         other=lambda: ALiBi(12, max_exponent=16.0),
@@ -158,6 +169,7 @@ TEXTS = (
     "rotary(axes=chunked(2, 1, 1))",
     "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
+    "channel-rotary(layout=hunyuan-vl, signed=True)",
 )
 COMPOSED = [
     *(Case(text, Subject.of(text).make, layers=Subject.of(text).layers, recipe=parse(text)) for text in TEXTS),

@@ -14,9 +14,11 @@ import torch
 from cases import CASES, Case
 from mutants import TRACED
 from posenc import ALiBi
+from posenc.encodings.resize import gathered
 from posenc.laws import LAWS, Broken
 from posenc.laws.law import near
 from posenc.laws.tracing import SINGLE, Whole, given
+from posenc.positions import grid, packed_rows
 
 
 def compiles_with_inductor(case: Case) -> None:
@@ -56,6 +58,31 @@ def alibi_over_blocks(backend: str) -> None:
     near(compiled(*arguments)[1], whole(*arguments)[1], SINGLE)
 
 
+class Gathered(torch.nn.Module):
+    """A table's rows at places of pictures whose sizes are data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(4, 4, 8))
+
+    def forward(self, at: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        return gathered(self.table, at, sizes, "vit")
+
+
+def pictures_of_all_sizes_are_one_exported_graph() -> None:
+    """It has no resize in it, and serves pictures that it was not made for."""
+
+    def pictures(*shapes: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+        at, segments = packed_rows([grid(*shape) for shape in shapes])
+        return at, torch.tensor(shapes).T[:, segments]
+
+    model, T = Gathered(), torch.export.Dim("T", min=2, max=4096)
+    exported = torch.export.export(model, pictures((3, 2), (2, 5)), dynamic_shapes=({1: T}, {1: T}))
+    other = pictures((6, 7), (1, 3), (9, 2))
+    near(exported.module()(*other), model(*other))
+    assert not any("upsample" in str(node.target) for node in exported.graph.nodes)
+
+
 def mutants_are_rejected() -> None:
     """Encodings that break a law of tracing are told so by that law."""
     for mutant in TRACED:
@@ -82,7 +109,8 @@ def chosen(what: str) -> Laws:
         return [(str(case), lambda case=case: compiles_with_inductor(case)) for case in CASES if case.name in FEW]
     if what == "rest":
         return traced([case for case in CASES if case.name not in SOME])
-    return [*traced([case for case in CASES if case.name in SOME]), ("mutants", mutants_are_rejected)]
+    some = traced([case for case in CASES if case.name in SOME])
+    return [*some, ("pictures", pictures_of_all_sizes_are_one_exported_graph), ("mutants", mutants_are_rejected)]
 
 
 def main(what: str) -> int:

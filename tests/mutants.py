@@ -60,6 +60,7 @@ MUTANTS = [
     Mutant("float32 positions", broken.FloatPositions, computes.sees_only_the_offset),
     Mutant("an absolute encoding called relative", broken.CalledRelative, computes.sees_only_the_offset),
     Mutant("axes swapped at the keys", lambda: TwoAxes(swapped=True), computes.sees_only_the_offset),
+    Mutant("two angles a pair called a rotation", broken.called_a_rotation, computes.rotation_keeps_norms),
     Mutant("no rotation at all", broken.NotARotation, computes.rotation_keeps_norms),
     Mutant("an overwritten input", broken.InPlace, computes.leaves_inputs_and_values_alone),
     Mutant("one row for all positions", broken.Forgetful, computes.tells_orders_apart),

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.bias import OffsetBias as OffsetBias
     from posenc.encodings.catalogue import CATALOGUE as CATALOGUE
     from posenc.encodings.catalogue import encoding as encoding
+    from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
     from posenc.encodings.compose import Heads as Heads
     from posenc.encodings.compose import SomeHeads as SomeHeads
     from posenc.encodings.compose import Stack as Stack
@@ -28,12 +29,14 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.fox import FoX as FoX
     from posenc.encodings.layers import Layers as Layers
     from posenc.encodings.learned import Learned as Learned
+    from posenc.encodings.learned_grid import LearnedGrid as LearnedGrid
     from posenc.encodings.nope import NoPE as NoPE
     from posenc.encodings.placed import Placed as Placed
     from posenc.encodings.query_scale import QueryScale as QueryScale
     from posenc.encodings.rerotate import rerotate as rerotate
     from posenc.encodings.rotary import Rotary as Rotary
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
+    from posenc.encodings.sinusoidal_grid import SinusoidalGrid as SinusoidalGrid
     from posenc.encodings.t5 import T5 as T5
     from posenc.laws.check import check as check
     from posenc.sight import Sight as Sight
@@ -54,6 +57,7 @@ else:
         "OffsetBias": "posenc.encodings.bias",
         "CATALOGUE": "posenc.encodings.catalogue",
         "encoding": "posenc.encodings.catalogue",
+        "ChannelRotary": "posenc.encodings.channel_rotary",
         "Heads": "posenc.encodings.compose",
         "SomeHeads": "posenc.encodings.compose",
         "Stack": "posenc.encodings.compose",
@@ -61,12 +65,14 @@ else:
         "FoX": "posenc.encodings.fox",
         "Layers": "posenc.encodings.layers",
         "Learned": "posenc.encodings.learned",
+        "LearnedGrid": "posenc.encodings.learned_grid",
         "NoPE": "posenc.encodings.nope",
         "Placed": "posenc.encodings.placed",
         "QueryScale": "posenc.encodings.query_scale",
         "rerotate": "posenc.encodings.rerotate",
         "Rotary": "posenc.encodings.rotary",
         "Sinusoidal": "posenc.encodings.sinusoidal",
+        "SinusoidalGrid": "posenc.encodings.sinusoidal_grid",
         "T5": "posenc.encodings.t5",
     }
     __all__ = list(_HOMES)

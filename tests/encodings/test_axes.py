@@ -10,15 +10,27 @@ from torch import Tensor
 
 import posenc
 from posenc import Rotary, attention, rerotate
-from posenc.encodings.axes import AxisMap, alternating, axial, chunked, strided
+from posenc.encodings.axes import AxisMap, alternating, axial, chunked, dealt, first_last, strided
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import plain
 
 T, H, W = 0, 1, 2
-MAPS = [chunked(2, 1, 1), strided(2, 1, 1), axial(2, 1, 1), alternating(2, 4)]
-IN_UNITS = [chunked(3, 1, units=("1/14", 2)), axial(2, 2, units=(Fraction(24, 72), "24/72"))]
+MAPS = [
+    chunked(2, 1, 1),
+    strided(2, 1, 1),
+    first_last(2, 1, 1),
+    axial(2, 1, 1),
+    alternating(2, 4),
+    dealt(2, 4),
+    axial(3, 1, order=(1, 0)),
+]
+IN_UNITS = [
+    chunked(3, 1, units=("1/14", 2)),
+    axial(2, 2, units=(Fraction(24, 72), "24/72")),
+    axial(2, 2, order=(1, 0), units=("1/5", "1/7"), turns=True),
+]
 
 
 @pytest.mark.parametrize(
@@ -29,6 +41,10 @@ IN_UNITS = [chunked(3, 1, units=("1/14", 2)), axial(2, 2, units=(Fraction(24, 72
         (strided(11, 11, 10), [T, H, W] * 10 + [T, H]),
         (axial(8, 28, 28), [T] * 8 + [H] * 28 + [W] * 28),
         (alternating(2, 4), [0, 1, 0, 1]),
+        (first_last(20, 22, 22), [H, W] * 22 + [T] * 20),
+        (dealt(2, 4), [0, 0, 1, 1]),
+        (axial(2, 1, order=(1, 0)), [1, 1, 0]),
+        (chunked(1, 2, 3, order=(2, 0, 1)), [W] + [T] * 2 + [H] * 3),
     ],
     ids=str,
 )
@@ -40,7 +56,7 @@ LADDER = [1.0, 0.1, 0.01, 0.001]
 CHANNELS = {
     "Qwen-VL towers": (axial(4, 4), [("y", f) for f in LADDER] + [("x", f) for f in LADDER]),
     "Pixtral": (
-        AxisMap((0, 0, 0, 0, 1, 1, 1, 1), (0, 2, 4, 6, 1, 3, 5, 7)),
+        dealt(2, 8),
         [("y", f) for f in LADDER] + [("x", f / 10**0.5) for f in LADDER],
     ),
     "Kimi": (alternating(2, 8), [(axis, f) for f in LADDER for axis in "yx"]),
@@ -126,6 +142,19 @@ def test_a_step_of_fourteen_fourteenths_is_a_step() -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=2**-24)
 
 
+@pytest.mark.parametrize("coordinate", [0, 3, -7, 10**6 + 1])
+def test_a_turn_is_a_turn(coordinate: int) -> None:
+    """The fastest pair of coordinates that count sevenths of a turn is where it was, seven on, bit for bit."""
+    rotary = Rotary(8, pairing="half", axes=axial(2, 2, units=("1/7", "1/14"), turns=True), signed=True)
+    here, on = (rotary.tables(torch.tensor([[at], [2 * at]]), torch.float64) for at in (coordinate, coordinate + 7))
+    for one, other in zip(here, on, strict=True):
+        # What is left of 2^64 after sevenths are rounded to whole units: 7/2 of them.
+        torch.testing.assert_close(one[:, [0, 2]], other[:, [0, 2]], rtol=0, atol=7 * 2 * 3.2 * 2**-64 + 2**-52)
+    with mpmath.workdps(50):
+        for pair, share in ((1, mpmath.mpf(coordinate) / 700), (3, mpmath.mpf(coordinate) / 700)):
+            assert abs(here[0][0, pair].item() - float(mpmath.cos(2 * mpmath.pi * share))) <= 4e-10
+
+
 def test_coordinates_may_be_signed_where_it_is_said() -> None:
     """Around a centre: cos is even and sin odd, bit for bit, as far as positions go."""
     rotary = Rotary(8, pairing="half", axes=axial(2, 2), signed=True)
@@ -186,6 +215,12 @@ def test_units_are_part_of_a_maps_text() -> None:
         (lambda: chunked(4, 0), r"sections=\(4, 0\) must be whole numbers of pairs, at least 1 for every axis"),
         (lambda: strided(1, 2), r"strided\(1, 2\) cannot be dealt out in turn; the first section must be the larg"),
         (lambda: alternating(2, 5), r"alternating\(2, 5\) needs pairs to be a multiple of axes"),
+        (
+            lambda: first_last(2, 1, 2),
+            r"first_last\(2, 1, 2\) needs a section for time and equal ones for the other",
+        ),
+        (lambda: dealt(2, 5), r"dealt\(2, 5\) needs pairs to be a multiple of axes"),
+        (lambda: axial(2, 2, order=(0, 2)), r"order=\(0, 2\) must name every axis once, 0 to 1"),
         (lambda: axial(2, 2, units=("1/14",)), "must be 2 positive fractions, one per axis"),
         (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
         (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, and rotary_dim=10 turn"),

@@ -7,6 +7,8 @@ from torch import Tensor
 from posenc import Rotary
 from posenc.encodings.axes import AxisMap, chunked, strided
 
+pytestmark = pytest.mark.usefixtures("recent_transformers")
+
 
 def qwen2(sections: list[int]):
     from transformers.models.qwen2_vl.configuration_qwen2_vl import Qwen2VLTextConfig

@@ -6,13 +6,15 @@ coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from fractions import Fraction
 
 from posenc.errors import InvalidArgument
-from posenc.schedules.schedule import Schedule, exact
+from posenc.schedules.schedule import TWO_PI, Schedule, exact
 from posenc.schedules.spectrum import Spectrum
 
 Units = Sequence[Fraction | int | str] | None
+Order = tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -26,14 +28,16 @@ class AxisMap:
         pairs_of_axis: rungs of every axis' own ladder; None for one ladder over all pairs.
         units: what one step of a coordinate is worth, exactly; 1 where left out. It multiplies the frequencies, so
             that fractions of a picture stay exact integers: with 1/14 a coordinate counts fourteenths.
+        turns: whether units are turns, 2π radians, rather than radians.
     """
 
     axis_of_pair: tuple[int, ...]
     rung_of_pair: tuple[int, ...] | None = None
     pairs_of_axis: tuple[int, ...] | None = None
     units: tuple[Fraction, ...] | None = None
-    made: tuple[str, tuple[int, ...]] | None = field(default=None, compare=False)
-    """The name and the numbers by which a text makes it; None for a map made by hand, which has no text."""
+    turns: bool = False
+    made: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
+    """Name, numbers and order by which a text makes it; None for a map made by hand, which has no text."""
 
     def __post_init__(self) -> None:
         used = set(self.axis_of_pair)
@@ -56,9 +60,10 @@ class AxisMap:
         """The text that makes it: ``axial(4, 4, units=('1/14', '1/14'))``."""
         if self.made is None:
             return f"AxisMap{self.axis_of_pair}"
-        name, numbers = self.made
-        units = [] if self.units is None else [f"units={tuple(str(unit) for unit in self.units)}"]
-        return f"{name}({', '.join([*map(str, numbers), *units])})"
+        name, numbers, order = self.made
+        units = f"units={tuple(str(unit) for unit in self.units)}" if self.units else ""
+        given = (f"order={order}" if order else "", units, "turns=True" if self.turns else "")
+        return f"{name}({', '.join([*map(str, numbers), *filter(None, given)])})"
 
     @property
     def axes(self) -> int:
@@ -78,24 +83,27 @@ def spectrum(axes: AxisMap, schedule: Schedule, base: float) -> Spectrum:
     rungs = axes.rung_of_pair or tuple(range(axes.pairs))
     units = axes.units or (Fraction(1),) * axes.axes
     pairs = [(ladders[sizes[axis]], rung, units[axis]) for axis, rung in zip(axes.axis_of_pair, rungs, strict=True)]
+    whole = TWO_PI if axes.turns else Decimal(1)
     return Spectrum(
-        tuple(own.frequencies[rung] * unit.numerator / unit.denominator for own, rung, unit in pairs),
-        tuple(own.float32[rung] * float(unit) for own, rung, unit in pairs),
+        tuple(own.frequencies[rung] * unit.numerator / unit.denominator * whole for own, rung, unit in pairs),
+        tuple(own.float32[rung] * float(unit) * float(whole) for own, rung, unit in pairs),
         ladders[sizes[0]].attention_factor,
     )
 
 
-def chunked(*sections: int, units: Units = None) -> AxisMap:
+def chunked(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """One ladder over all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
 
-    Here and below ``units`` are those of ``AxisMap``, each a whole number, a fraction, or a text such as "1/14".
+    Here and below ``order`` names the axis of every section, 0, 1, 2 … where it is left out: ``(1, 0)`` gives the
+    first section to columns where positions are rows, columns. ``units`` and ``turns`` are those of ``AxisMap``;
+    a unit is a whole number, a fraction, or a text such as "1/14".
     """
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
-    return AxisMap(axis, units=_fractions(units), made=("chunked", sections))
+    return _map("chunked", sections, axis, None, None, order, units, turns)
 
 
-def strided(*sections: int, units: Units = None) -> AxisMap:
+def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
     A·section of that axis; what is left over stays with axis 0.
     """
@@ -106,38 +114,79 @@ def strided(*sections: int, units: Units = None) -> AxisMap:
         raise InvalidArgument(
             f"strided{sections} cannot be dealt out in turn; the first section must be the largest"
         )
-    return AxisMap(dealt, units=_fractions(units), made=("strided", sections))
+    return _map("strided", sections, dealt, None, None, order, units, turns)
 
 
-def axial(*sections: int, units: Units = None) -> AxisMap:
+def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
+    """One ladder whose fast pairs the later axes share in turn, and whose slowest the first axis has: h w h w … t t
+    (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
+    """
+    _check_sections(sections)
+    first, *rest = sections
+    if not rest or len(set(rest)) > 1:
+        raise InvalidArgument(f"first_last{sections} needs a section for time and equal ones for the other axes")
+    axis = tuple(range(1, len(sections))) * rest[0] + (0,) * first
+    return _map("first_last", sections, axis, None, None, order, units, turns)
+
+
+def axial(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """Consecutive sections, every axis with a ladder of its own over its section (Flux, towers of Qwen-VL)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
     rungs = tuple(rung for count in sections for rung in range(count))
-    return AxisMap(axis, rungs, sections, _fractions(units), made=("axial", sections))
+    return _map("axial", sections, axis, rungs, sections, order, units, turns)
 
 
-def alternating(axes: int, pairs: int, *, units: Units = None) -> AxisMap:
+def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
     """Axes take turns pair by pair, all on the same rung at a time: x1 y1 x.1 y.1 … (Kimi's vision tower)."""
-    if axes < 1 or pairs < axes or pairs % axes:
-        raise InvalidArgument(f"alternating({axes}, {pairs}) needs pairs to be a multiple of axes, both at least 1")
+    _check_shares("alternating", axes, pairs)
     rungs = tuple(i // axes for i in range(pairs))
     axis = tuple(i % axes for i in range(pairs))
-    return AxisMap(axis, rungs, (pairs // axes,) * axes, _fractions(units), made=("alternating", (axes, pairs)))
+    return _map("alternating", (axes, pairs), axis, rungs, (pairs // axes,) * axes, order, units, turns)
+
+
+def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
+    """One ladder dealt out in turn, then sorted by axis: rungs 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
+    _check_shares("dealt", axes, pairs)
+    axis = tuple(i // (pairs // axes) for i in range(pairs))
+    rungs = tuple(rung for first in range(axes) for rung in range(first, pairs, axes))
+    return _map("dealt", (axes, pairs), axis, rungs, None, order, units, turns)
 
 
 MAPS: dict[str, Callable[..., AxisMap]] = {
-    "chunked": chunked,
-    "strided": strided,
-    "axial": axial,
-    "alternating": alternating,
+    make.__name__: make for make in (chunked, strided, first_last, axial, alternating, dealt)
 }
 """Every maker of an axis map, by the name that texts have for it."""
+
+
+def _map(
+    name: str,
+    numbers: tuple[int, ...],
+    axis_of_pair: tuple[int, ...],
+    rungs: tuple[int, ...] | None,
+    pairs_of_axis: tuple[int, ...] | None,
+    order: Order,
+    units: Units,
+    turns: bool,
+) -> AxisMap:
+    """A map with its sections given to the axes of ``order``, and what its text says."""
+    if order is not None:
+        if sorted(order) != sorted(set(axis_of_pair)):
+            raise InvalidArgument(f"order={order} must name every axis once, 0 to {max(axis_of_pair)}")
+        axis_of_pair = tuple(order[section] for section in axis_of_pair)
+        pairs_of_axis = pairs_of_axis and tuple(pairs_of_axis[order.index(axis)] for axis in range(len(order)))
+        order = None if list(order) == sorted(order) else tuple(order)
+    return AxisMap(axis_of_pair, rungs, pairs_of_axis, _fractions(units), turns, (name, numbers, order))
 
 
 def _check_sections(sections: tuple[int, ...]) -> None:
     if len(sections) < 1 or any(type(count) is not int or count < 1 for count in sections):
         raise InvalidArgument(f"sections={sections} must be whole numbers of pairs, at least 1 for every axis")
+
+
+def _check_shares(name: str, axes: int, pairs: int) -> None:
+    if axes < 1 or pairs < axes or pairs % axes:
+        raise InvalidArgument(f"{name}({axes}, {pairs}) needs pairs to be a multiple of axes, both at least 1")
 
 
 def _fractions(units: Units) -> tuple[Fraction, ...] | None:

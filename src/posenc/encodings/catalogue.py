@@ -7,16 +7,19 @@ from typing import Any
 
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
+from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
+from posenc.encodings.learned_grid import LearnedGrid
 from posenc.encodings.nope import NoPE
 from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
+from posenc.encodings.sinusoidal_grid import SinusoidalGrid
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
@@ -77,6 +80,9 @@ CATALOGUE: dict[str, Entry] = {
     "t5": Entry(T5),
     "fox": Entry(FoX),
     "query-scale": Entry(QueryScale),
+    "channel-rotary": Entry(ChannelRotary, {"layout": "gemma4-vision"}),
+    "learned-grid": Entry(LearnedGrid, {"tables": "sum"}),
+    "sinusoidal-grid": Entry(SinusoidalGrid),
 }
 
 

@@ -159,11 +159,11 @@ def check_heads(name: str, x: Tensor, positions: Positions, head_dim: int, axes:
     _check_fit(name, x, positions, "head_dim", head_dim, axes)
 
 
-def check_embeddings(x: Tensor, positions: Positions, width: int) -> None:
+def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1) -> None:
     """Refuse what is no batch of token embeddings at these positions."""
     if x.dim() != 3:
         raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels)")
-    _check_fit("x", x, positions, "width", width)
+    _check_fit("x", x, positions, "width", width, axes)
 
 
 def _check_fit(name: str, x: Tensor, positions: Positions, argument: str, size: int, axes: int = 1) -> None:

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, spectrum
+from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
@@ -236,6 +237,14 @@ class Rotary(Encoding):
             return self.clock(positions, dtype, scale)
         of_pair = positions.movedim(0, -1)[..., list(self.axis_map.axis_of_pair)]
         return self.clock.of_pairs(of_pair, dtype, scale)
+
+    def channel_map(self) -> tuple[Turned, ...]:
+        """How every channel turns, the first of each pair before the second."""
+        n = self.rotary_dim // 2
+        axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
+        pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
+        found = zip(pairs, axes, map(float, self.clock.spectrum.frequencies), strict=True)
+        return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)

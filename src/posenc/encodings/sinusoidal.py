@@ -70,13 +70,13 @@ def sinusoids(
 class PlacedTable(Placed):
     """Rows to add to the token embeddings, one per position."""
 
-    def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor) -> None:
-        super().__init__(q_positions, k_positions)
+    def __init__(self, q_positions: Positions, k_positions: KeyPositions, rows: Tensor, axes: int = 1) -> None:
+        super().__init__(q_positions, k_positions, axes)
         self.rows = rows
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
         """x + rows, added in the wider of the two types and rounded once to x's."""
-        check_embeddings(x, self.q_positions, self.rows.shape[-1])
+        check_embeddings(x, self.q_positions, self.rows.shape[-1], self.axes)
         return (x + self.rows).to(x.dtype)
 
 

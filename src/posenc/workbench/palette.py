@@ -31,6 +31,9 @@ ENCODINGS: dict[str, Style] = {
     "t5": Style("T5", "#CC79A7", (4, 1.2), "X"),
     "fox": Style("FoX", "#56B4E9", (2, 1), "p"),
     "query-scale": Style("query scale", "#332288", (6, 1.5, 1, 1.5, 1, 1.5), "h"),
+    "channel-rotary": Style("channel rotary", "#44AA99", (4, 1, 1, 1, 1, 1), "d"),
+    "learned-grid": Style("learned grid", "#882255", (8, 2), "H"),
+    "sinusoidal-grid": Style("sinusoidal grid", "#999933", (5, 1.5), "8"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
 OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))

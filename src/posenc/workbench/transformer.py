@@ -203,7 +203,7 @@ class Transformer(nn.Module):
         if positions is None:
             offset = 0 if cache is None else len(cache)
             positions = posenc.positions.plain(tokens.shape[1], offset=offset, device=tokens.device)
-            positions = positions if self.encoding.axes == 1 else positions.expand(self.encoding.axes, -1)
+            positions = posenc.positions.on_axes(positions, self.encoding.axes)
         sight = Sight(causal=self.config.causal) if sight is None else sight
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))

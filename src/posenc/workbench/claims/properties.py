@@ -55,7 +55,7 @@ def _moves(name: str, by: int, one_further: bool = False) -> float:
     x = torch.randn(1, 2, WIDTH, generator=generator)
 
     def scores(at: list[int]) -> torch.Tensor:
-        placed = made.at(torch.tensor(at))
+        placed = made.at(posenc.positions.on_axes(torch.tensor(at), made.axes))
         embedded = placed.embed(x)
         here, _ = placed.read(embedded)
         heads = embedded.view(1, 2, HEADS, HEAD_DIM).transpose(1, 2)

@@ -1,11 +1,6 @@
-"""Makes position tensors: plain, with an offset, left-padded (from a mask), packed (from lengths), sharded.
-
-A position is an int64 from 0 to 2^31−1. It is never made from an activation's dtype and never a bare length:
-caches, padding, packing and sharded sequences are a matter of which positions are passed, and of nothing else.
-"""
+"""Positions along one axis: plain, with an offset, left-padded (from a mask), packed (from lengths), sharded."""
 
 import itertools
-import operator
 from collections.abc import Sequence
 
 import torch
@@ -13,16 +8,12 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument, PositionOutOfRange
-
-LIMIT = 2**31
-"""Positions are below this: phases are exact there, and every kernel can address them."""
-
-Device = torch.device | str | None
+from posenc.positions.limits import LIMIT, Device, whole
 
 
 def plain(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
     """``offset, offset+1, …``: one sequence, or the next ``length`` tokens after ``offset`` cached ones."""
-    length, offset = _whole(length, "length"), _whole(offset, "offset")
+    length, offset = whole(length, "length"), whole(offset, "offset")
     if length < 0:
         raise InvalidArgument(f"length={length} must not be negative")
     if offset < 0 or offset + length > LIMIT:
@@ -49,7 +40,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
     Pass the segments to attention so that no document sees another.
     """
-    lengths = [_whole(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
+    lengths = [whole(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
         raise InvalidArgument(f"lengths={lengths} must all be at least 1; leave empty documents out")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
@@ -86,69 +77,3 @@ def sharded(
     own = (rank, pieces - 1 - rank) if zigzag else (rank,)
     size = length // pieces
     return torch.cat([plain(size, offset=piece * size, device=device) for piece in own])
-
-
-def check(
-    positions: Int[Tensor, "*shape"],
-    name: str = "positions",
-    limit: int = LIMIT,
-    *,
-    axes: int = 1,
-    signed: bool = False,
-) -> None:
-    """Refuse what is no position: another type or shape, below 0 (−limit where signed), or at ``limit`` and beyond.
-
-    On the CPU a value out of range raises here. Where nobody may look (traced, fake, or on another device, where
-    looking would wait for it) the check is an asynchronous assertion.
-    """
-    if not isinstance(positions, Tensor):
-        raise InvalidArgument(
-            f"{name}={positions!r} is no tensor; expected int64 (T,) or (B, T): positions.plain(length), or "
-            "torch.tensor([…])"
-        )
-    if positions.dtype != torch.int64:
-        raise InvalidArgument(
-            f"{name} is {positions.dtype}; positions are exact integers: pass torch.int64 (never the model's dtype)"
-        )
-    if axes == 1 and positions.dim() not in (1, 2):
-        raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
-    if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
-        raise InvalidArgument(
-            f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes: expected ({axes}, T) or "
-            f"({axes}, B, T), and for plain text the same positions {axes} times: positions.expand({axes}, -1)"
-        )
-    lowest = 1 - limit if signed else 0
-    if positions.numel() == 0 or positions.is_meta:
-        return
-    extremes = _extremes(positions)
-    if extremes is None:
-        inside = ((positions >= lowest) & (positions < limit)).all()
-        torch._assert_async(inside, f"{name} leaves the range {lowest} … {limit - 1}")
-        return
-    low, high = extremes
-    if low < lowest:
-        raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
-    if high >= limit:
-        raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")
-
-
-def _extremes(positions: Tensor) -> tuple[int, int] | None:
-    """The lowest and the highest position; None where values cannot be looked at."""
-    if torch.compiler.is_compiling() or positions.device.type != "cpu":
-        return None
-    while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: all rows at once
-        positions = torch._C._functorch.get_unwrapped(positions)
-    if type(positions) not in (Tensor, torch.nn.Parameter):
-        return None
-    try:
-        low, high = (int(v) for v in positions.aminmax())
-    except RuntimeError:  # a tracer follows this tensor
-        return None
-    return low, high
-
-
-def _whole(value: int, name: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None

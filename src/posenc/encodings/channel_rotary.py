@@ -1,0 +1,214 @@
+"""Rotation told channel by channel, for checkpoints that pair in blocks or turn a pair by two angles (V-JEPA 2).
+
+    y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
+
+c' is the channel's partner; the sign is − for the first of a pair and + for the second. Where partners have one
+angle this is a rotation, as in Gemma 4's vision tower: RoPE (arXiv 2104.09864) in two blocks. Where tables were
+laid out for one pairing and channels paired by the other, partners have two angles: lengths change, and scores see
+where two tokens are and not only how far apart. V-JEPA 2 (arXiv 2506.09985), ERNIE-Image, and HunYuanVL as
+transformers runs it were trained so, and their weights need it so.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.clock import Clock, Phases
+from posenc.encodings.channel_map import Turned
+from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import real, whole
+from posenc.schedules.default import Default
+from posenc.schedules.spectrum import Spectrum
+
+Layout = Literal["gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"]
+Pairing = Literal["half", "interleaved"]
+
+
+@dataclass(frozen=True)
+class Channel:
+    """How one channel turns.
+
+    Args:
+        partner: the channel that it is mixed with.
+        axis: the coordinate that it turns by.
+        rung, ladder: its frequency is base^(−rung/ladder).
+    """
+
+    partner: int
+    axis: int
+    rung: int
+    ladder: int
+
+    @property
+    def angle(self) -> tuple[int, int, int]:
+        """What partners of a rotation have in common."""
+        return self.axis, self.rung, self.ladder
+
+
+def _partner(i: int, size: int, pairing: Pairing) -> int:
+    return (i + size // 2) % size if pairing == "half" else i ^ 1
+
+
+def _blocks(size: int, axes: tuple[int, ...], laid: Pairing, paired: Pairing) -> list[Channel]:
+    """A block of channels per axis: angles laid out as for one pairing, channels paired by another or the same."""
+    pairs = size // 2
+    return [
+        Channel(block * size + _partner(i, size, paired), axis, i % pairs if laid == "half" else i // 2, pairs)
+        for block, axis in enumerate(axes)
+        for i in range(size)
+    ]
+
+
+def _gemma4_vision(head_dim: int) -> list[Channel]:
+    """Two halves, columns first, each with half pairs of its own."""
+    return _blocks(2 * (head_dim // 4), (1, 0), "half", "half")
+
+
+def _v_jepa2(head_dim: int) -> list[Channel]:
+    """Thirds for time, row and column; angles laid out for half pairs, channels paired with their neighbours."""
+    return _blocks(2 * (head_dim // 6), (0, 1, 2), "half", "interleaved")
+
+
+def _ernie_image(head_dim: int) -> list[Channel]:
+    """Axes of 2, 3 and 3 eighths; angles laid out for neighbours, channels paired half a head apart."""
+    shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
+    angles = [(axis, rung, share) for axis, share in enumerate(shares) for rung in range(share)]
+    return [Channel(_partner(c, head_dim, "half"), *angles[c // 2]) for c in range(2 * len(angles))]
+
+
+def _hunyuan_vl(head_dim: int) -> list[Channel]:
+    """Quarters of the head for four axes over one ladder that goes through it twice, paired half a head apart."""
+    half = head_dim // 2
+    return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
+
+
+LAYOUTS: dict[Layout, tuple[Callable[[int], list[Channel]], int, float]] = {
+    "gemma4-vision": (_gemma4_vision, 4, 100.0),
+    "v-jepa2": (_v_jepa2, 6, 10_000.0),
+    "ernie-image": (_ernie_image, 16, 256.0),
+    "hunyuan-vl": (_hunyuan_vl, 4, 10_000.0),
+}
+"""Of every layout its channels, what head_dim must be at least, and its base. ERNIE-Image's head is a multiple of
+that, Gemma 4's and HunYuanVL's too; V-JEPA 2 leaves the rest of a head as it is."""
+
+
+class PlacedChannelRotary(Placed):
+    """cos and signed sin of every channel at the queries' and keys' positions."""
+
+    def __init__(
+        self, rotary: "ChannelRotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
+    ) -> None:
+        super().__init__(q_positions, k_positions, rotary.axes)
+        self.rotary, self.dtype = rotary, dtype
+        self.q_tables = rotary.tables(q_positions, dtype)
+
+    def rotate(
+        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
+    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
+        new = self.meets_cache(k) or self.k_positions is self.q_positions
+        k_positions = self.q_positions if new else self.k_positions
+        check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
+        check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
+        k_tables = self.q_tables if new else self.rotary.tables(k_positions, self.dtype)
+        return self.rotary.turn(q, *self.q_tables), self.rotary.turn(k, *k_tables)
+
+
+@final
+class ChannelRotary(Encoding):
+    """Rotates queries and keys, or does nearly so, as a named family of checkpoints was trained; no parameters.
+
+    Args:
+        head_dim: D, channels of one head.
+        layout: ``"gemma4-vision"`` (axes row, column; a rotation), ``"v-jepa2"`` (time, row, column),
+            ``"ernie-image"`` (text or time, row, column), ``"hunyuan-vl"`` (four axes, as transformers runs it; the
+            authors' own code is ``Rotary(axes=chunked(16, 16, 16, 16))``).
+        base: default the layout's.
+        signed: whether positions may be negative.
+        phases: ``"exact"``, or ``"float32"`` for the angles that the checkpoints were trained with.
+
+    ``isometric`` and ``relative`` say whether this layout is a rotation at this head_dim. For a new model take
+    ``Rotary(axes=axial(…))``, which is one.
+    """
+
+    name: ClassVar[str] = "channel-rotary"
+    doors = ("rotate",)
+    partners: Tensor
+
+    def __init__(
+        self,
+        head_dim: int,
+        *,
+        layout: Layout,
+        base: float | None = None,
+        signed: bool = False,
+        phases: Phases = "exact",
+    ) -> None:
+        super().__init__()
+        if layout not in get_args(Layout):
+            raise UnknownName("layout", layout, get_args(Layout))
+        make, least, usual = LAYOUTS[layout]
+        self.head_dim = whole(head_dim, "head_dim")
+        if self.head_dim < least or (layout != "v-jepa2" and self.head_dim % least):
+            fits = f"at least {least}" if layout == "v-jepa2" else f"a multiple of {least}"
+            raise InvalidArgument(f"head_dim={head_dim} must be {fits} for layout={layout!r}")
+        self.layout: Layout = layout
+        self.base = usual if base is None else real(base, "base")
+        self.channels = tuple(make(self.head_dim))
+        self.axes = 1 + max(channel.axis for channel in self.channels)
+        self.signed = signed
+        self.isometric = self.relative = all(own.angle == self.channels[own.partner].angle for own in self.channels)
+        ladders = {n: Default().spectrum(2 * n, self.base) for n in {channel.ladder for channel in self.channels}}
+        self.clock = Clock(
+            Spectrum(
+                tuple(ladders[own.ladder].frequencies[own.rung] for own in self.channels),
+                tuple(ladders[own.ladder].float32[own.rung] for own in self.channels),
+            ),
+            phases,
+        )
+        self.register_buffer("partners", torch.empty(len(self.channels), dtype=torch.int64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        super().reset_parameters()
+        self.partners.copy_(torch.tensor([channel.partner for channel in self.channels], device="cpu"))
+
+    def tables(
+        self, positions: Positions, dtype: torch.dtype = torch.float32
+    ) -> tuple[Float[Tensor, "*table T n"], Float[Tensor, "*table T n"]]:
+        """cos of every channel and sin with its sign at these positions, heads' axis inserted."""
+        cos, sin = self.clock.of_pairs(
+            positions.movedim(0, -1)[..., [channel.axis for channel in self.channels]], dtype
+        )
+        first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
+        return over_heads(cos), over_heads(torch.where(first, -sin, sin))
+
+    def turn(
+        self, x: Float[Tensor, "B H T D"], cos: Float[Tensor, "*table T n"], sin: Float[Tensor, "*table T n"]
+    ) -> Float[Tensor, "B H T D"]:
+        """x with every channel mixed with its partner; in the wider type, rounded once to x's."""
+        n = len(self.channels)
+        wide = x[..., :n].to(torch.promote_types(x.dtype, cos.dtype))
+        partners = self.partners.clone()  # autograd keeps it, and could not if this was built in inference mode
+        mixed = (wide * cos + wide[..., partners] * sin).to(x.dtype)
+        return torch.cat((mixed, x[..., n:]), dim=-1) if n < self.head_dim else mixed
+
+    def channel_map(self) -> tuple[Turned, ...]:
+        """How every channel turns."""
+        frequencies = map(float, self.clock.spectrum.frequencies)
+        return tuple(
+            Turned(i, own.partner, own.axis, frequency)
+            for i, (own, frequency) in enumerate(zip(self.channels, frequencies, strict=True))
+        )
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedChannelRotary(self, q_positions, k_positions, dtype)
+
+    def extra_repr(self) -> str:
+        kind = "a rotation" if self.isometric else "no rotation"
+        return f"head_dim={self.head_dim}, layout={self.layout!r}, base={self.base:g}: {kind}"

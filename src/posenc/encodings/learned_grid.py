@@ -1,0 +1,152 @@
+"""A learned table over rows and columns, resized to any picture (ViT: Dosovitskiy et al. 2020, arXiv 2010.11929).
+
+    x_t + W[y, x],   or   x_t + R[y] + C[x]
+
+for a token in row y and column x of its picture. W has an entry for every row and column; R and C are tables of
+rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another size takes its rows from the table
+resized to it, A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
+"""
+
+from contextlib import nullcontext
+from typing import ClassVar, Literal, final, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc import positions as positions_module
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.resize import Resize, matrix, named
+from posenc.encodings.sinusoidal import PlacedTable
+from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
+from posenc.schedules.checks import whole
+
+Tables = Literal["grid", "sum"]
+
+
+@final
+class LearnedGrid(Encoding):
+    """Adds a trained row per place in a picture to the token embeddings; positions are row and column.
+
+    Args:
+        num_positions: rows of the table, and its columns unless those are given.
+        width: C, channels of the token embeddings.
+        columns: of the table, where it is not square.
+        tables: ``"grid"``, one entry for every row and column; ``"sum"``, a table for rows plus one for columns.
+        resize: the convention by which it serves pictures of another size, such as ``"timm"``; a name of
+            ``posenc.encodings.resize.RESIZES``, or a ``Resize``. None until one is needed.
+        std: entries start as N(0, std²); 0.02 as in ViT.
+
+    ``weight`` is ``(rows·columns, C)``, row by row, as public checkpoints have it but for a class token's entry; or
+    ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after this
+    door.
+    """
+
+    name: ClassVar[str] = "learned-grid"
+    doors = ("embed",)
+    relative = False
+    axes = 2
+    needs = ("num_positions", "width")
+
+    def __init__(
+        self,
+        num_positions: int,
+        width: int,
+        *,
+        columns: int | None = None,
+        tables: Tables = "grid",
+        resize: str | Resize | None = None,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if tables not in get_args(Tables):
+            raise UnknownName("tables", tables, get_args(Tables))
+        rows, self.width = whole(num_positions, "num_positions"), whole(width, "width")
+        columns = rows if columns is None else whole(columns, "columns")
+        if min(rows, columns, self.width) < 1:
+            raise InvalidArgument(
+                f"num_positions={rows}, columns={columns} and width={self.width} must all be at least 1"
+            )
+        self.shape = self.picture = (rows, columns)
+        self.tables: Tables = tables
+        self.resize = None if resize is None else named(resize)
+        self.std = std
+        self.position_limit = min(self.shape)
+        self.weight = nn.Parameter(torch.empty(rows * columns if tables == "grid" else rows + columns, self.width))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.std)
+
+    def resized(self, rows: int, columns: int, resize: str | Resize | None = None) -> "LearnedGrid":
+        """The same table for pictures of so many rows and columns; it shares the parameter, gradients included.
+
+        ``resize`` is the convention, by default the table's own.
+        """
+        how = self.resize if resize is None else named(resize)
+        if how is None:
+            raise InvalidArgument(
+                "resize is missing; name the convention that the checkpoint was trained with, such as 'timm', 'vit'"
+            )
+        rows, columns = whole(rows, "rows"), whole(columns, "columns")
+        if min(rows, columns) < 1:
+            raise InvalidArgument(f"rows={rows} and columns={columns} must both be at least 1")
+        with torch.device("meta"):
+            made = LearnedGrid(
+                self.shape[0], self.width, columns=self.shape[1], tables=self.tables, resize=how, std=self.std
+            )
+        made.weight = self.weight
+        made.picture, made.position_limit = (rows, columns), min(rows, columns)
+        return made
+
+    def check(self, positions: Positions, name: str) -> None:
+        """As everywhere, each axis within the picture."""
+        positions_module.check(positions, name, axes=2)
+        for axis, (kind, limit) in enumerate(zip(("rows", "columns"), self.picture, strict=True)):
+            try:
+                positions_module.check(positions[axis], f"{name}[{axis}]", limit)
+            except PositionOutOfRange as error:
+                if int(positions[axis].min()) < 0:
+                    raise
+                raise PositionOutOfRange(
+                    f"{name}[{axis}] holds {int(positions[axis].max())}, but this table is for pictures of {limit} "
+                    f"{kind}; call resized(rows, columns) with the picture's own"
+                ) from error
+
+    def table(self, dtype: torch.dtype = torch.float32) -> Float[Tensor, "rows columns C"]:
+        """The row of every place in the picture, in ``dtype`` or the parameter's if that is wider."""
+        wide = torch.promote_types(self.weight.dtype, dtype)
+        if self.tables == "sum":
+            rows, columns = self.weight.to(wide).split(self.shape)
+            return self._along(0, rows)[:, None] + self._along(1, columns)
+        grid = self.weight.to(wide).unflatten(0, self.shape)
+        return self._along(1, self._along(0, grid).transpose(0, 1)).transpose(0, 1)
+
+    def _along(self, axis: int, table: Float[Tensor, "N *rest"]) -> Float[Tensor, "n *rest"]:
+        """A table resized along its first axis, which is this one of the picture."""
+        if self.picture == self.shape or self.resize is None:
+            return table
+        weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)
+        # Autocast would round the table; the meta device knows none.
+        with nullcontext() if table.is_meta else torch.autocast(table.device.type, enabled=False):
+            return torch.tensordot(weights.to(table.dtype), table, 1)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), axes=2)
+
+    def _rows(self, positions: Int[Tensor, "2 *S"], dtype: torch.dtype) -> Float[Tensor, "*S C"]:
+        if positions.device != self.weight.device:
+            raise InvalidArgument(
+                f"positions is on {positions.device} and the encoding on {self.weight.device}; move one with .to(…)"
+            )
+        cells = positions[0] * self.picture[1] + positions[1]
+        return nn.functional.embedding(cells, self.table(dtype).flatten(0, 1))
+
+    def describe(self) -> str:
+        kind = "a learned table of" if self.tables == "grid" else "learned tables of"
+        size, picture = ("×".join(map(str, shape)) for shape in (self.shape, self.picture))
+        return f"{kind} {size} positions" + ("" if picture == size else f", resized to {picture}")
+
+    def extra_repr(self) -> str:
+        return f"shape={self.shape}, width={self.width}, tables={self.tables!r}, picture={self.picture}"

@@ -1,0 +1,137 @@
+"""How a learned table is resized to another number of cells: the named conventions, as weights along one axis.
+
+Cell i of n takes Σ_j w((j − c_i)/s)·T[j] of a table of N cells, where c_i is where its middle lies in the table:
+
+    c_i = (i + ½)·N/n − ½,   or, with corners aligned,  c_i = i·(N − 1)/(n − 1)
+
+w is the triangle, or Keys' cubic (1981) with its parameter a. Without antialiasing s is 1 and cells beyond an edge
+count as the edge; with it s is N/n where that is above 1, cells beyond an edge are left out, and weights add up to
+1. Rows and columns are resized one after the other. Public code differs in all of this, by up to the table's size.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument, UnknownName
+
+
+@dataclass(frozen=True)
+class Resize:
+    """One convention.
+
+    Args:
+        kernel: ``"linear"`` or ``"cubic"``.
+        antialias: whether the kernel grows as the table shrinks. Its cubic then has a = −1/2, and else −3/4, as in
+            torch and Pillow.
+        align_corners: whether the outermost cells stay where they are.
+        slack: added to the new number of cells before the ratio is taken; 0.1 in DINO's code, against rounding.
+    """
+
+    kernel: Literal["linear", "cubic"]
+    antialias: bool = False
+    align_corners: bool = False
+    slack: float = 0.0
+
+    @property
+    def reach(self) -> int:
+        """Cells on either side that a kernel of its usual width sees."""
+        return 2 if self.kernel == "cubic" else 1
+
+
+RESIZES: dict[str, Resize] = {
+    "timm": Resize("cubic", antialias=True),
+    "vit": Resize("cubic"),
+    "dino": Resize("cubic", slack=0.1),
+    "siglip2": Resize("linear", antialias=True),
+    "qwen3-vl": Resize("linear", align_corners=True),
+    "inkling2": Resize("linear"),
+}
+"""Conventions by the code that has them; "vit" is also that of DINOv2 and DeiT in transformers."""
+
+
+def named(resize: str | Resize) -> Resize:
+    """The convention of that name, or itself."""
+    if isinstance(resize, Resize):
+        return resize
+    if resize not in RESIZES:
+        raise UnknownName("resize", resize, RESIZES)
+    return RESIZES[resize]
+
+
+def taps(
+    resize: Resize, index: Int[Tensor, "*S"], target: Int[Tensor, "*#S"] | int, source: int, stretch: float = 1.0
+) -> tuple[Int[Tensor, "*S K"], Float[Tensor, "*S K"]]:
+    """The table's cells that cell ``index`` of ``target`` takes, and their weights in float64.
+
+    ``target`` may differ from cell to cell, so that pictures of several sizes are one call and sizes are data;
+    nothing here looks into a tensor.
+    """
+    at = index.to(torch.float64)
+    if resize.align_corners:
+        centre = at * (source - 1) / (torch.as_tensor(target) - 1).clamp(min=1)
+    else:
+        centre = (at + 0.5) * source / (target + resize.slack) - 0.5
+    reach = ceil(resize.reach * stretch)
+    cells = centre.floor().to(torch.int64)[..., None] + torch.arange(1 - reach, reach + 1, device=index.device)
+    weights = _kernel(resize, (cells - centre[..., None]) / stretch)
+    if resize.antialias:
+        weights = weights * ((cells >= 0) & (cells < source))
+        weights = weights / weights.sum(-1, keepdim=True)
+    return cells.clamp(0, source - 1), weights
+
+
+def matrix(
+    resize: Resize, target: int, source: int, device: torch.device | None = None
+) -> Float[Tensor, "target source"]:
+    """All weights of one axis, float64: ``matrix @ table`` is the table resized along it."""
+    stretch = max(source / (target + resize.slack), 1.0) if resize.antialias else 1.0
+    cells, weights = taps(resize, torch.arange(target, device=device), target, source, stretch)
+    return weights.new_zeros(target, source).scatter_add(1, cells, weights)
+
+
+def gathered(
+    table: Float[Tensor, "N M C"],
+    positions: Int[Tensor, "2 *S"],
+    sizes: Int[Tensor, "2 *#S"],
+    resize: str | Resize,
+) -> Float[Tensor, "*S C"]:
+    """Rows of a table resized to each token's own picture, by gathers and sums alone.
+
+    Args:
+        table: rows, columns, channels.
+        positions: row and column of every token in its picture, ``(2, *S)``.
+        sizes: rows and columns of its picture, the same shape or one that broadcasts to it.
+        resize: a convention without antialiasing, whose number of cells would depend on the sizes.
+
+    Sizes are data: one graph serves all of them when compiled or exported, ONNX included. Sums are in float32 at
+    least, and the result is in that type.
+    """
+    resize = named(resize)
+    if resize.antialias:
+        raise InvalidArgument(
+            f"resize={resize} takes a number of cells that depends on the size; resize the table first, with "
+            "LearnedGrid.resized(rows, columns)"
+        )
+    wide = torch.promote_types(table.dtype, torch.float32)
+    rows, row_weights = taps(resize, positions[0], sizes[0], table.shape[0])
+    columns, column_weights = taps(resize, positions[1], sizes[1], table.shape[1])
+    cells = rows[..., :, None] * table.shape[1] + columns[..., None, :]
+    weights = (row_weights[..., :, None] * column_weights[..., None, :]).to(wide)
+    found = torch.nn.functional.embedding(cells.flatten(-2), table.flatten(0, 1)).to(wide)
+    return (found * weights.flatten(-2)[..., None]).sum(-2)
+
+
+def _kernel(resize: Resize, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The weight of a cell so far from the middle."""
+    x = x.abs()
+    if resize.kernel == "linear":
+        return (1 - x).clamp(min=0)
+    a = -0.5 if resize.antialias else -0.75
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = (((x - 5) * x + 8) * x - 4) * a
+    return torch.where(x <= 1, near, torch.where(x < 2, far, torch.zeros_like(x)))

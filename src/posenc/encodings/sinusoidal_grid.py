@@ -1,0 +1,87 @@
+"""Sinusoids of rows and columns added to the token embeddings (DETR: Carion et al. 2020, arXiv 2005.12872).
+
+    PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
+
+Every axis a has C_a of the C channels, half of them each for rows and columns, and a ladder of its own.
+"""
+
+from itertools import groupby
+from typing import ClassVar, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.clock import Clock
+from posenc.encodings.axes import AxisMap, axial, spectrum
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.sinusoidal import Order, PlacedTable, sinusoids
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import real, whole
+from posenc.schedules.default import Default
+
+
+@final
+class SinusoidalGrid(Encoding):
+    """Adds sinusoids of several coordinates to the token embeddings; no parameters, no largest position.
+
+    Args:
+        width: C, channels of the token embeddings, even.
+        axes: which channels each coordinate has, in pairs: ``axial(C/4, C/4)`` by default, rows before columns, as
+            DETR has it; with ``order=(1, 0)`` columns come first, as in MAE's code. ``units`` and ``turns`` make
+            coordinates parts of the picture: DETR's ``normalize`` is ``units=("1/parts", "1/parts"), turns=True``.
+        base: 10000 in the paper.
+        order: within an axis, ``"interleaved"`` (sin, cos, sin, cos …; DETR) or ``"block"`` (sines first; MAE).
+        signed: whether positions may be negative.
+
+    DETR counts cells from 1, MAE from 0: ``posenc.positions.grid(rows, columns, corner=1)``. Its ``normalize`` also
+    adds 10⁻⁶ to the number of cells, which is left out here.
+    """
+
+    name: ClassVar[str] = "sinusoidal-grid"
+    doors = ("embed",)
+    relative = False
+
+    def __init__(
+        self,
+        width: int,
+        *,
+        axes: AxisMap | None = None,
+        base: float = 10_000.0,
+        order: Order = "interleaved",
+        signed: bool = False,
+    ) -> None:
+        super().__init__()
+        if order not in get_args(Order):
+            raise UnknownName("order", order, get_args(Order))
+        self.width = whole(width, "width")
+        if axes is None:
+            if self.width < 4 or self.width % 4:
+                raise InvalidArgument(f"width={width} must be a multiple of 4 for two axes; or give axes")
+            axes = axial(self.width // 4, self.width // 4)
+        if 2 * axes.pairs != self.width:
+            raise InvalidArgument(f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; width={width}")
+        self.axis_map, self.axes, self.signed = axes, axes.axes, signed
+        self.base = real(base, "base")
+        self.order: Order = order
+        self.clock = Clock(spectrum(axes, Default(), self.base))
+
+    def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
+        """The rows at these positions, before they are added."""
+        self.check(positions, "positions")
+        return self._rows(positions, dtype)
+
+    def _rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
+        of_pair = self.axis_map.axis_of_pair
+        lines = positions if self.axes > 1 else positions[None]
+        cos, sin = self.clock.of_pairs(lines.movedim(0, -1)[..., list(of_pair)], dtype)
+        sizes = [len(list(run)) for _, run in groupby(of_pair)]
+        runs = zip(cos.split(sizes, -1), sin.split(sizes, -1), sizes, strict=True)
+        return torch.cat([sinusoids(c, s, 2 * size, self.order) for c, s, size in runs], dim=-1)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), self.axes)
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, axes={self.axis_map}, base={self.base:g}, order={self.order!r}"

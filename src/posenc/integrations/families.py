@@ -1,0 +1,135 @@
+"""How image and video models turn queries and keys, as data: each family's encoding as a text, and its positions.
+
+A family is a text for ``posenc.encoding`` and a maker of positions; nothing here computes. Public code lays the
+same idea out in a dozen ways, and no wrong one changes a shape or raises an error.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.positions import centred, grid, midpoints
+
+
+@dataclass(frozen=True)
+class Family:
+    """One family's layout (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
+
+    Args:
+        letters: its coordinates in the order of positions: y rows, x columns, t frames or what text counts.
+        text: the text of its encoding for a head of so many channels.
+        multiple: what head_dim must be a multiple of.
+        coordinates: ``grid``, or what makes its positions from a shape instead.
+        in_parts: whether its coordinates count parts of the picture; ``text`` and ``coordinates`` then take
+            ``parts``, a multiple of the cells along every axis.
+    """
+
+    letters: str
+    text: Callable[..., str]
+    multiple: int = 4
+    coordinates: Callable[..., Int[Tensor, "A T"]] = grid
+    in_parts: bool = False
+
+    def encoding(self, head_dim: int, *, parts: int | None = None) -> str:
+        """The text of its encoding: ``posenc.encoding(family.encoding(64), head_dim=64)``."""
+        if head_dim < self.multiple or head_dim % self.multiple:
+            raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this family")
+        return self.text(head_dim, parts=self._parts(parts)) if self.in_parts else self.text(head_dim)
+
+    def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:
+        """Positions of a picture of so many rows and columns, or a video of frames, rows and columns."""
+        if len(shape) != len(self.letters):
+            raise InvalidArgument(
+                f"shape={shape} has {len(shape)} numbers; this family has {len(self.letters)} axes"
+            )
+        return self.coordinates(*shape, parts=self._parts(parts)) if self.in_parts else self.coordinates(*shape)
+
+    def _parts(self, parts: int | None) -> int:
+        if parts is None:
+            raise InvalidArgument(
+                "parts is missing; this family counts parts of the picture: give math.lcm of its rows and columns, "
+                "or of those of all pictures in a batch"
+            )
+        return parts
+
+
+def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
+    """A text whose map has half a head's pairs for each of two axes."""
+    return lambda D: f"rotary(axes={form.format(D // 4)}, pairing={pairing}, base={base}{extra})"
+
+
+def _thirds(pairing: str) -> Callable[[int], str]:
+    """A text with 2⌊D/6⌋ channels for each of three axes, and what is left over not turned."""
+    return lambda D: (
+        f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing={pairing})"
+    )
+
+
+def _shares(*shares: int, base: int = 10_000, extra: str = "") -> Callable[[int], str]:
+    """A text whose axes have so many of every 64 channels, neighbours paired."""
+    return lambda D: (
+        f"rotary(axes=axial({', '.join(str(share * D // 128) for share in shares)}), pairing=interleaved, "
+        f"base={base}{extra})"
+    )
+
+
+def _wan(D: int) -> str:
+    """Rows and columns have 2⌊D/6⌋ channels each, and frames what is left."""
+    return f"rotary(axes=axial({D // 2 - 2 * (D // 6)}, {D // 6}, {D // 6}), pairing=interleaved)"
+
+
+def _dinov3(D: int, parts: int) -> str:
+    units = f"units=('1/{parts}', '1/{parts}'), turns=True"
+    return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=half, base=100, signed=True)"
+
+
+def _eva(D: int, parts: int, trained: int = 16) -> str:
+    """Coordinates run over the grid that it was trained with, 16 cells a side, whatever the picture's."""
+    units = f"units=('{trained}/{parts}', '{trained}/{parts}')"
+    return f"rotary(axes=axial({D // 4}, {D // 4}, {units}), pairing=interleaved)"
+
+
+def _starts(*shape: int, parts: int) -> Int[Tensor, "A T"]:
+    """Where cells start, in parts of the picture."""
+    if any(parts % n for n in shape):
+        raise InvalidArgument(f"parts={parts} must be a multiple of the cells along every axis, {shape}")
+    return grid(*shape, step=[parts // n for n in shape])
+
+
+def _qwen_image(frames: int, rows: int, columns: int) -> Int[Tensor, "A T"]:
+    """Frames from 0, rows and columns around the middle."""
+    middle = centred(rows, columns)
+    return torch.stack((grid(frames, rows, columns)[0], *middle.repeat(1, frames)))
+
+
+FAMILIES: dict[str, Family] = {
+    "qwen-vl-vision": Family("yx", _halves("axial({0}, {0})", "half")),
+    "step3.7-vision": Family("yx", _halves("axial({0}, {0}, order=(1, 0))", "half")),
+    "pixtral": Family("yx", lambda D: f"rotary(axes=dealt(2, {D // 2}), pairing=half)"),
+    "kimi-k2.5-vision": Family(
+        "yx", lambda D: f"rotary(axes=alternating(2, {D // 2}, order=(1, 0)), pairing=half)"
+    ),
+    "gemma4-vision": Family("yx", lambda D: "channel-rotary(layout=gemma4-vision)"),
+    "sam2": Family("yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved")),
+    "sam3-global": Family("yx", _halves("axial({0}, {0}, order=(1, 0), units=('1/3', '1/3'))", "interleaved")),
+    "llama4-vision": Family(
+        "yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved"), coordinates=partial(grid, corner=1)
+    ),
+    "eva": Family("yx", _eva, coordinates=_starts, in_parts=True),
+    "dinov3": Family("yx", _dinov3, coordinates=midpoints, in_parts=True),
+    "minimax-m3-vision": Family("tyx", _thirds("half"), 2),
+    "v-jepa2": Family("tyx", lambda D: "channel-rotary(layout=v-jepa2)", 2),
+    "wan": Family("tyx", _wan, 2),
+    "flux": Family("tyx", _shares(8, 28, 28), 32),
+    "hunyuan-video": Family("tyx", _shares(8, 28, 28, base=256), 32),
+    "qwen-image": Family("tyx", _shares(8, 28, 28, extra=", signed=True"), 32, _qwen_image),
+    "z-image": Family("tyx", _shares(16, 24, 24, base=256), 16),
+    "ernie-image": Family("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
+    "flux2": Family("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
+}
+"""Every family by name. Axes t of Flux, Z-Image and ERNIE-Image count text or pictures; l of Flux 2 counts text."""

@@ -1,0 +1,27 @@
+"""Makes position tensors: of tokens in a row, of grids, and of text, pictures and videos in one sequence.
+
+A position is an int64 from 0 to 2^31−1. It is never made from an activation's dtype and never a bare length:
+caches, padding, packing and sharded sequences are a matter of which positions are passed, and of nothing else.
+"""
+
+from posenc.positions.grids import centred as centred
+from posenc.positions.grids import grid as grid
+from posenc.positions.grids import left_padded_rows as left_padded_rows
+from posenc.positions.grids import midpoints as midpoints
+from posenc.positions.grids import on_axes as on_axes
+from posenc.positions.grids import packed_rows as packed_rows
+from posenc.positions.limits import LIMIT as LIMIT
+from posenc.positions.limits import Device as Device
+from posenc.positions.limits import check as check
+from posenc.positions.spans import COUNTINGS as COUNTINGS
+from posenc.positions.spans import Counting as Counting
+from posenc.positions.spans import Image as Image
+from posenc.positions.spans import Span as Span
+from posenc.positions.spans import Text as Text
+from posenc.positions.spans import Video as Video
+from posenc.positions.spans import multimodal as multimodal
+from posenc.positions.tokens import from_cu_seqlens as from_cu_seqlens
+from posenc.positions.tokens import left_padded as left_padded
+from posenc.positions.tokens import packed as packed
+from posenc.positions.tokens import plain as plain
+from posenc.positions.tokens import sharded as sharded

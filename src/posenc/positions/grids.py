@@ -1,0 +1,98 @@
+"""Positions of grids: every point of a picture or a video, one coordinate an axis, the last axis fastest."""
+
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.positions.limits import Device, whole
+
+
+def grid(
+    *shape: int, corner: int | Sequence[int] = 0, step: int | Sequence[int] = 1, device: Device = None
+) -> Int[Tensor, "A T"]:
+    """Point i of every axis at ``corner + step·i``: ``grid(2, 3)`` → rows 0 0 0 1 1 1, columns 0 1 2 0 1 2.
+
+    Args:
+        shape: points along every axis, such as rows and columns, or frames, rows and columns.
+        corner: the first point's coordinate, one for all axes or one each: where a crop lies in its picture, or 1
+            where a model counts from 1. Below 0 it needs an encoding that is ``signed``.
+        step: from one point to the next, likewise.
+
+    The result is int64 ``(A, T)``, T the product of the shape.
+    """
+    shape = tuple(whole(n, f"shape[{axis}]") for axis, n in enumerate(shape))
+    if not shape or any(n < 1 for n in shape):
+        raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; leave an empty picture out")
+    corners, steps = _each(corner, "corner", len(shape)), _each(step, "step", len(shape))
+    lines = [
+        first + by * torch.arange(n, dtype=torch.int64, device=device)
+        for n, first, by in zip(shape, corners, steps, strict=True)
+    ]
+    return torch.stack(torch.meshgrid(*lines, indexing="ij")).flatten(1)
+
+
+def centred(*shape: int, device: Device = None) -> Int[Tensor, "A T"]:
+    """A grid around its middle: −⌈n/2⌉ … ⌊n/2⌋−1 along every axis (Qwen-Image); for signed encodings."""
+    return grid(*shape, corner=[-((n + 1) // 2) for n in shape], device=device)
+
+
+def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A T"]:
+    """Middles of cells of a picture that reaches from −1 to 1, counted in units of 1/parts (DINOv3).
+
+    Cell i of n is at (2i + 1 − n)/n, so that the result is (2i + 1 − n)·parts/n, exactly: parts must be a multiple
+    of the cells along every axis. For pictures of several sizes take one that all sizes divide, ``math.lcm(…)``;
+    the encoding's units are 1/parts.
+    """
+    parts = whole(parts, "parts")
+    if any(n < 1 or parts % n for n in shape):
+        raise InvalidArgument(
+            f"parts={parts} must be a multiple of the cells along every axis, {shape}; take math.lcm of all sizes"
+        )
+    return grid(
+        *shape, corner=[(1 - n) * (parts // n) for n in shape], step=[2 * parts // n for n in shape], device=device
+    )
+
+
+def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
+    """Positions of text for an encoding with so many axes: the same along each, which they lead."""
+    return positions if axes == 1 else positions.expand(axes, *positions.shape)
+
+
+def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
+    """Sequences of positions with axes as one batch, and the mask of real tokens; the shorter are padded in front.
+
+    Padding stands at 0; hide it with ``key_mask=mask`` in attention.
+    """
+    _check_rows(rows)
+    longest = max(row.shape[1] for row in rows)
+    padded = [torch.nn.functional.pad(row, (longest - row.shape[1], 0)) for row in rows]
+    at = torch.arange(longest, device=rows[0].device)
+    return torch.stack(padded, 1), torch.stack([at >= longest - row.shape[1] for row in rows])
+
+
+def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"], Int[Tensor, " T"]]:
+    """Sequences of positions with axes laid end to end, and their segments: pictures of any sizes in one row.
+
+    Pass the segments to attention so that none sees another.
+    """
+    _check_rows(rows)
+    lengths = torch.tensor([row.shape[1] for row in rows], device=rows[0].device)
+    return torch.cat(list(rows), 1), torch.arange(len(rows), device=rows[0].device).repeat_interleave(lengths)
+
+
+def _check_rows(rows: Sequence[Tensor]) -> None:
+    if not rows or any(row.dim() != 2 or row.shape[0] != rows[0].shape[0] for row in rows):
+        raise InvalidArgument(
+            f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one, each (A, T) with one A"
+        )
+
+
+def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
+    """One whole number an axis."""
+    values = list(value) if isinstance(value, Sequence) else [value] * axes
+    if len(values) != axes:
+        raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give one, or one an axis")
+    return [whole(n, name) for n in values]

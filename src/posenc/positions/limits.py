@@ -1,0 +1,81 @@
+"""What a position may be, and how a tensor of them is refused."""
+
+import operator
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument, PositionOutOfRange
+
+LIMIT = 2**31
+"""Positions are below this: phases are exact there, and every kernel can address them."""
+
+Device = torch.device | str | None
+
+
+def check(
+    positions: Int[Tensor, "*shape"],
+    name: str = "positions",
+    limit: int = LIMIT,
+    *,
+    axes: int = 1,
+    signed: bool = False,
+) -> None:
+    """Refuse what is no position: another type or shape, below 0 (−limit where signed), or at ``limit`` and beyond.
+
+    On the CPU a value out of range raises here. Where nobody may look (traced, fake, or on another device, where
+    looking would wait for it) the check is an asynchronous assertion.
+    """
+    if not isinstance(positions, Tensor):
+        raise InvalidArgument(
+            f"{name}={positions!r} is no tensor; expected int64 (T,) or (B, T): positions.plain(length), or "
+            "torch.tensor([…])"
+        )
+    if positions.dtype != torch.int64:
+        raise InvalidArgument(
+            f"{name} is {positions.dtype}; positions are exact integers: pass torch.int64 (never the model's dtype)"
+        )
+    if axes == 1 and positions.dim() not in (1, 2):
+        raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
+    if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):
+        raise InvalidArgument(
+            f"{name} has shape {tuple(positions.shape)}; this encoding has {axes} axes: expected ({axes}, T) or "
+            f"({axes}, B, T), and for plain text the same positions {axes} times: positions.expand({axes}, -1)"
+        )
+    lowest = 1 - limit if signed else 0
+    if positions.numel() == 0 or positions.is_meta:
+        return
+    extremes = _extremes(positions)
+    if extremes is None:
+        inside = ((positions >= lowest) & (positions < limit)).all()
+        torch._assert_async(inside, f"{name} leaves the range {lowest} … {limit - 1}")
+        return
+    low, high = extremes
+    if low < lowest:
+        raise PositionOutOfRange(f"{name} holds {low}; positions start at {lowest}")
+    if high >= limit:
+        raise PositionOutOfRange(f"{name} holds {high}; the last position here is {limit - 1}")
+
+
+def _extremes(positions: Tensor) -> tuple[int, int] | None:
+    """The lowest and the highest position; None where values cannot be looked at."""
+    if torch.compiler.is_compiling() or positions.device.type != "cpu":
+        return None
+    while torch._C._functorch.is_functorch_wrapped_tensor(positions):  # vmap: all rows at once
+        positions = torch._C._functorch.get_unwrapped(positions)
+    if type(positions) not in (Tensor, torch.nn.Parameter):
+        return None
+    try:
+        low, high = (int(v) for v in positions.aminmax())
+    except RuntimeError:  # a tracer follows this tensor
+        return None
+    return low, high
+
+
+def whole(value: int, name: str) -> int:
+    """The value as an int; an error that names it where it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None

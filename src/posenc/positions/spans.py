@@ -1,0 +1,169 @@
+"""Positions of text, pictures and videos in one sequence, as each family counts them (arXiv 2409.12191, M-RoPE).
+
+A sequence is a row of spans. Every token has three coordinates, time, row and column. Text has all three equal and
+goes on by one a token; a picture or a video starts at one coordinate s on every axis:
+
+    time = s + t(frame),   row = s + y,   column = s + x,   and what follows starts at 1 + the largest of all.
+
+Families differ in t, in how many patches one token stands for, and in whether a video is one span.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import floor
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions.grids import grid
+from posenc.positions.limits import Device, whole
+
+FINEST = 10**6
+"""A float number of seconds is read as the nearest fraction of at most this denominator, so that 1/3 is a third."""
+
+
+@dataclass(frozen=True)
+class Counting:
+    """How a family counts.
+
+    Args:
+        merge: patches that one token stands for, along rows and along columns (``spatial_merge_size``).
+        frames: of a video's grid that one token stands for (``temporal_merge_size``).
+        ids_per_second: time ids a second of video (``tokens_per_second``, ``position_id_per_seconds``); None
+            counts one id a frame.
+        whole_videos: whether a video is one span; if not, its frames are pictures with text between them.
+    """
+
+    merge: int = 2
+    frames: int = 1
+    ids_per_second: int | None = None
+    whole_videos: bool = True
+
+
+COUNTINGS = {
+    "qwen2-vl": Counting(),
+    "qwen2.5-vl": Counting(ids_per_second=2),
+    "qwen2.5-omni": Counting(ids_per_second=25),
+    "qwen3-vl": Counting(whole_videos=False),
+    "glm-4v": Counting(whole_videos=False),
+    "ernie-4.5-vl": Counting(frames=2),
+}
+"""The rule of every family by name, with the numbers of its public checkpoints; ``replace`` changes one."""
+
+
+class Span(ABC):
+    """A run of tokens that counts in one way."""
+
+    @abstractmethod
+    def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
+        """Time, row and column of its tokens, counted from 0."""
+
+
+@dataclass(frozen=True)
+class Text(Span):
+    """So many tokens of text, markers around pictures among them, or of Omni's sound, which counts as text does."""
+
+    tokens: int
+
+    def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
+        _check_size(self, tokens=self.tokens)
+        return torch.arange(self.tokens).expand(3, -1)
+
+
+@dataclass(frozen=True)
+class Image(Span):
+    """A picture, or one frame of a video where frames stand apart: rows and columns of patches before merging."""
+
+    rows: int
+    columns: int
+
+    def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
+        return grid(1, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
+
+
+@dataclass(frozen=True)
+class Video(Span):
+    """A video: frames of its grid, rows and columns of patches before merging.
+
+    ``seconds`` is how long one frame of the grid lasts, temporal_patch_size / fps (``second_per_grid_ts``): exactly
+    as a fraction, or as a float. Families that count time in seconds need it.
+    """
+
+    frames: int
+    rows: int
+    columns: int
+    seconds: Fraction | float | None = None
+
+    def coordinates(self, counting: Counting) -> Int[Tensor, "3 _"]:
+        if not counting.whole_videos:
+            raise InvalidArgument(
+                f"{self} cannot be one span here: this family has text with a time between frames; give every "
+                "frame as Image(rows, columns) and what stands between them as Text(tokens)"
+            )
+        (frames,) = _merged(self, counting.frames, frames=self.frames)
+        made = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
+        if counting.ids_per_second is not None:
+            a_frame = self._seconds() * counting.ids_per_second
+            made[0] = torch.tensor([floor(frame * a_frame) for frame in range(frames)])[made[0]]
+        return made
+
+    def _seconds(self) -> Fraction:
+        if self.seconds is None or not 0 < self.seconds < float("inf"):
+            raise InvalidArgument(
+                f"{self} needs seconds above 0, how long one frame of its grid lasts: this family counts time in "
+                "seconds; give temporal_patch_size / fps"
+            )
+        return Fraction(self.seconds).limit_denominator(FINEST)
+
+
+def multimodal(
+    spans: Sequence[Span], counting: str | Counting, *, start: int = 0, device: Device = None
+) -> tuple[Int[Tensor, "3 T"], int]:
+    """Positions ``(3, T)`` of one sequence of spans, and the position of the token that comes next, on all axes.
+
+    ``multimodal([Text(3), Image(4, 4), Text(2)], "qwen2-vl")`` → time 0 1 2 3 3 3 3 5 6, and 7. Rows of a batch are
+    put together by ``left_padded_rows`` or ``packed_rows``; each has a next position of its own.
+
+    Args:
+        spans: ``Text``, ``Image`` and ``Video``, in the order of their tokens.
+        counting: the family's name in ``COUNTINGS``, or a rule of your own.
+        start: the first position; where a conversation goes on, the next position of what came before.
+
+    A video's time is floored after frame, seconds and ids a second are multiplied exactly; the families' own code
+    multiplies in float32. Text after a video starts above the video's last time id, as the models were trained;
+    transformers 5.23 starts it above the larger side of its grid, which falls into a long video.
+    """
+    if isinstance(counting, str):
+        if counting not in COUNTINGS:
+            raise UnknownName("counting", counting, COUNTINGS)
+        counting = COUNTINGS[counting]
+    after = whole(start, "start")
+    if after < 0:
+        raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")
+    found = [torch.empty(3, 0, dtype=torch.int64)]
+    for span in spans:
+        found.append(span.coordinates(counting) + after)
+        after = int(found[-1].max()) + 1
+    return torch.cat(found, 1).to(device), after
+
+
+def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
+    """Tokens along each side, ``by`` patches or frames each."""
+    _check_size(span, **sizes)
+    for name, size in sizes.items():
+        if size % by:
+            raise InvalidArgument(
+                f"{span} has {name}={size}, which is no multiple of the {by} that a token stands for; resize it so "
+                "that it is"
+            )
+    return tuple(size // by for size in sizes.values())
+
+
+def _check_size(span: Span, **sizes: int) -> None:
+    for name, size in sizes.items():
+        if whole(size, name) < 1:
+            raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or leave the span out")

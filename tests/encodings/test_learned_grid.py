@@ -1,0 +1,104 @@
+"""The learned grid: rows by place, resized tables, gathers that export, and what it refuses."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import LearnedGrid
+from posenc.encodings.resize import RESIZES, gathered, matrix
+from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.positions import grid
+
+
+def test_a_token_gets_the_entry_of_its_place() -> None:
+    table = LearnedGrid(3, 8, columns=5)
+    x, at = torch.randn(2, 4, 8), torch.tensor([[0, 2, 1, 0], [4, 0, 3, 1]])
+    want = x + table.weight[[4, 10, 8, 1]]
+    assert torch.equal(table.at(at).embed(x), want)
+
+
+def test_rows_and_columns_may_have_tables_of_their_own() -> None:
+    table = LearnedGrid(3, 8, columns=5, tables="sum")
+    assert table.weight.shape == (8, 8)
+    x, at = torch.randn(1, 2, 8), torch.tensor([[2, 0], [4, 1]])
+    torch.testing.assert_close(
+        table.at(at).embed(x), x + table.weight[[2, 0]] + table.weight[[7, 4]], rtol=0, atol=1e-6
+    )
+
+
+def test_a_picture_of_its_own_size_is_not_interpolated() -> None:
+    table = LearnedGrid(4, 8, resize="timm")
+    assert torch.equal(table.resized(4, 4).table(), table.table())
+
+
+def test_a_resized_table_trains_the_one_it_is_made_from() -> None:
+    table = LearnedGrid(4, 8, resize="vit")
+    small = table.resized(2, 3)
+    assert small.weight is table.weight
+    small.at(grid(2, 3)).embed(torch.zeros(1, 6, 8)).sum().backward()
+    assert table.weight.grad is not None
+    # Every place of the picture adds up its weights to 1, whichever entries they fall on.
+    torch.testing.assert_close(table.weight.grad.sum(0), torch.full((8,), 6.0), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", RESIZES)
+@pytest.mark.parametrize(("source", "target"), [(16, 7), (16, 37), (5, 5), (1, 4), (9, 1)])
+def test_weights_add_up_to_one(how: str, source: int, target: int) -> None:
+    sums = matrix(RESIZES[how], target, source).sum(1)
+    torch.testing.assert_close(sums, torch.ones(target, dtype=torch.float64), rtol=0, atol=1e-14)
+
+
+def test_sixteen_bits_are_resized_in_float32() -> None:
+    table = LearnedGrid(16, 8, resize="timm", std=1.0).to(torch.bfloat16)
+    want = LearnedGrid(16, 8, resize="timm")
+    with torch.no_grad():
+        want.weight.copy_(table.weight)
+    assert table.resized(7, 7).table().dtype == torch.float32
+    torch.testing.assert_close(table.resized(7, 7).table(), want.resized(7, 7).table(), rtol=0, atol=0)
+
+
+def test_what_it_does_is_described() -> None:
+    table = LearnedGrid(3, 8, columns=5, resize="vit")
+    assert table.describe() == "a learned table of 3×5 positions"
+    assert table.resized(6, 2).describe() == "a learned table of 3×5 positions, resized to 6×2"
+    assert posenc.encoding("learned-grid", num_positions=3, width=8).describe() == "learned tables of 3×3 positions"
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("act", "error", "message"),
+    [
+        (
+            lambda: LearnedGrid(0, 8),
+            InvalidArgument,
+            "num_positions=0, columns=0 and width=8 must all be",
+        ),
+        (lambda: LearnedGrid(4, 8, tables="rows"), InvalidArgument, "unknown tables 'rows'"),
+        (lambda: LearnedGrid(4, 8, resize="timn"), InvalidArgument, "unknown resize 'timn'; did you mean 'timm'"),
+        (lambda: LearnedGrid(4, 8).resized(2, 2), InvalidArgument, "resize is missing; name the convention that"),
+        (
+            lambda: LearnedGrid(4, 8).resized(0, 2, "vit"),
+            InvalidArgument,
+            "rows=0 and columns=2 must both be",
+        ),
+        (
+            lambda: LearnedGrid(4, 8, columns=5).at(grid(3, 6)),
+            PositionOutOfRange,
+            r"positions\[1\] holds 5, but this table is for pictures of 5 columns; call resized\(rows, columns\)",
+        ),
+        (lambda: LearnedGrid(4, 8).at(grid(2, 2, corner=-1)), PositionOutOfRange, "holds -1; positions start at 0"),
+        (
+            lambda: gathered(torch.zeros(4, 4, 8), grid(2, 2), grid(2, 2), "timm"),
+            InvalidArgument,
+            r"takes a number of cells that depends on the size; resize the table first, with LearnedGrid.resized",
+        ),
+        (
+            lambda: LearnedGrid(4, 8).to("meta").at(grid(2, 2)),
+            InvalidArgument,
+            "positions is on cpu and the encoding on meta",
+        ),
+    ],
+)
+def test_what_it_has_no_row_for_is_refused(act, error, message: str) -> None:
+    with pytest.raises(error, match=message):
+        act()

@@ -1,0 +1,194 @@
+"""Rotation of pictures and videos against transformers: every family's cos and sin, and where coordinates stand."""
+
+import importlib
+import math
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.axes import chunked, first_last
+from posenc.encodings.rotary import Rotary
+from posenc.integrations.families import FAMILIES
+from posenc.positions import grid
+
+pytestmark = pytest.mark.usefixtures("recent_transformers")
+
+D = 64
+HOMES = {
+    "qwen-vl-vision": ("qwen2_vl", "Qwen2VLVisionRotaryEmbedding"),
+    "step3.7-vision": ("step3p7", "Step3p7VisionRotaryEmbedding"),
+    "pixtral": ("pixtral", "PixtralVisionRotaryEmbedding"),
+    "kimi-k2.5-vision": ("kimi_k25", "Kimi_K25VisionRotaryEmbedding"),
+    "minimax-m3-vision": ("minimax_m3_vl", "MiniMaxM3VLVisionRotaryEmbedding"),
+    "sam2": ("sam2_video", "Sam2VideoVisionRotaryEmbedding"),
+    "sam3-global": ("sam3", "Sam3ViTRotaryEmbedding"),
+}
+COLUMNS_FIRST = ("sam2", "sam3-global")
+"""Families whose own position ids have columns before rows."""
+
+
+def embedding(family: str) -> torch.nn.Module:
+    module, name = HOMES[family]
+    home = importlib.import_module(f"transformers.models.{module}.modeling_{module}")
+    return getattr(home, name)(
+        SimpleNamespace(
+            rope_parameters={"rope_type": "axial", "rope_theta": 10_000.0},
+            head_dim=D,
+            memory_attention_hidden_size=D,
+            memory_attention_downsample_rate=1,
+            memory_attention_num_attention_heads=1,
+        )
+    )
+
+
+def their_tables(family: str, at: Tensor) -> tuple[Tensor, Tensor]:
+    """cos and sin of every pair at positions (A, T), in float32."""
+    ids = at.flip(0).T if family in COLUMNS_FIRST else at.T
+    found = embedding(family)(torch.zeros(1), ids)
+    tables = [table[0] if table.dim() == 3 else table for table in found]
+    if family in COLUMNS_FIRST:  # neighbours are paired
+        return tuple(table[:, ::2] for table in tables)  # type: ignore[return-value]
+    return tuple(table[:, : table.shape[1] // 2] for table in tables)  # type: ignore[return-value]
+
+
+def ours(family: str, head_dim: int = D, phases: str = "float32", **parts: int) -> Rotary:
+    made = posenc.encoding(FAMILIES[family].encoding(head_dim, **parts), head_dim=head_dim, phases=phases)
+    assert isinstance(made, Rotary)
+    return made
+
+
+def random_positions(family: str) -> Tensor:
+    return torch.randint(1000, (len(FAMILIES[family].letters), 500))
+
+
+@pytest.mark.parametrize("family", sorted(set(HOMES) - {"sam3-global"}))
+def test_float32_phases_are_theirs_bit_for_bit(family: str) -> None:
+    at = random_positions(family)
+    for mine, want in zip(ours(family).tables(at), their_tables(family, at), strict=True):
+        assert torch.equal(mine, want)
+
+
+@pytest.mark.parametrize("family", sorted(HOMES))
+def test_exact_phases_are_theirs_but_for_their_rounding(family: str) -> None:
+    """Their frequencies are off by 2^-23·(1 + ln base) in relation, their angles by one rounding more.
+
+    SAM 3 scales coordinates by a third first, two roundings more.
+    """
+    at, rotary = random_positions(family), ours(family, phases="exact")
+    assert rotary.axis_map is not None
+    scaled = at.float() * (24 / 72) if family == "sam3-global" else at
+    frequencies = torch.tensor([float(f) for f in rotary.clock.spectrum.frequencies], dtype=torch.float64)
+    angles = at.T[:, list(rotary.axis_map.axis_of_pair)] * frequencies
+    bound = angles * 2.0**-23 * (1 + math.log(10_000) + 2) + 2.0**-23
+    for mine, want in zip(rotary.tables(at), their_tables(family, scaled), strict=True):
+        assert ((mine - want).abs() <= bound).all()
+
+
+def test_llama4_counts_from_one_and_leaves_the_class_token_alone() -> None:
+    from transformers.models.llama4.modeling_llama4 import Llama4VisionRotaryEmbedding, vision_apply_rotary_emb
+
+    rope = {"rope_type": "default", "rope_theta": 10_000.0}
+    config = SimpleNamespace(
+        image_size=70, patch_size=14, hidden_size=2 * D, num_attention_heads=2, rope_parameters=rope
+    )
+    freqs = Llama4VisionRotaryEmbedding(config)(torch.zeros(1))
+    at = torch.cat((FAMILIES["llama4-vision"].positions(5, 5), torch.zeros(2, 1, dtype=torch.int64)), 1)
+    q, k = torch.randn(2, 1, 2, 26, D)
+    want = vision_apply_rotary_emb(q.transpose(1, 2), k.transpose(1, 2), freqs)
+    for mine, their in zip(ours("llama4-vision").at(at).rotate(q, k), want, strict=True):
+        torch.testing.assert_close(mine, their.transpose(1, 2), rtol=0, atol=2**-22 * 5)
+
+
+def test_llama4_in_numbers() -> None:
+    """The second patch of a 2×2 picture: column 2, row 1."""
+    rotary = ours("llama4-vision", 16, "exact")
+    at = FAMILIES["llama4-vision"].positions(2, 2)[:, 1:2]
+    angles = torch.tensor([2, 0.2, 0.02, 0.002, 1, 0.1, 0.01, 0.001], dtype=torch.float64)
+    cos, sin = rotary.tables(at, torch.float64)
+    torch.testing.assert_close(cos[0], angles.cos(), rtol=0, atol=1e-15)
+    torch.testing.assert_close(sin[0], angles.sin(), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(14, 14), (5, 12)])
+def test_dinov3_turns_by_fractions_of_the_picture(rows: int, columns: int) -> None:
+    """Theirs rounds the coordinate, 2π times it, the frequency and their product: 2π·(4 + ln 100)·2^-24 rad."""
+    from transformers.models.dinov3_vit.modeling_dinov3_vit import DINOv3ViTRopePositionEmbedding
+
+    config = SimpleNamespace(
+        rope_theta=100.0, hidden_size=2 * D, num_attention_heads=2, image_size=224, patch_size=16
+    )
+    picture = torch.zeros(1, 3, 16 * rows, 16 * columns)
+    parts = math.lcm(rows, columns)
+    at = FAMILIES["dinov3"].positions(rows, columns, parts=parts)
+    want = DINOv3ViTRopePositionEmbedding(config).eval()(picture)
+    for phases in ("exact", "float32"):
+        for mine, their in zip(ours("dinov3", phases=phases, parts=parts).tables(at), want, strict=True):
+            torch.testing.assert_close(mine, their[:, : D // 2], rtol=0, atol=2 * math.pi * 9 * 2**-24)
+
+
+def test_dinov3_in_numbers() -> None:
+    """The first of 2×3 cells is at −1/2 of the picture's half height: −π and on by 100^(−1/4)."""
+    rotary = ours("dinov3", 16, "exact", parts=6)
+    at = FAMILIES["dinov3"].positions(2, 3, parts=6)[:, :1]
+    angles = torch.tensor([-math.pi * 100 ** -(i / 4) for i in range(4)], dtype=torch.float64)
+    assert angles.tolist() == pytest.approx([-math.pi, -0.993459, -0.314159, -0.099346], abs=1e-6)
+    cos, sin = rotary.tables(at, torch.float64)
+    torch.testing.assert_close(cos[0, :4], angles.cos(), rtol=0, atol=1e-15)
+    torch.testing.assert_close(sin[0, :4], angles.sin(), rtol=0, atol=1e-15)
+
+
+def test_ernie_shares_its_fast_pairs_between_rows_and_columns() -> None:
+    """ERNIE 4.5 VL's text: neighbours paired, rows and columns in turn, the slowest for time."""
+    from transformers.models.ernie4_5_vl_moe import modeling_ernie4_5_vl_moe as home
+
+    rope = {"rope_type": "default", "rope_theta": 5e5, "mrope_section": [22, 22, 20]}
+    config = SimpleNamespace(
+        rope_parameters=rope, head_dim=128, max_position_embeddings=1000, hidden_size=128, num_attention_heads=1
+    )
+    ids = torch.randint(1000, (3, 2, 50))
+    want = home.Ernie4_5_VLMoeTextRotaryEmbedding(config)(torch.zeros(1), ids)
+    rotary = Rotary(128, pairing="interleaved", base=5e5, axes=first_last(20, 22, 22), phases="float32")
+    q, k = torch.randn(2, 2, 3, 50, 128)
+    for mine, their in zip(rotary.at(ids).rotate(q, k), home.apply_rotary_pos_emb(q, k, *want), strict=True):
+        torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 6)
+
+
+def test_glm_cuts_its_ladder_and_pairs_neighbours() -> None:
+    """GLM-4V's text: sections as in Qwen2-VL, over the half of a head that turns."""
+    from transformers.models.glm4v import modeling_glm4v as home
+
+    rope = {
+        "rope_type": "default",
+        "rope_theta": 1e4,
+        "mrope_section": [8, 12, 12],
+        "partial_rotary_factor": 0.5,
+    }
+    config = SimpleNamespace(
+        rope_parameters=rope, head_dim=128, max_position_embeddings=1000, hidden_size=128, num_attention_heads=1
+    )
+    ids = torch.randint(1000, (3, 2, 50))
+    want = home.Glm4vTextRotaryEmbedding(config)(torch.zeros(1), ids)
+    rotary = Rotary(128, pairing="interleaved", rotary_dim=64, axes=chunked(8, 12, 12), phases="float32")
+    q, k = torch.randn(2, 2, 3, 50, 128)
+    for mine, their in zip(rotary.at(ids).rotate(q, k), home.apply_rotary_pos_emb(q, k, *want), strict=True):
+        torch.testing.assert_close(mine, their, rtol=0, atol=2**-22 * 6)
+
+
+def test_pictures_of_two_sizes_in_one_batch_turn_as_alone() -> None:
+    """DINOv3 on 14×14 and 5×12 cells at once: one unit serves both, bit for bit."""
+    family, parts = FAMILIES["dinov3"], math.lcm(14, 5, 12)
+    rows = [family.positions(14, 14, parts=parts), family.positions(5, 12, parts=parts)]
+    rotary = ours("dinov3", 16, "exact", parts=parts)
+    together, mask = posenc.positions.left_padded_rows(rows)
+    cos, _ = rotary.tables(together)
+    for i, row in enumerate(rows):
+        assert torch.equal(cos[i, 0, mask[i]], rotary.tables(row)[0])
+
+
+def test_a_crop_keeps_its_place_in_the_picture() -> None:
+    rotary = ours("pixtral")
+    whole = rotary.tables(grid(6, 8))[0].unflatten(0, (6, 8))
+    assert torch.equal(rotary.tables(grid(2, 3, corner=(3, 4)))[0].unflatten(0, (2, 3)), whole[3:5, 4:7])

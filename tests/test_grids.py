@@ -1,0 +1,88 @@
+"""Positions of grids: crops, centres, fractions of a picture, and pictures of several sizes in one batch."""
+
+import math
+
+import pytest
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.positions import centred, grid, left_padded_rows, midpoints, on_axes, packed_rows
+
+
+def test_the_last_axis_is_fastest() -> None:
+    at = grid(2, 3)
+    assert at.dtype == torch.int64
+    assert at.tolist() == [[0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]]
+    assert grid(2, 1, 2).tolist() == [[0, 0, 1, 1], [0, 0, 0, 0], [0, 1, 0, 1]]
+
+
+def test_a_crop_is_a_part_of_its_picture() -> None:
+    picture = grid(5, 7).view(2, 5, 7)
+    assert torch.equal(grid(2, 3, corner=(3, 4)), picture[:, 3:5, 4:7].flatten(1))
+
+
+def test_points_may_be_apart_and_begin_anywhere() -> None:
+    assert grid(2, 2, corner=1).tolist() == [[1, 1, 2, 2], [1, 2, 1, 2]]
+    assert grid(2, 2, corner=-4, step=(8, 3)).tolist() == [[-4, -4, 4, 4], [-4, -1, -4, -1]]
+
+
+def test_a_centred_grid_has_its_middle_at_zero() -> None:
+    """As Qwen-Image's scaled ladder: −⌈n/2⌉ … ⌊n/2⌋−1."""
+    rows, columns = centred(3, 4).unflatten(1, (3, 4)).unbind()
+    assert rows[:, 0].tolist() == [-2, -1, 0]
+    assert columns[0].tolist() == [-2, -1, 0, 1]
+
+
+def test_midpoints_are_fractions_of_the_picture() -> None:
+    """DINOv3's on 2×3 cells: rows at ∓1/2, columns at −2/3, 0, 2/3."""
+    at = midpoints(2, 3, parts=6).unflatten(1, (2, 3))
+    assert (at[0, :, 0] / 6).tolist() == [-0.5, 0.5]
+    assert at[1, 0].tolist() == [-4, 0, 4]
+
+
+def test_midpoints_of_two_sizes_share_their_unit() -> None:
+    """The same place in the picture has the same number: the middle cell of three, and of five."""
+    parts = math.lcm(3, 5)
+    assert midpoints(3, 3, parts=parts)[:, 4].tolist() == midpoints(5, 5, parts=parts)[:, 12].tolist() == [0, 0]
+    assert midpoints(3, 3, parts=parts).max() == 10
+    assert midpoints(5, 5, parts=parts).max() == 12
+
+
+def test_pictures_of_several_sizes_are_one_batch() -> None:
+    small, large = grid(1, 2), grid(2, 2)
+    at, mask = left_padded_rows([small, large])
+    assert at.shape == (2, 2, 4)
+    assert mask.tolist() == [[False, False, True, True], [True] * 4]
+    assert torch.equal(at[:, 0, mask[0]], small)
+    assert torch.equal(at[:, 1], large)
+    assert at[:, 0, ~mask[0]].eq(0).all()
+
+
+def test_text_has_one_position_on_every_axis() -> None:
+    assert on_axes(torch.tensor([4, 7]), 1).tolist() == [4, 7]
+    assert on_axes(torch.tensor([[4, 7]]), 3).tolist() == [[[4, 7]]] * 3
+
+
+def test_pictures_of_several_sizes_are_one_row() -> None:
+    at, segments = packed_rows([grid(1, 2), grid(2, 2)])
+    assert segments.tolist() == [0, 0, 1, 1, 1, 1]
+    assert torch.equal(at, torch.cat((grid(1, 2), grid(2, 2)), 1))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: grid(), r"shape=\(\) must be at least 1 along every axis"),
+        (lambda: grid(2, 0), r"shape=\(2, 0\) must be at least 1 along every axis; leave an empty picture out"),
+        (lambda: grid(2, 2.5), r"shape\[1\]=2.5 must be an integer"),
+        (lambda: grid(2, 2, corner=(1,)), r"corner=\(1,\) has 1 numbers for 2 axes; give one, or one an axis"),
+        (lambda: grid(2, 2, step=0.5), "step=0.5 must be an integer"),
+        (lambda: midpoints(2, 3, parts=4), r"parts=4 must be a multiple of the cells along every axis, \(2, 3\)"),
+        (lambda: left_padded_rows([]), r"rows have shapes \[\]; expected at least one, each \(A, T\) with one A"),
+        (lambda: packed_rows([grid(2), grid(2, 2)]), r"rows have shapes \[\(1, 2\), \(2, 4\)\]; expected"),
+    ],
+)
+def test_what_is_no_grid_is_refused(make, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()
