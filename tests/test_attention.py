@@ -168,7 +168,7 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
 
 
 def test_weights_sum_to_one_however_large_the_scores() -> None:
-    """Of nine keys a million behind, in float32 by plain operators: weights keep a few roundings, as do gradients."""
+    """Of nine keys a million behind, in float32 by plain operators: a few roundings, in gradients too."""
     placed = ALiBi(4).at(torch.tensor([1_000_000]), plain(9))
     q, k = torch.zeros(1, 4, 1, 8), torch.zeros(1, 4, 9, 8)
     v = torch.randn(1, 4, 9, 8, requires_grad=True)
