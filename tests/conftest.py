@@ -47,6 +47,15 @@ def unchecked() -> Iterator[None]:
 
 
 @pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
+    from posenc.kernels.attention import blocks
+
+    monkeypatch.setattr(blocks, "ROWS", 16)
+    monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)
+
+
+@pytest.fixture
 def shared_data() -> Path:
     """The folder of real checkpoints and texts beside the project."""
     if not SHARED_DATA.is_dir():

@@ -167,6 +167,20 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
         assert (got - want).abs().max() <= 3 * u * v.abs().max() + 2e-5
 
 
+def test_weights_sum_to_one_however_large_the_scores() -> None:
+    """Of nine keys a million behind, in float32 by plain operators: a few roundings, in gradients too."""
+    placed = ALiBi(4).at(torch.tensor([1_000_000]), plain(9))
+    q, k = torch.zeros(1, 4, 1, 8), torch.zeros(1, 4, 9, 8)
+    v = torch.randn(1, 4, 9, 8, requires_grad=True)
+    y, _ = posenc.attention(q, k, v, placed, return_logsumexp=True)
+    y.sum().backward()
+    assert placed.bias is not None
+    weights = placed.bias.rows(0, 1, 9).double().softmax(-1)
+    atol = 2.0**-24 * 16 * v.abs().max().item()  # subtraction and exponential, sums of nine, quotient, product
+    torch.testing.assert_close(y.double(), weights @ v.double(), rtol=0, atol=atol)
+    torch.testing.assert_close(v.grad, weights.mT.expand(1, 4, 9, 8).float(), rtol=0, atol=2.0**-24 * 16)
+
+
 def test_scale_comes_before_the_bias() -> None:
     q, k, v = qkv(1, 4, 4, 9, 9)
     bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))

@@ -11,6 +11,8 @@ from posenc.laws import LAWS, Law, Subject
 from posenc.laws.check import Report, Verdict, verdict
 from posenc.laws.law import Broken, law, near
 
+pytestmark = pytest.mark.usefixtures("small_blocks")
+
 GOOD = '''
 """KERPLE, the logarithmic kind (Chi et al. 2022): -r1 ln(1 + r2 |distance|), both learned per head."""
 

@@ -9,7 +9,10 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("what", ["some", "inductor", pytest.param("rest", marks=pytest.mark.slow)])
+SLOW = [pytest.param(what, marks=pytest.mark.slow) for what in ("rest", "inductor, more")]
+
+
+@pytest.mark.parametrize("what", ["some", "inductor", *SLOW])
 def test_every_encoding_compiles_to_one_graph(what: str) -> None:
     run = subprocess.run(
         [sys.executable, "-W", "ignore", HERE / "compiling.py", what],

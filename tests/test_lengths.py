@@ -3,20 +3,33 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+from lengths import CASES, TELLING
+
 HERE = Path(__file__).parent
-WAYS = ["compiled", pytest.param("compiled as the lengths come", marks=pytest.mark.slow), "exported"]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_one_graph_serves_every_length(way: str) -> None:
+def check(way: str, cases: Iterable[str]) -> None:
     """One interpreter runs every case, and starts once."""
-    run = subprocess.run(
-        [sys.executable, "-W", "ignore", HERE / "lengths.py", way], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-W", "ignore", HERE / "lengths.py", way, *cases]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     wrong = {case: what for case, what in json.loads(run.stdout).items() if what is not None}
     assert not wrong, "\n".join(f"{case}: {what}" for case, what in wrong.items())
+
+
+@pytest.mark.parametrize(
+    ("way", "cases"), [("compiled", TELLING), ("exported", CASES)], ids=["compiled", "exported"]
+)
+def test_one_graph_serves_every_length(way: str, cases: Iterable[str]) -> None:
+    check(way, cases)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", ["compiled", "compiled as the lengths come"])
+def test_one_graph_serves_every_length_in_every_case(way: str) -> None:
+    check(way, CASES if way != "compiled" else CASES.keys() - set(TELLING))

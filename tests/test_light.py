@@ -57,7 +57,12 @@ def test_every_name_is_what_its_home_calls_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "first", ["import posenc.attention", "from posenc.attention import merge", "posenc.attention"]
+    "first",
+    [
+        "import posenc.attention",
+        pytest.param("from posenc.attention import merge", marks=pytest.mark.slow),
+        pytest.param("posenc.attention", marks=pytest.mark.slow),
+    ],
 )
 def test_attention_is_the_function_whatever_was_loaded_first(first: str) -> None:
     program = (

@@ -8,6 +8,7 @@ from contracts import HERE, LAWS
 from mutants import TRACED, WHOLE, Mutant
 from posenc.laws import Broken, Law
 
+pytestmark = pytest.mark.usefixtures("small_blocks")
 MUTANTS = [*mutants.MUTANTS, *mode_mutants.MUTANTS]
 
 

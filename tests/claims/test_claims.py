@@ -3,6 +3,7 @@
 import json
 import math
 from decimal import Decimal
+from functools import partial
 
 import pytest
 import torch
@@ -101,7 +102,7 @@ def test_what_is_said_of_the_catalogue_is_asked_of_all_of_it(monkeypatch: pytest
     monkeypatch.setattr(posenc.FoX, "doors", ())
     names = {"desiderata", "order-through-doors"}
     assert broken(*names) == names
-    monkeypatch.setitem(posenc.CATALOGUE, "large", Entry(posenc.T5, {"buckets": 8192, "max_distance": 8192}))
+    monkeypatch.setitem(posenc.CATALOGUE, "large", Entry(partial(posenc.FoX, 4096, 12)))
     assert broken("parameters") == {"parameters"}
 
 

@@ -67,7 +67,7 @@ def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, leng
     assert (want - exact).abs().max() <= largest * 2.0**-24
 
 
-@pytest.mark.parametrize("keep", [0.99, 0.5, 1e-9])
+@pytest.mark.parametrize("keep", [0.99, pytest.param(0.5, marks=pytest.mark.slow), 1e-9])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_16_bit_model_forgets_as_exactly_as_it_attends(dtype: torch.dtype, keep: float) -> None:
     """4096 tokens; with gates near zero the sums pass what float16 holds.

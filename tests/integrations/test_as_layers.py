@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 import posenc
-from integrations.tiny import MODELS, logits, tiny, tokens
+from integrations.tiny import MODELS, by_plain_products, logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.schedules import Default, Linear, YaRN
@@ -23,7 +23,8 @@ NARROW = {
 
 def seen(model: nn.Module, layers: int) -> list[torch.Tensor]:
     """Which keys any query and head of each layer gives weight to, as the model itself says."""
-    model.set_attn_implementation("eager")
+    model.config._attn_implementation = "eager"  # whose setter transformers 5.5 has not for every family
+    by_plain_products(model)
     with torch.no_grad():
         weights = model(tokens(), output_attentions=True).attentions
     return [weights[i][0].gt(0).any(0) for i in range(layers)]

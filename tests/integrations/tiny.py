@@ -189,7 +189,12 @@ def tokens(length: int = 48) -> Tensor:
     return torch.randint(3, 64, (2, length), generator=torch.Generator().manual_seed(1))
 
 
+def by_plain_products(model: nn.Module) -> None:
+    """Experts one after another: not every torch has the default's grouped products on CPU."""
+    model.config._experts_implementation = "eager"
+
+
 def logits(model: nn.Module, ids: Tensor) -> Tensor:
-    model.config._experts_implementation = "eager"  # not every torch has the default's grouped products on CPU
+    by_plain_products(model)
     with torch.no_grad():
         return model(ids).logits

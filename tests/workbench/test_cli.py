@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from posenc.workbench.entry import main
 from posenc.workbench.report.write import write
 from posenc.workbench.runs.compare import compare
 from posenc.workbench.runs.ledger import Ledger
@@ -18,10 +19,22 @@ def posenc(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "posenc", *map(str, words)], capture_output=True, text=True)
 
 
+def refused(status: int | str | None, out: str, err: str, message: str) -> None:
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_process_that_refuses_ends_with_status_2(tmp_path: Path) -> None:
+    done = posenc("compare", "--encodings", "rotray", "--output", tmp_path)
+    refused(done.returncode, done.stdout, done.stderr, "unknown encoding 'rotray'; did you mean 'rotary'?")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
         (("compare", "--preset", "quik"), "did you mean 'quick'?"),
         (("compare", "--lengths", "1,two"), "lengths='1,two' must be numbers"),
         (("compare", "--lengths", "0.5"), "must be at least 1"),
@@ -30,14 +43,18 @@ def posenc(*words: str | Path) -> subprocess.CompletedProcess[str]:
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )
-def test_what_is_refused_is_one_line_and_status_2(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
-    extra = ("--output", tmp_path) if words[0] == "compare" else ()
-    done = posenc(*words, *extra)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("error: ")
-    assert done.stderr.count("\n") == 1
-    assert message in done.stderr
+def test_what_is_refused_is_one_line_and_status_2(
+    words: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    extra = ("--output", str(tmp_path)) if words[0] == "compare" else ()
+    monkeypatch.setattr(sys, "argv", ["posenc", *words, *extra])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    refused(ended.value.code, *capsys.readouterr(), message)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from workbench.studies import numbers, python_text
 
 CONFIG = """
 encodings = ["nope", "rotary", "alibi"]
-tasks = ["ordering", "needle"]
+tasks = {tasks}
 lengths = [1, 2]
 seeds = {seeds}
 answers = 64
@@ -31,10 +31,10 @@ needle = 8
 class Killed:
     """A study in a folder of its own, begun by the command line as often as it is killed."""
 
-    def __init__(self, folder: Path, seeds: int) -> None:
+    def __init__(self, folder: Path, seeds: int, tasks: tuple[str, ...] = ("ordering", "needle")) -> None:
         self.folder = folder
         self.config = folder.with_suffix(".toml")
-        self.config.write_text(CONFIG.format(seeds=seeds))
+        self.config.write_text(CONFIG.format(seeds=seeds, tasks=list(tasks)))
         self.plans = {plan.id for plan in study("quick", self.config, {}).plans(python_text())}
 
     def start(self) -> subprocess.Popen[bytes]:
@@ -76,8 +76,8 @@ class Killed:
 
 
 def test_a_killed_study_goes_on_and_ends_in_the_same_numbers(tmp_path: Path) -> None:
-    whole, broken = Killed(tmp_path / "whole", seeds=1), Killed(tmp_path / "broken", seeds=1)
-    assert broken.kill(lambda: broken.recorded() >= 2) >= 2
+    whole, broken = (Killed(tmp_path / name, 1, ("needle",)) for name in ("whole", "broken"))
+    assert broken.kill(lambda: broken.recorded() >= 1) >= 1
     assert broken.finish() == whole.finish()
     assert (broken.folder / "report.html").exists()
 

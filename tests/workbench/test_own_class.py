@@ -36,20 +36,31 @@ def command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(line, cwd=folder, capture_output=True, text=True)
 
 
+READERS = """
+import sys
+from posenc.workbench.cli import main
+for words in ("runs study", "extend study --to 2x", "lab --get /api/results?task=needle"):
+    sys.argv = ["posenc", *words.split()]
+    try:
+        main()
+    except SystemExit:
+        pass
+print("all three ended")
+"""
+
+
 def test_it_trains_in_workers_of_the_command_line_and_reading_never_imports_it(tmp_path: Path) -> None:
     text = f"{write(tmp_path)}(strength=2)"
     (tmp_path / "study.toml").write_text("answers = 8\n[steps]\nneedle = 2\n")
     asked = ("--encodings", f"nope,{text}", "--tasks", "needle", "--lengths", "1,2", "--config", "study.toml")
-    done = command(tmp_path, "compare", *asked, "--workers", "2")
+    done = command(tmp_path, "compare", *asked, "--workers", "1")
     assert done.returncode == 0, done.stderr
     assert text in (tmp_path / "study" / "report.html").read_text()
     assert was_imported(tmp_path)
-    listed = command(tmp_path, "runs", "study")
-    assert "log_distance" in listed.stdout
-    assert not was_imported(tmp_path)
-    refused = command(tmp_path, "extend", "study", "--to", "2x")
-    assert "has no rotary run on language" in refused.stderr
-    command(tmp_path, "lab", "--get", "/api/results?task=needle")
+    read = subprocess.run([sys.executable, "-P", "-c", READERS], cwd=tmp_path, capture_output=True, text=True)
+    assert "log_distance" in read.stdout
+    assert "has no rotary run on language" in read.stderr
+    assert read.stdout.endswith("all three ended\n"), read.stderr
     assert not was_imported(tmp_path)
 
 

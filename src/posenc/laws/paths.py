@@ -2,13 +2,16 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from posenc.attention import attention, scores
 from posenc.encodings.bias import Bias, offsets
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
+from posenc.kernels.attention import blocks
 from posenc.laws.doors import defined, inputs, rows
 from posenc.laws.law import law, near, owed
 from posenc.laws.subject import Subject, each_layer
@@ -121,13 +124,16 @@ def ways(T: int, S: int) -> list[Way]:
 @law()
 def paths_are_scores(subject: Subject) -> None:
     """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp."""
-    S = subject.longest(270)  # several blocks of rows
+    S = subject.longest(blocks.TRAINING_ROWS + 14)  # several blocks of rows on every path
     for T in (S, min(S, 5)):
+        meeting = Meeting.of(subject, T, S)
+        with torch.no_grad():
+            unrecorded = Meeting.of(subject, T, S)
         for name, sight, scale in ways(T, S):
             with torch.no_grad():
-                want, _ = _attended(subject, T, S, sight, scale, "definition")
-                plain = [_attended(subject, T, S, sight, scale, way)[0] for way in ("values", "logsumexp")]
-            training = _attended(subject, T, S, sight, scale, "values")[0]
+                want = unrecorded.attended(sight, scale, "definition")
+                plain = [unrecorded.attended(sight, scale, way) for way in ("values", "logsumexp")]
+            training = meeting.attended(sight, scale, "values")
             for got, way in ((plain[0], "no gradients"), (plain[1], "logsumexp"), (training, "training")):
                 for key, tensor in got.items():
                     near(tensor, want[key], what=f"{key}, {name}, {T} of {S} tokens, {way}:")
@@ -136,10 +142,11 @@ def paths_are_scores(subject: Subject) -> None:
 @law()
 def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64."""
-    S = subject.longest(260)
+    S = subject.longest(blocks.TRAINING_ROWS + 4)
+    meeting = Meeting.of(subject, S, S)
     for i, (name, sight, scale) in enumerate(ways(S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
-            mine, theirs = (_gradients(subject, S, sight, scale, how, way) for how in (way, "definition"))
+            mine, theirs = (meeting.gradients(sight, scale, how, way) for how in (way, "definition"))
             for leaf, (got, want) in enumerate(zip(mine, theirs, strict=True)):
                 what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
                 got, want = (torch.zeros(()) if g is None else g for g in (got, want))
@@ -151,43 +158,50 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
                     near(got, want, 1e-12 * (1 + want.abs().max()) + walk, what)
 
 
-Found = dict[str, Tensor]
+@dataclass(frozen=True)
+class Meeting:
+    """The last T of S tokens in every layer, placed, read and turned once for all ways of attending."""
 
+    encoding: Encoding
+    leaves: list[Tensor]
+    """x, q, k, v and the parameters."""
+    layers: list[tuple[int, Placed, Tensor, Tensor]]
+    """Of every layer its number, how it is placed, its queries and its keys."""
 
-def _attended(
-    subject: Subject, T: int, S: int, sight: Sight, scale: float | None, way: str
-) -> tuple[Found, list[Tensor]]:
-    """Outputs of every layer, and logsumexps where the way has them, with the leaves that they came from."""
-    encoding = subject.build().double()
-    given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
-    x, q, k, v = given
-    positions, found = subject.plain(S), {}
-    whole = encoding.at(positions, dtype=torch.float64)
-    cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-    for layer, unread in each_layer(whole, subject.kinds):
-        here = cached[layer].carrying(unread.read(whole.embed(x))[1])
-        turned_q, turned_k = here.rotate(q[:, :, S - T :], k)
-        seen, y, sums = encoding.sight(layer, sight), f"layer {layer}", f"logsumexp of layer {layer}"
-        if way == "definition":
-            found[y], found[sums] = defined(turned_q, turned_k, v, here, seen, scale)
-        elif way == "logsumexp":
-            found[y], found[sums] = attention(turned_q, turned_k, v, here, seen, scale=scale, return_logsumexp=True)
-        else:
-            found[y] = attention(turned_q, turned_k, v, here, seen, scale=scale)
-    return found, [*given, *encoding.parameters()]
+    @classmethod
+    def of(cls, subject: Subject, T: int, S: int) -> "Meeting":
+        encoding = subject.build().double()
+        given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
+        x, q, k, _ = given
+        positions, layers = subject.plain(S), []
+        whole = encoding.at(positions, dtype=torch.float64)
+        cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
+        for layer, unread in each_layer(whole, subject.kinds):
+            here = cached[layer].carrying(unread.read(whole.embed(x))[1])
+            layers.append((layer, here, *here.rotate(q[:, :, S - T :], k)))
+        return cls(encoding, [*given, *encoding.parameters()], layers)
 
+    def attended(self, sight: Sight, scale: float | None, way: str) -> dict[str, Tensor]:
+        """Outputs of every layer, and logsumexps where the way has them."""
+        found, v = {}, self.leaves[3]
+        for layer, here, q, k in self.layers:
+            seen, y, sums = self.encoding.sight(layer, sight), f"layer {layer}", f"logsumexp of layer {layer}"
+            if way == "definition":
+                found[y], found[sums] = defined(q, k, v, here, seen, scale)
+            elif way == "logsumexp":
+                found[y], found[sums] = attention(q, k, v, here, seen, scale=scale, return_logsumexp=True)
+            else:
+                found[y] = attention(q, k, v, here, seen, scale=scale)
+        return found
 
-def _gradients(
-    subject: Subject, S: int, sight: Sight, scale: float | None, how: str, way: str
-) -> tuple[Tensor | None, ...]:
-    """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
-    found, leaves = _attended(subject, S, S, sight, scale, how)
-    total = torch.zeros((), dtype=torch.float64)
-    for name, y in found.items():
-        weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
-        if way == "logsumexp" or not name.startswith("logsumexp"):
-            total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()
-    return torch.autograd.grad(total, leaves, allow_unused=True)
+    def gradients(self, sight: Sight, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
+        """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
+        total = torch.zeros((), dtype=torch.float64)
+        for name, y in self.attended(sight, scale, how).items():
+            weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
+            if way == "logsumexp" or not name.startswith("logsumexp"):
+                total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()
+        return torch.autograd.grad(total, self.leaves, allow_unused=True, retain_graph=True)
 
 
 LAWS = (shortcuts_are_rows, rows_are_scores, paths_are_scores, gradients_are_those_of_scores)

@@ -19,8 +19,7 @@ Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V"]) -> Block:
     """softmax(scores)·v and the logsumexp of the scores, in the scores' type, rounded once to v's."""
     lse = scores.logsumexp(-1)
-    weights = (scores - finite(lse)[..., None]).exp()
-    return grouped(weights, v.to(scores.dtype)).to(v.dtype), lse
+    return grouped(softmax(scores, lse), v.to(scores.dtype)).to(v.dtype), lse
 
 
 def plain_backward(
@@ -28,13 +27,22 @@ def plain_backward(
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
     """Gradients of the scores and of v."""
     grad, wide = grad.to(scores.dtype), v.to(scores.dtype)
-    weights = (scores - finite(lse)[..., None]).exp()
+    weights = softmax(scores, lse)
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
     if grad_lse is not None:
         inner = inner - grad_lse.to(scores.dtype)[..., None]
     grad_scores = weights * (grouped(grad, wide.mT) - inner)
     grad_v = split(weights, v.shape[1]).mT @ split(grad, v.shape[1])
     return grad_scores, grad_v.to(v.dtype)
+
+
+def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
+    """exp(scores − lse), divided by their sum; zeros in a row that sees no key.
+
+    The sum is 1 but for the rounding of lse, which grows with it: far from all keys ALiBi's is thousands.
+    """
+    weights = (scores - finite(lse)[..., None]).exp()
+    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
 
 
 def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:

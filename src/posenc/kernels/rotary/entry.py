@@ -66,7 +66,7 @@ def turn(
     """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` turned by their tables; channels behind the pairs pass.
 
     Args:
-        q_tables, k_tables: what ``tables`` made; the same object where q and k share it.
+        q_tables, k_tables: what ``tables`` made; the same where q and k share it.
         impl: who computes (see ``posenc.kernels.choose``). Which way is taken never depends on whether
             gradients are recorded, so that the numbers do not either.
         out: memory for the results, of the same shapes and types: q and k themselves, a slot of a cache, or
@@ -132,9 +132,12 @@ def _turn_into(
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may turn both. A result must not ask for gradients that its own input never asked for."""
-    alike = q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0] and q is not k
-    return q_tables is k_tables and alike and (q_tables.cos.dim() < 4 or q_tables.cos.shape[1] == 1)
+    """Whether one call may turn both. A result must not ask for gradients that its own input never asked for.
+
+    cos says whether tables are shared, as torch 2.8 cannot compare named tuples under ``torch.compile``.
+    """
+    shared = q_tables.cos is k_tables.cos and (q_tables.cos.dim() < 4 or q_tables.cos.shape[1] == 1)
+    return shared and q is not k and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
 
 
 def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
