@@ -18,6 +18,7 @@ from posenc import (
     Rotary,
     Sinusoidal,
     SomeHeads,
+    SSMax,
     Stack,
 )
 from posenc.encodings.text import parse
@@ -59,6 +60,7 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "alibi": lambda: ALiBi(4, max_exponent=4.0),
     "t5": lambda: T5(4, two_sided=True),
     "query-scale": lambda: QueryScale(floor=4),
+    "ssmax": lambda: SSMax(4, length=4),
 }
 FORMULAS: dict[str, reference.Reference] = {
     "nope": reference.Reference(),
@@ -149,6 +151,8 @@ TEXTS = (
     "t5(two_sided=True, shared=False, buckets=8, max_distance=12)",
     "query-scale(floor=4)",
     "query-scale(floor=5, rule=ministral3)",
+    "query-scale(floor=5, rule=beam)",
+    "query-scale(floor=5, rule=inkling)",
     "rotary(schedule=yarn(4, 512))",
     "stack(rotary, fox(bias=1))",
     "stack(sinusoidal, alibi, t5, query-scale(floor=3))",

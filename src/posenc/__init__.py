@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.rerotate import rerotate as rerotate
     from posenc.encodings.rotary import Rotary as Rotary
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
+    from posenc.encodings.ssmax import SSMax as SSMax
     from posenc.encodings.t5 import T5 as T5
     from posenc.laws.check import check as check
     from posenc.sight import Sight as Sight
@@ -67,6 +68,7 @@ else:
         "rerotate": "posenc.encodings.rerotate",
         "Rotary": "posenc.encodings.rotary",
         "Sinusoidal": "posenc.encodings.sinusoidal",
+        "SSMax": "posenc.encodings.ssmax",
         "T5": "posenc.encodings.t5",
     }
     __all__ = list(_HOMES)

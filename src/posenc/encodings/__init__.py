@@ -18,4 +18,5 @@ from posenc.encodings.query_scale import QueryScale as QueryScale
 from posenc.encodings.rerotate import rerotate as rerotate
 from posenc.encodings.rotary import Rotary as Rotary
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
+from posenc.encodings.ssmax import SSMax as SSMax
 from posenc.encodings.t5 import T5 as T5

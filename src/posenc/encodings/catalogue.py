@@ -17,6 +17,7 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
+from posenc.encodings.ssmax import SSMax
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
@@ -77,6 +78,7 @@ CATALOGUE: dict[str, Entry] = {
     "t5": Entry(T5),
     "fox": Entry(FoX),
     "query-scale": Entry(QueryScale),
+    "ssmax": Entry(SSMax),
 }
 
 
