@@ -58,7 +58,7 @@ def test_the_factors_of_beam() -> None:
 
 
 def test_the_factors_of_mistral_large_4_which_it_rounds_to_the_model() -> None:
-    """Their float32 module equals ours; their bfloat16 one has ln 131072 = 11.8125 for 11.78, ours keeps float32."""
+    """Their float32 module equals ours; their bfloat16 one has ln 131072 = 11.8125 for 11.78."""
     theirs = pytest.importorskip("transformers.models.mistral_large4.modeling_mistral_large4")
     module, ours = theirs.MistralLarge4TextSoftmaxScaling(4), SSMax(4, offset=True)
     with torch.no_grad():

@@ -90,6 +90,7 @@ def encoding(
     head_dim: int | None = None,
     num_positions: int | None = None,
     layers: int | None = None,
+    total_length: int | None = None,
     **settings: Any,
 ) -> Encoding:
     """The encoding that a text stands for, in a fresh transformer.
@@ -97,7 +98,8 @@ def encoding(
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
     what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one call serves
     every text. Everything else is a setting of the class, by name. Rotary pairs are ``"half"`` unless it says
-    otherwise; a checkpoint's pairing must be said.
+    otherwise; a checkpoint's pairing must be said. ``total_length`` is what a schedule that depends on the length
+    of a request is planned for, prompt and answer together.
 
     Raises:
         UnknownName: no encoding or setting of that name; the message lists the nearest.
@@ -107,7 +109,8 @@ def encoding(
     if settings and recipe.parts:
         raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
-    return build(replace(recipe, settings=(*recipe.settings, *settings.items())), shape)
+    whole = replace(recipe, settings=(*recipe.settings, *settings.items()))
+    return build(whole, shape, total_length=total_length)
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:

@@ -3,7 +3,7 @@
     score(q, k) = (s_h·ln(p+1) + b_h)·q·k/√D
 
 so that softmax over more keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
-head and layer; b is there on request (the paper found it of no use; Mistral Large 4 has it). n is the query's position
+head and layer; b is there on request (the paper leaves it out, Mistral Large 4 has it). n is the query's position
 plus one, the keys that a causal query sees without a window: packing starts it anew and padding does not count,
 where the paper takes the length of the sequence. In float32 whatever the model's type; transformers rounds
 ln(p+1) and s to the model's, and so ln 131072 to 11.8125 in bfloat16.
