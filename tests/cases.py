@@ -9,21 +9,26 @@ from posenc import (
     T5,
     ALiBi,
     Encoding,
+    FoPE,
     FoX,
     Heads,
     Layers,
     Learned,
+    LearnedRotary,
     NoPE,
+    PoPE,
     QueryScale,
     Rotary,
     Sinusoidal,
     SomeHeads,
     SSMax,
     Stack,
+    XPos,
 )
+from posenc.encodings.hope import hybrid
 from posenc.encodings.text import parse
 from posenc.laws.subject import ROWS, Subject
-from posenc.schedules import NTK, Proportional, YaRN
+from posenc.schedules import NTK, Proportional, Pruned, YaRN
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 
@@ -60,6 +65,12 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "alibi": lambda: ALiBi(4, max_exponent=4.0),
     "t5": lambda: T5(4, two_sided=True),
     "query-scale": lambda: QueryScale(floor=4),
+    "rotary-learned": lambda: LearnedRotary(8, pairing="half", base=100.0),
+    "xpos": lambda: XPos(8, pairing="half", scale_base=64),
+    "pope": lambda: PoPE(8, 4, base=100.0),
+    "fope": lambda: FoPE(8, ROWS, pairing="half", base=100.0),
+    "hope-high-frequency": lambda: Rotary(8, pairing="half", schedule=Pruned(7)),
+    "hope-hybrid": lambda: hybrid(8, pairing="half", still=3),
     "ssmax": lambda: SSMax(4, length=4),
 }
 FORMULAS: dict[str, reference.Reference] = {
@@ -160,6 +171,12 @@ TEXTS = (
     "heads(fox(bias=0)*2, nope*2)",
     "layers(rotary*3 + nope)",
     "rotary(axes=chunked(2, 1, 1))",
+    "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
+    "pope(rotary_dim=4, start=uniform)",
+    "stack(pope, alibi)",
+    "stack(xpos(pairing=interleaved), alibi)",
+    "heads(xpos*2, rotary*2)",
+    "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
     "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
 )

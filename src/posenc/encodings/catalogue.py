@@ -9,17 +9,22 @@ from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
+from posenc.encodings.hope import high_frequency, hybrid
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
+from posenc.encodings.learned_rotary import LearnedRotary
 from posenc.encodings.nope import NoPE
+from posenc.encodings.pope import PoPE
 from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.encodings.ssmax import SSMax
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
+from posenc.encodings.xpos import XPos
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
 from posenc.schedules import LengthSchedule, Schedule, planned
@@ -74,6 +79,12 @@ CATALOGUE: dict[str, Entry] = {
     "learned": Entry(Learned),
     "learned-clamped": Entry(Learned, {"past_end": "clamp"}),
     "rotary": Entry(Rotary, {"pairing": "half"}),
+    "rotary-learned": Entry(LearnedRotary, {"pairing": "half"}),
+    "xpos": Entry(XPos, {"pairing": "half"}),
+    "pope": Entry(PoPE),
+    "fope": Entry(FoPE, {"pairing": "half"}),
+    "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
+    "hope-hybrid": Entry(hybrid, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
     "fox": Entry(FoX),

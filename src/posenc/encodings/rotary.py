@@ -224,6 +224,19 @@ class Rotary(Encoding):
         of_pair = positions.movedim(0, -1)[..., list(self.axis_map.axis_of_pair)]
         return self.clock.of_pairs(of_pair, dtype, scale)
 
+    @property
+    def unmovable(self) -> str:
+        return ""
+
+    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+        check_heads("k", k, positions, self.head_dim, self.axes)
+        return rotate(k, *self.tables(positions, k.dtype), self.pairing)
+
+    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+        check_heads("k", k, positions, self.head_dim, self.axes)
+        cos, sin = (over_heads(table) for table in self.turned(positions, k.dtype, 1 / self.attention_factor))
+        return rotate(k, cos, -sin, self.pairing)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
 
