@@ -70,7 +70,6 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "pope": lambda: PoPE(8, 4, base=100.0),
     "fope": lambda: FoPE(8, ROWS, pairing="half", base=100.0),
     "hope-high-frequency": lambda: Rotary(8, pairing="half", schedule=Pruned(7)),
-    "hope-hybrid": lambda: hybrid(8, pairing="half", still=3),
     "ssmax": lambda: SSMax(4, length=4),
 }
 FORMULAS: dict[str, reference.Reference] = {
@@ -192,6 +191,7 @@ COMPOSED = [
         ),
         layers=3,
     ),
+    Case("hybrid HoPE", lambda: hybrid(8, pairing="half"), other=lambda: hybrid(8, pairing="half", still=3)),
     Case("some heads", lambda: SomeHeads(Stack(ALiBi(8), FoX(32, 8, bias=0.0)), 4, 8)),
     Case("groups of heads", lambda: Heads((T5(2), 2), (QueryScale(floor=2), 2))),
 ]

@@ -79,6 +79,15 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
             torch.testing.assert_close(got, want, rtol=0, atol=1e-11)
 
 
+def test_a_bias_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decay, "SPAN", 20)
+    q, k, v = torch.randn(3, 2, 2, 50, 8, dtype=torch.float64)
+    placed = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2)).at(plain(50), dtype=torch.float64)
+    turned = placed.rotate(q, k)
+    want = scores(*turned, placed, True).softmax(-1) @ v
+    torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=1e-12)
+
+
 def test_far_keys_fade_and_near_ones_do_not() -> None:
     q = torch.ones(1, 1, 1, 8)
     encoding = XPos(8, pairing="half", gamma=0.1)
@@ -106,8 +115,3 @@ def test_refusals() -> None:
         XPos(8, pairing="half", scale_base=8)
     with pytest.raises(InvalidArgument, match="gamma=0 must be a number above 0; the paper has"):
         XPos(8, pairing="half", gamma=0)
-    both = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2))
-    q = torch.zeros(1, 2, 3, 8)
-    placed = both.at(torch.tensor([0, 5000, 90_000]))
-    with pytest.raises(InvalidArgument, match="queries lie more than 8192 positions apart, and beside a bias"):
-        attention(*placed.rotate(q, q), q, placed, True)

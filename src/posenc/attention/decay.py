@@ -15,8 +15,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
-from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
 
@@ -37,18 +37,14 @@ def decayed(
     out_type, T, S = q.dtype, q.shape[2], k.shape[2]
     if q.dtype == torch.float16:  # ends at 65 504
         q, k, v = q.float(), k.float(), v.float()
-    parts = list(_close(placed.q_positions, 0, T))
-    if len(parts) > 1 and placed.bias is not None:
-        raise InvalidArgument(
-            f"the queries lie more than {SPAN} positions apart, and beside a bias channels that fade take no more; "
-            "pass fewer queries at a time, with a cache"
-        )
-    found = []
+    parts, found = list(_close(placed.q_positions, 0, T)), []
+    bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
     for first, last in parts:
         here, seen = placed, sight
         if len(parts) > 1:
             scale = None if placed.scale is None else placed.scale[:, :, first:last]
-            here = Placed(placed.q_positions[..., first:last], placed.k_positions, scale=scale)
+            some = None if bias is None else RowsBias(bias, first)
+            here = Placed(placed.q_positions[..., first:last], placed.k_positions, bias=some, scale=scale)
             seen = sight.rows(first, last, T, S, q.device)
         near_q, near_k = _anchored(q[:, :, first:last], k, placed.decay, here)
         here = copy.copy(here)
@@ -57,6 +53,17 @@ def decayed(
     out = torch.cat([part for part, _ in found], dim=2) if len(found) > 1 else found[0][0]
     sums = [lse for _, lse in found if lse is not None]
     return out.to(out_type), torch.cat(sums, dim=2) if len(sums) > 1 else next(iter(sums), None)
+
+
+class RowsBias(Bias):
+    """A bias whose order is known, from row ``start`` on."""
+
+    def __init__(self, whole: Bias, start: int) -> None:
+        self.whole, self.start, self.heads = whole, start, whole.heads
+        self.needs_scores, self.learned = whole.needs_scores, whole.learned
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return self.whole.rows(self.start + first, self.start + last, keys, scores)
 
 
 def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H T S"]:

@@ -12,7 +12,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
-from posenc.encodings.hope import high_frequency, hybrid
+from posenc.encodings.hope import high_frequency
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
 from posenc.encodings.learned_rotary import LearnedRotary
@@ -84,7 +84,6 @@ CATALOGUE: dict[str, Entry] = {
     "pope": Entry(PoPE),
     "fope": Entry(FoPE, {"pairing": "half"}),
     "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
-    "hope-hybrid": Entry(hybrid, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
     "fox": Entry(FoX),

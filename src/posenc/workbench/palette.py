@@ -36,7 +36,6 @@ ENCODINGS: dict[str, Style] = {
     "pope": Style("PoPE", "#44AA99", (), "P"),
     "fope": Style("FoPE", "#999933", (6, 1), "<"),
     "hope-high-frequency": Style("HoPE, high-frequency", "#D55E00", (2, 1.5), "d"),
-    "hope-hybrid": Style("HoPE, hybrid", "#AA4499", (4, 1, 1, 1), ">"),
     "ssmax": Style("SSMax", "#332288", (3, 1, 1, 1), "H"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
