@@ -184,6 +184,8 @@ def test_scales_of_queries_are_read_beside() -> None:
     assert [line.split(": ", 1)[1] for line in llama.describe().splitlines()][1].endswith(
         "nope + query-scale: rule='llama4', amount=0.1, floor=4096"
     )
+    chunked = read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192))
+    assert "layers that turn see their own chunk of 8192 tokens: pass them as Sight's segments" in chunked.assumed
     off = read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False))
     assert not off.scales
     beam = read(model("beam").config)

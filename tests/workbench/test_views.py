@@ -127,7 +127,8 @@ def test_the_lab_lists_every_encoding_that_looks_like_no_other() -> None:
     for i, one in enumerate(listed):
         assert all((one - other).abs().max() > 1e-3 for other in listed[:i])
     for name in set(posenc.CATALOGUE) - set(ENCODINGS):
-        assert any(torch.equal(seen(name), other) for other in listed), f"{name} has a look of its own: list it"
+        near = [(seen(name) - other).abs().max() <= 1e-3 for other in listed]
+        assert any(near), f"{name} has a look of its own: list it"
 
 
 def test_figures_import_nobodys_class(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

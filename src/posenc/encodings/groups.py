@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc.encodings.encoding import check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import rotate
+from posenc.kernels.rotary import Tables, rotate, tables, turn
 from posenc.kernels.rotary.specification import Pairing
 
 
@@ -62,27 +62,45 @@ class PlacedGroups(Placed):
         own, alike = self.encoding, self.meets_cache(k) or self.k_positions is self.q_positions
         check_heads("q", q, self.q_positions, own.head_dim, own.axes)
         check_heads("k", k, self.q_positions if alike else self.k_positions, own.head_dim, own.axes)
-        tables = self.q_tables if alike else own.tables(self.k_positions, self.dtype)
-        return self._turned(q, self.q_tables), self._turned(k, tables)
+        q_tables = self._for_heads(q.shape[1], self.q_tables)
+        k_tables = self._for_heads(k.shape[1], self.q_tables if alike else own.tables(self.k_positions, self.dtype))
+        fixed = self._fixed(q_tables)
+        shared = alike and q_tables[0].shape[1] == 1
+        turned = turn(q, k, fixed, fixed if shared else self._fixed(k_tables), own.pairing)
+        if not (q_tables[0].requires_grad or q_tables[1].requires_grad):
+            return turned
+        # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so
+        # that numbers are the same whether gradients are recorded or not.
+        return (
+            _with_gradients(turned[0], q, q_tables, own.pairing),
+            _with_gradients(turned[1], k, k_tables, own.pairing),
+        )
 
-    def _turned(self, x: Float[Tensor, "B n T D"], tables: tuple[Tensor, Tensor]) -> Float[Tensor, "B n T D"]:
-        cos, sin = (table[:, self.of_groups] for table in tables)
-        return turned(x, cos, sin, self.encoding.pairing)
+    def _for_heads(self, heads: int, of_groups: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        cos, sin = (table[:, self.of_groups] for table in of_groups)
+        return for_heads(heads, cos, sin)
+
+    def _fixed(self, own: tuple[Tensor, Tensor]) -> Tables:
+        cos, sin = (table.detach() for table in own)
+        return tables(cos, sin, self.encoding.pairing, self.encoding.head_dim, "auto")
 
 
-def turned(
-    x: Float[Tensor, "B n T D"],
-    cos: Float[Tensor, "#B groups T pairs"],
-    sin: Float[Tensor, "#B groups T pairs"],
-    pairing: Pairing,
-) -> Float[Tensor, "B n T D"]:
-    """Queries or keys turned by their groups' tables: consecutive heads are a group, those that share keys too."""
+def for_heads(heads: int, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    """Tables of groups ``(#B, groups, T, pairs)`` for so many heads: consecutive heads are a group."""
     groups = cos.shape[1]
-    if x.shape[1] % groups:
+    if heads % groups:
         raise InvalidArgument(
-            f"there are {x.shape[1]} heads and groups={groups}; the heads of queries and of keys must both be a "
+            f"there are {heads} heads and groups={groups}; the heads of queries and of keys must both be a "
             "multiple of it"
         )
-    if groups > 1:
-        cos, sin = (table.repeat_interleave(x.shape[1] // groups, dim=1) for table in (cos, sin))
-    return rotate(x, cos, sin, pairing)
+    if groups == 1:
+        return cos, sin
+    return cos.repeat_interleave(heads // groups, dim=1), sin.repeat_interleave(heads // groups, dim=1)
+
+
+def _with_gradients(turned: Tensor, x: Tensor, own: tuple[Tensor, Tensor], pairing: Pairing) -> Tensor:
+    """x as it was turned by these tables, plus its rotation by zero, which has their gradients."""
+    cos, sin = (table - table.detach() for table in own)
+    n = 2 * cos.shape[-1]
+    more = turned[..., :n] + rotate(x[..., :n], cos, sin, pairing)
+    return more if n == x.shape[-1] else torch.cat((more, turned[..., n:]), dim=-1)

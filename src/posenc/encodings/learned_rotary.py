@@ -21,9 +21,10 @@ from torch import Tensor, nn
 
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding, check_heads
-from posenc.encodings.groups import PlacedGroups, turned
+from posenc.encodings.groups import PlacedGroups, for_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.specification import Pairing
 from posenc.schedules.checks import real, whole
 from posenc.schedules.schedule import ladder_float32
@@ -117,12 +118,12 @@ class LearnedRotary(Encoding):
 
     def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
-        return turned(k, *self.tables(positions, k.dtype), self.pairing)
+        return rotate(k, *for_heads(k.shape[1], *self.tables(positions, k.dtype)), self.pairing)
 
     def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
-        cos, sin = self.tables(positions, k.dtype)
-        return turned(k, cos, -sin, self.pairing)
+        cos, sin = for_heads(k.shape[1], *self.tables(positions, k.dtype))
+        return rotate(k, cos, -sin, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedGroups(self, q_positions, k_positions, dtype)

@@ -40,7 +40,8 @@ class PlacedPoPE(Placed):
 
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(q_positions, k_positions)
-        self.pope, self.dtype, self.added, self.delta = pope, dtype, pope.rotary_dim, pope.weight
+        self.pope, self.dtype, self.added = pope, dtype, pope.rotary_dim
+        self.delta: Tensor = pope.weight
         self.q_tables = pope.tables(q_positions, dtype)
 
     def some_heads(self, first: int, last: int) -> Placed:

@@ -31,12 +31,12 @@ ENCODINGS: dict[str, Style] = {
     "t5": Style("T5", "#CC79A7", (4, 1.2), "X"),
     "fox": Style("FoX", "#56B4E9", (2, 1), "p"),
     "query-scale": Style("query scale", "#332288", (6, 1.5, 1, 1.5, 1, 1.5), "h"),
-    "rotary-learned": Style("learned RoPE", "#882255", (3, 1), "*"),
-    "xpos": Style("xPos", "#117733", (5, 1, 1, 1), "8"),
-    "pope": Style("PoPE", "#44AA99", (), "P"),
-    "fope": Style("FoPE", "#999933", (6, 1), "<"),
-    "hope-high-frequency": Style("HoPE, high-frequency", "#D55E00", (2, 1.5), "d"),
-    "ssmax": Style("SSMax", "#332288", (3, 1, 1, 1), "H"),
+    "rotary-learned": Style("learned RoPE", "#8B4513", (3, 1), "*"),
+    "xpos": Style("xPos", "#5D3A9B", (5, 1, 1, 1), "8"),
+    "pope": Style("PoPE", "#1B7837", (10, 1), "P"),
+    "fope": Style("FoPE", "#A6761D", (6, 1), "<"),
+    "hope-high-frequency": Style("HoPE, high-frequency", "#E34A6F", (2, 1.5), "d"),
+    "ssmax": Style("SSMax", "#6A6ACD", (3, 1, 1, 1), "H"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
 OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))

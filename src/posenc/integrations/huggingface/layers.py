@@ -43,7 +43,8 @@ class ModelPositions:
         max_length: the longest input that the config allows.
         scales: the scale of queries of every kind that has one; ``as_layers`` stacks it on the kind.
         softmax_factor: what attention's 1/√D is multiplied by (DeepSeek's second number); 1 elsewhere.
-        assumed: each value that the config leaves out and every released model of the family has.
+        assumed: each value that the config leaves out and every released model of the family has, and what of it
+            ``as_layers`` cannot say.
         source: the config that was read.
     """
 
