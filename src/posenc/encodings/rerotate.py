@@ -32,16 +32,17 @@ def rerotate(
         to_positions: where they shall be; default where they are.
 
     Raises:
-        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or their pairings differ.
+        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels turn.
 
     Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
     more than keys rotated once.
     """
-    old, new = getattr(from_, "pairing", None), getattr(to, "pairing", None)
-    if None not in (old, new) and old != new:
-        raise InvalidArgument(
-            f"from_ has pairing={old!r} and to has pairing={new!r}; a model pairs its channels in one way"
-        )
+    for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
+        if hasattr(from_, name) and hasattr(to, name) and getattr(from_, name) != getattr(to, name):
+            raise InvalidArgument(
+                f"from_ has {name}={getattr(from_, name)!r} and to has {name}={getattr(to, name)!r}; which channels "
+                "turn together, and by which axis, is the model's and stays"
+            )
     for encoding in (from_, to):
         if encoding.unmovable:
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.unmovable}")

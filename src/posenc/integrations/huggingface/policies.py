@@ -56,9 +56,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: 
     elif family.turns:
         turns = _by_switch(reader, family.turns, count)
         if chunk := reader.get("attention_chunk_size"):
-            reader.assume(
-                f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments"
-            )
+            reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments")
     elif family.switch:
         turns = [kind in ("attention", "full_attention") for kind in types]
     if turns is None:
