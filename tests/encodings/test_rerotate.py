@@ -126,7 +126,5 @@ def test_the_others_say_why_not(encoding: posenc.Encoding, reason: str) -> None:
 
 def test_other_channels_are_refused() -> None:
     one, other = posenc.Rotary(8, pairing="half"), posenc.Rotary(8, pairing="interleaved")
-    with pytest.raises(
-        InvalidArgument, match="from_ has pairing='half' and to has pairing='interleaved'; a model pairs"
-    ):
+    with pytest.raises(InvalidArgument, match="from_ has pairing='half' and to has pairing='interleaved'; which"):
         posenc.rerotate(torch.zeros(1, 1, 2, 8), torch.arange(2), one, other)

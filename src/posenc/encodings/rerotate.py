@@ -14,6 +14,9 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Positions
 from posenc.errors import InvalidArgument
 
+ABSENT = object()
+"""What an encoding has under a name that it does not have."""
+
 
 def rerotate(
     k: Float[Tensor, "B K S D"],
@@ -38,10 +41,11 @@ def rerotate(
     more than keys rotated once.
     """
     for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
-        if hasattr(from_, name) and hasattr(to, name) and getattr(from_, name) != getattr(to, name):
+        old, new = (getattr(encoding, name, ABSENT) for encoding in (from_, to))
+        if old != new and ABSENT not in (old, new):
             raise InvalidArgument(
-                f"from_ has {name}={getattr(from_, name)!r} and to has {name}={getattr(to, name)!r}; which channels "
-                "turn together, and by which axis, is the model's and stays"
+                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels turn together, and by which "
+                "axis, is the model's and stays"
             )
     for encoding in (from_, to):
         if encoding.unmovable:
