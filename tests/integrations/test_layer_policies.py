@@ -58,6 +58,28 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
             },
         },
     ),
+    "granite-moe-swa": (
+        "granitemoe_swa",
+        "GraniteMoeSWAForCausalLM",
+        {"layer_rope_theta": [0, 1e4, 1e4, 1e4] * 2, **MOE, **rope("default", 1e4)},
+    ),
+    "laguna, two shares of a head": (
+        "laguna",
+        "LagunaForCausalLM",
+        {
+            "head_dim": 16,
+            "num_experts": 2,
+            "num_experts_per_tok": 1,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+            "sliding_window": 16,
+            "layer_types": ["full_attention", "sliding_attention"] * 4,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 5e5, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0},
+            },
+        },
+    ),
     "ministral-3": ("ministral3", "Ministral3ForCausalLM", {"head_dim": 16, **YARN}),
 }
 COUNT = 8

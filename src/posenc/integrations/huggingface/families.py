@@ -133,8 +133,11 @@ FAMILIES: dict[str, Family] = {
         extra=("rope_interleave", "qk_rope_head_dim", "qk_nope_head_dim"),
     ),
     "beam": Family(scale="beam"),
+    "laguna": Family(partial="partial_rotary_factor", silent_partial=1.0),
     "granite_swa": Family(bases="layer_rope_theta"),
+    "granitemoe_swa": Family(bases="layer_rope_theta"),
     "muse_spark_text": Family(bases="layer_rope_theta", still_from_last=4),
+    "muse_glimmer_text": Family(bases="layer_rope_theta", still_from_last=4),
     "granitemoehybrid": Family(switch="position_embedding_type"),
     "jamba": Family(kind="none"),
     "phi": PARTIAL,
@@ -190,7 +193,12 @@ FAMILIES: dict[str, Family] = {
     "bert": Family(kind="learned", extra=("position_embedding_type",)),
 }
 
-ALIASES = {"gemma3": "gemma3_text", "llama4": "llama4_text", "muse_spark": "muse_spark_text"}
+ALIASES = {
+    "gemma3": "gemma3_text",
+    "llama4": "llama4_text",
+    "muse_spark": "muse_spark_text",
+    "muse_glimmer": "muse_glimmer_text",
+}
 """Composite models, by the type of the language model inside."""
 
 ATTRIBUTES = {
