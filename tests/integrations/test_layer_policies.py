@@ -11,6 +11,7 @@ from integrations.tiny import SIZES, logits, rope, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.schedules import Pruned
 
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
 YARN = rope(
@@ -254,3 +255,12 @@ def test_configs_that_transformers_itself_cannot_read() -> None:
 def test_refusals(given: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         read(given)
+
+
+def test_pruned_is_written_as_the_share_that_turns() -> None:
+    llama = read(config("llama", 2, hidden_size=256))
+    pruned = Pruned(512)
+    back = read(write(llama, pruned))
+    want = pruned.spectrum(64, 1e4).frequencies
+    assert back.rotary.get("schedule").spectrum(64, 1e4).frequencies == want
+    assert 0 in want
