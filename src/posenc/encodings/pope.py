@@ -145,13 +145,12 @@ class PoPE(Encoding):
     ) -> Float[Tensor, "B H T E"]:
         """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type."""
         size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
-        if delta is None:
-            parts = size * cos, size * sin
-        else:
-            delta = delta.to(size.dtype)[:, None]
-            along, across = size * delta.cos(), size * delta.sin()
-            parts = along * cos + across * sin, along * sin - across * cos
-        return torch.cat((*(part.to(x.dtype) for part in parts), x[..., self.rotary_dim :]), dim=-1)
+        if delta is not None:
+            along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))
+            cos, sin = cos * along + sin * across, sin * along - cos * across
+        turned = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
+        tail = x[..., self.rotary_dim :]
+        return torch.cat((turned, tail), dim=-1) if tail.shape[-1] else turned
 
     @property
     def unmovable(self) -> str:
