@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc import CATALOGUE
+from posenc.workbench.claims.encodings import table as all_encodings
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.claims.properties import measured
 from posenc.workbench.figures.draw import draw
@@ -66,7 +67,18 @@ def rooms() -> str:
     return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
 
 
-MADE = {"<!-- properties -->": properties, "<!-- models -->": models, "<!-- rooms -->": rooms}
+def encodings() -> str:
+    """The table of all encodings, with who ships them."""
+    with (HERE / "shipped.toml").open("rb") as file:
+        return all_encodings(tomllib.load(file))
+
+
+MADE = {
+    "<!-- properties -->": properties,
+    "<!-- encodings -->": encodings,
+    "<!-- models -->": models,
+    "<!-- rooms -->": rooms,
+}
 """What each mark in a page is replaced by."""
 
 

@@ -10,22 +10,28 @@ from posenc import (
     ALiBi,
     ChannelRotary,
     Encoding,
+    FoPE,
     FoX,
     Heads,
     Layers,
     Learned,
     LearnedGrid,
+    LearnedRotary,
     NoPE,
+    PoPE,
     QueryScale,
     Rotary,
     Sinusoidal,
     SinusoidalGrid,
     SomeHeads,
+    SSMax,
     Stack,
+    XPos,
 )
+from posenc.encodings.hope import hybrid
 from posenc.encodings.text import parse
 from posenc.laws.subject import ROWS, Subject
-from posenc.schedules import NTK, Proportional, YaRN
+from posenc.schedules import NTK, Proportional, Pruned, YaRN
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 
@@ -65,6 +71,12 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "channel-rotary": lambda: ChannelRotary(8, layout="gemma4-vision", base=1e4),
     "learned-grid": lambda: LearnedGrid(ROWS, 32, tables="sum", std=2.0),
     "sinusoidal-grid": lambda: SinusoidalGrid(32, base=100.0),
+    "rotary-learned": lambda: LearnedRotary(8, pairing="half", base=100.0),
+    "xpos": lambda: XPos(8, pairing="half", scale_base=64),
+    "pope": lambda: PoPE(8, 4, base=100.0),
+    "fope": lambda: FoPE(8, ROWS, pairing="half", base=100.0),
+    "hope-high-frequency": lambda: Rotary(8, pairing="half", schedule=Pruned(7)),
+    "ssmax": lambda: SSMax(4, length=4),
 }
 FORMULAS: dict[str, reference.Reference] = {
     "nope": reference.Reference(),
@@ -160,6 +172,8 @@ TEXTS = (
     "t5(two_sided=True, shared=False, buckets=8, max_distance=12)",
     "query-scale(floor=4)",
     "query-scale(floor=5, rule=ministral3)",
+    "query-scale(floor=5, rule=beam)",
+    "query-scale(floor=5, rule=inkling)",
     "rotary(schedule=yarn(4, 512))",
     "stack(rotary, fox(bias=1))",
     "stack(sinusoidal, alibi, t5, query-scale(floor=3))",
@@ -167,6 +181,12 @@ TEXTS = (
     "heads(fox(bias=0)*2, nope*2)",
     "layers(rotary*3 + nope)",
     "rotary(axes=chunked(2, 1, 1))",
+    "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
+    "pope(rotary_dim=4, start=uniform)",
+    "stack(pope, alibi)",
+    "stack(xpos(pairing=interleaved), alibi)",
+    "heads(xpos*2, rotary*2)",
+    "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
     "rotary(axes=axial(2, 2), pairing=interleaved, signed=True)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
     "channel-rotary(layout=hunyuan-vl, signed=True)",
@@ -183,6 +203,7 @@ COMPOSED = [
         ),
         layers=3,
     ),
+    Case("hybrid HoPE", lambda: hybrid(8, pairing="half"), other=lambda: hybrid(8, pairing="half", still=3)),
     Case("some heads", lambda: SomeHeads(Stack(ALiBi(8), FoX(32, 8, bias=0.0)), 4, 8)),
     Case("groups of heads", lambda: Heads((T5(2), 2), (QueryScale(floor=2), 2))),
 ]

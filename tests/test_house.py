@@ -22,7 +22,7 @@ FLOORS = {
     "kernels": {"errors", "clock"},
     "encodings": {"errors", "names", "positions", "sight", "schedules", "clock", "kernels"},
     "attention": {"errors", "sight", "encodings", "kernels"},
-    "laws": {"errors", "positions", "sight", "encodings", "attention"},
+    "laws": {"errors", "positions", "sight", "encodings", "attention", "kernels"},
     "face": {"errors", "positions", "schedules", "clock", "sight", "encodings", "attention", "laws"},
     "__main__": {"workbench"},
     "integrations": {

@@ -23,21 +23,26 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.catalogue import encoding as encoding
     from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
     from posenc.encodings.compose import Heads as Heads
-    from posenc.encodings.compose import SomeHeads as SomeHeads
     from posenc.encodings.compose import Stack as Stack
     from posenc.encodings.encoding import Encoding as Encoding
+    from posenc.encodings.fope import FoPE as FoPE
     from posenc.encodings.fox import FoX as FoX
     from posenc.encodings.layers import Layers as Layers
     from posenc.encodings.learned import Learned as Learned
     from posenc.encodings.learned_grid import LearnedGrid as LearnedGrid
+    from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
     from posenc.encodings.nope import NoPE as NoPE
     from posenc.encodings.placed import Placed as Placed
+    from posenc.encodings.pope import PoPE as PoPE
     from posenc.encodings.query_scale import QueryScale as QueryScale
     from posenc.encodings.rerotate import rerotate as rerotate
     from posenc.encodings.rotary import Rotary as Rotary
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
     from posenc.encodings.sinusoidal_grid import SinusoidalGrid as SinusoidalGrid
+    from posenc.encodings.some_heads import SomeHeads as SomeHeads
+    from posenc.encodings.ssmax import SSMax as SSMax
     from posenc.encodings.t5 import T5 as T5
+    from posenc.encodings.xpos import XPos as XPos
     from posenc.laws.check import check as check
     from posenc.sight import Sight as Sight
 else:
@@ -59,21 +64,26 @@ else:
         "encoding": "posenc.encodings.catalogue",
         "ChannelRotary": "posenc.encodings.channel_rotary",
         "Heads": "posenc.encodings.compose",
-        "SomeHeads": "posenc.encodings.compose",
+        "SomeHeads": "posenc.encodings.some_heads",
         "Stack": "posenc.encodings.compose",
         "Encoding": "posenc.encodings.encoding",
+        "FoPE": "posenc.encodings.fope",
         "FoX": "posenc.encodings.fox",
         "Layers": "posenc.encodings.layers",
         "Learned": "posenc.encodings.learned",
         "LearnedGrid": "posenc.encodings.learned_grid",
+        "LearnedRotary": "posenc.encodings.learned_rotary",
         "NoPE": "posenc.encodings.nope",
         "Placed": "posenc.encodings.placed",
+        "PoPE": "posenc.encodings.pope",
         "QueryScale": "posenc.encodings.query_scale",
         "rerotate": "posenc.encodings.rerotate",
         "Rotary": "posenc.encodings.rotary",
         "Sinusoidal": "posenc.encodings.sinusoidal",
         "SinusoidalGrid": "posenc.encodings.sinusoidal_grid",
+        "SSMax": "posenc.encodings.ssmax",
         "T5": "posenc.encodings.t5",
+        "XPos": "posenc.encodings.xpos",
     }
     __all__ = list(_HOMES)
 

@@ -104,6 +104,12 @@ class Sight:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
         return last + S - T if self.causal and self.q_order is None else S
 
+    def rows(self, first: int, last: int, T: int, S: int, device: torch.device) -> "Sight":
+        """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
+        q_order, k_order = (self.q_order, self.k_order) if self.q_order is not None else self.order(T, S, device)
+        segments = None if self.q_segments is None else self.q_segments[..., first:last]
+        return replace(self, q_order=q_order[..., first:last], k_order=k_order, q_segments=segments)
+
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device
     ) -> Bool[Tensor, "#B 1 #rows keys"] | None:

@@ -5,8 +5,10 @@ import torch
 
 import posenc
 from posenc import FoX, Layers, NoPE, Rotary, Sight, attention
+from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import plain
+from posenc.schedules import Linear
 from posenc.workbench.transformer import Cache, Transformer, TransformerConfig
 
 
@@ -78,6 +80,26 @@ def test_a_model_of_mixed_layers_reads_pieces_as_the_whole(text: str) -> None:
     cache = Cache()
     parts = [model(piece, cache=cache) for piece in row.split([5, 1, 1, 5], dim=1)]
     torch.testing.assert_close(torch.cat(parts, dim=1), model(row), rtol=0, atol=1e-12)
+
+
+def test_bases_schedules_and_shares_of_a_head_by_layer() -> None:
+    """What configs say by layer type is one text: a near base, a far one scaled, part of a head, nothing."""
+    text = "layers(rotary(base=10000)*2 + rotary(base=1000000, schedule=linear(8)) + rotary(rotary_dim=4) + nope)"
+    layers, at = posenc.encoding(text, head_dim=8, layers=10), plain(7, offset=90)
+    kinds = [
+        Rotary(8, pairing="half", base=1e4),
+        Rotary(8, pairing="half", base=1e4),
+        Rotary(8, pairing="half", base=1e6, schedule=Linear(8.0)),
+        Rotary(8, pairing="half", rotary_dim=4),
+        NoPE(),
+    ]
+    placed, (q, k) = layers.at(at), torch.randn(2, 1, 2, 7, 8)
+    for i in range(10):
+        want = kinds[i % 5].at(at).rotate(q, k)
+        assert all(torch.equal(*pair) for pair in zip(placed[i].rotate(q, k), want, strict=True))
+    assert posenc.encoding(str(parse(text)), head_dim=8, layers=10).describe() == layers.describe()
+    still = layers.rescaled(None)  # DroPE: trained with rotation, and read on without
+    assert {still.layer(i).name for i in range(10)} == {"nope"}
 
 
 def test_layers_are_asked_for_by_number() -> None:

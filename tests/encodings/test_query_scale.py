@@ -1,5 +1,7 @@
 """The scale of queries by position: both rules at their steps, float32 under any type, packed documents too."""
 
+import math
+
 import pytest
 import torch
 
@@ -12,13 +14,25 @@ from posenc.positions import left_padded, packed, plain
 STEPS = {
     "llama4": {0: 1.0, 8190: 1.0, 8191: 1.0693147, 1048575: 1.4859812},
     "ministral3": {0: 1.0, 8191: 1.0, 8192: 1.0693147, 16383: 1.0693147, 16384: 1.1098612},
+    "beam": {0: 1.0000488, 2047: 1.0717735, 131_071: 1.5180684},
+    "inkling": {0: 1.0, 127_999: 1.0, 128_000: 1.0000008, 1_048_575: 1.2103158},
 }
+"""Of the released models: float64 from the formulas in the encoding's first lines."""
+FLOORS = {"beam": 2048, "inkling": 128_000}
 
 
 @pytest.mark.parametrize("rule", STEPS)
 def test_factors_at_their_steps(rule: Rule) -> None:
-    got = QueryScale(rule=rule).factors(torch.tensor(list(STEPS[rule])))
+    got = QueryScale(rule=rule, floor=FLOORS.get(rule, 8192)).factors(torch.tensor(list(STEPS[rule])))
     assert got.tolist() == pytest.approx(list(STEPS[rule].values()), abs=1.2e-7)
+
+
+def test_log_n_is_the_logarithm_of_the_place_past_the_trained_length() -> None:
+    """max(1, ln(p+1) / ln L), of Qwen 1."""
+    encoding = QueryScale(rule="inkling", floor=2048, amount=1 / math.log(2048))
+    got = encoding.factors(torch.tensor([0, 2047, 2048, 8191, 32_767]), torch.float64)
+    want = [max(1.0, math.log(n) / math.log(2048)) for n in (1, 2048, 2049, 8192, 32_768)]
+    assert got.tolist() == pytest.approx(want, abs=1e-15)
 
 
 def test_scores_are_multiplied_and_a_bias_is_not() -> None:

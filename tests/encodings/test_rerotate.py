@@ -1,37 +1,130 @@
-"""Cached keys moved to another spectrum equal keys rotated there at once."""
+"""Cached keys moved to other spectra and positions equal keys rotated there at once, for all that can be moved."""
 
 import pytest
 import torch
+from torch import Tensor
 
 import posenc
+from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.schedules import NTK, YaRN
 
 
-def test_moved_keys_equal_fresh_ones() -> None:
-    k = torch.randn(2, 3, 9, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    positions = torch.arange(9) + torch.tensor([[1_000_000], [7]])
+def keys(K: int = 3, S: int = 9, D: int = 16, dtype: torch.dtype = torch.float64) -> Tensor:
+    return torch.randn(2, K, S, D, dtype=dtype, generator=torch.Generator().manual_seed(0))
+
+
+def rotated(encoding: posenc.Encoding, k: Tensor, positions: Tensor) -> Tensor:
+    """What a cache holds of these keys."""
+    return encoding.at(positions, dtype=torch.float64).rotate(k, k)[1].detach()
+
+
+MOVABLE = {
+    "rotary": posenc.Rotary(16, pairing="half", schedule=YaRN(4, 512)),
+    "partial": posenc.Rotary(16, pairing="interleaved", rotary_dim=8),
+    "xpos": posenc.XPos(16, pairing="half"),
+    "pope": posenc.PoPE(16, 3, rotary_dim=12),
+    "learned": posenc.LearnedRotary(16, pairing="half"),
+    "stack": posenc.Stack(posenc.Rotary(16, pairing="half"), posenc.ALiBi(3)),
+    "heads": posenc.Heads((posenc.Rotary(16, pairing="half", base=100.0), 1), (posenc.NoPE(), 2)),
+    "alibi": posenc.ALiBi(3),
+    "nope": posenc.NoPE(),
+}
+
+
+@pytest.mark.parametrize("name", MOVABLE)
+def test_a_shifted_context_equals_one_read_there(name: str) -> None:
+    """By row: one row of the batch moves by a thousand, the other back to the start."""
+    encoding, k = MOVABLE[name], keys()
+    old = torch.arange(9) + torch.tensor([[1_000_000], [7]])
+    new = torch.arange(9) + torch.tensor([[1_001_000], [0]])
+    cached = rotated(encoding, k, old)
+    got = posenc.rerotate(cached, old, encoding, encoding, new)
+    # Two float64 tables and two products: a few units of 2^-53 on channels of size 4; PoPE's logarithm and
+    # exponential add some.
+    torch.testing.assert_close(got, rotated(encoding, k, new), rtol=0, atol=2e-14)
+
+
+@pytest.mark.parametrize("name", MOVABLE)
+def test_late_is_as_good_as_early_and_comes_undone(name: str) -> None:
+    encoding, k, positions = MOVABLE[name], keys(), torch.arange(9) * 1000
+    late = posenc.rerotate(k, positions, posenc.NoPE(), encoding)
+    torch.testing.assert_close(late, rotated(encoding, k, positions), rtol=0, atol=1e-14)
+    back = posenc.rerotate(late, positions, encoding, posenc.NoPE())
+    torch.testing.assert_close(back, k, rtol=0, atol=2e-14)
+
+
+def test_axes_move_apart() -> None:
+    """A picture put elsewhere: rows move, columns stay."""
+    encoding, k = posenc.Rotary(16, pairing="half", axes=chunked(4, 2, 2)), keys()
+    old = torch.stack((torch.zeros(9), torch.arange(9) // 3, torch.arange(9) % 3)).long()
+    new = old + torch.tensor([[5], [40], [0]])
+    got = posenc.rerotate(rotated(encoding, k, old), old, encoding, encoding, new)
+    torch.testing.assert_close(got, rotated(encoding, k, new), rtol=0, atol=1e-14)
+
+
+def test_another_spectrum_at_the_same_positions() -> None:
+    k, positions = keys(), torch.arange(9) + torch.tensor([[1_000_000], [7]])
     old = posenc.Rotary(16, pairing="half", rotary_dim=8, schedule=NTK(2))
     new = posenc.Rotary(16, pairing="half", rotary_dim=8, base=5e5, schedule=YaRN(4, 512))
-    cached, want = (r.at(positions, dtype=torch.float64).rotate(k, k)[1] for r in (old, new))
-    # Two float64 tables, one product: a few units of 2^−53 on channels of size 4.
+    cached, want = (rotated(r, k, positions) for r in (old, new))
     torch.testing.assert_close(posenc.rerotate(cached, positions, old, new), want, rtol=0, atol=1e-14)
-    back = posenc.rerotate(want, positions, new, old)
-    torch.testing.assert_close(back, cached, rtol=0, atol=1e-14)
+    torch.testing.assert_close(posenc.rerotate(want, positions, new, old), cached, rtol=0, atol=1e-14)
     assert not torch.allclose(cached, want, atol=1e-2)
 
 
 def test_phases_may_differ() -> None:
-    k = torch.randn(1, 1, 4, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    positions = torch.arange(4) + 100_000
+    k, positions = keys(1, 4, 8), torch.arange(4) + 100_000
     old, new = (posenc.Rotary(8, pairing="interleaved", phases=p) for p in ("float32", "exact"))
-    cached, want = (r.at(positions, dtype=torch.float64).rotate(k, k)[1] for r in (old, new))
+    cached, want = (rotated(r, k, positions) for r in (old, new))
     assert not torch.allclose(cached, want, atol=1e-4)  # float32 angles are off by 4e-3 here
-    # The float32 clock rounds its cos and sin to float32, 3e-8 each.
+    # The float32 clock rounds its cos and sin to float32, 3e-8 each, and cos² + sin² with them.
     torch.testing.assert_close(posenc.rerotate(cached, positions, old, new), want, rtol=0, atol=1e-6)
+
+
+def test_a_16_bit_cache_is_rounded_once_more() -> None:
+    encoding, k = MOVABLE["rotary"], keys(dtype=torch.bfloat16)
+    old, new = torch.arange(9), torch.arange(9) + 777
+    cached = encoding.at(old).rotate(k, k)[1]
+    got = posenc.rerotate(cached, old, encoding, encoding, new)
+    assert got.dtype == torch.bfloat16
+    want = rotated(encoding, k.double(), new)
+    pair = want.unflatten(-1, (2, 8)).norm(dim=-2).repeat(1, 1, 1, 2)
+    # Each of the two roundings moves a channel by 2^-8 of itself; turning spreads the first over its pair.
+    assert bool(((got.double() - want).abs() <= 2.0**-8 * (1 + 2**0.5) * pair).all())
+
+
+@pytest.mark.parametrize(
+    ("encoding", "reason"),
+    [
+        (posenc.Sinusoidal(16), "of sinusoidal cannot be moved: positions were added to the token embeddings"),
+        (posenc.Learned(64, 16), "of learned cannot be moved: positions were added to the token embeddings"),
+        (
+            posenc.FoPE(16, 64, pairing="half"),
+            "of fope cannot be moved: its mixtures of cosines and sines lie on no",
+        ),
+        (
+            posenc.Layers({"rope": posenc.Rotary(16, pairing="half")}, ("rope",)),
+            r"of layers cannot be moved: every layer has its own; move those of layer i with encoding.layer\(i\)",
+        ),
+        (
+            posenc.Stack(posenc.Sinusoidal(16), posenc.ALiBi(3)),
+            "of stack cannot be moved: sinusoidal: positions were",
+        ),
+        (
+            posenc.SomeHeads(posenc.Rotary(16, pairing="half"), 0, 1),
+            "of some_heads cannot be moved: move the keys of all heads with the encoding of the whole",
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, posenc.Encoding) else "",
+)
+def test_the_others_say_why_not(encoding: posenc.Encoding, reason: str) -> None:
+    for pair in ((encoding, posenc.NoPE()), (posenc.NoPE(), encoding)):
+        with pytest.raises(InvalidArgument, match=reason):
+            posenc.rerotate(keys(), torch.arange(9), *pair)
 
 
 def test_other_channels_are_refused() -> None:
     one, other = posenc.Rotary(8, pairing="half"), posenc.Rotary(8, pairing="interleaved")
-    with pytest.raises(InvalidArgument, match="from_ has pairing='half' and to has pairing='interleaved'"):
+    with pytest.raises(InvalidArgument, match="from_ has pairing='half' and to has pairing='interleaved'; which"):
         posenc.rerotate(torch.zeros(1, 1, 2, 8), torch.arange(2), one, other)

@@ -1,8 +1,9 @@
 """The scale of queries against transformers: a layer of Llama 4 without rotation, and Ministral 3's factors."""
 
+import pytest
 import torch
 
-from posenc import QueryScale, attention
+from posenc import QueryScale, SSMax, attention
 from posenc.positions import plain
 
 
@@ -46,3 +47,44 @@ def test_the_factors_of_ministral3() -> None:
     got = QueryScale(rule="ministral3", floor=16_384).factors(at)
     # One rounding of the logarithm, of its product and of the sum.
     torch.testing.assert_close(got, want, rtol=3 * 2**-24, atol=0)
+
+
+def test_the_factors_of_beam() -> None:
+    beam = pytest.importorskip("transformers.models.beam.modeling_beam")
+    at = torch.cat((plain(5000), torch.tensor([131_071, 10**6])))
+    want = beam.compute_attention_scaling(at[None]).flatten()
+    # The same operations; Python's division of the whole by 2048 is exact in both.
+    torch.testing.assert_close(QueryScale(rule="beam", floor=2048).factors(at), want, rtol=2**-24, atol=0)
+
+
+def test_the_factors_of_mistral_large_4_which_it_rounds_to_the_model() -> None:
+    """Their float32 module equals ours; their bfloat16 one has ln 131072 = 11.8125 for 11.78."""
+    theirs = pytest.importorskip("transformers.models.mistral_large4.modeling_mistral_large4")
+    module, ours = theirs.MistralLarge4TextSoftmaxScaling(4), SSMax(4, offset=True)
+    with torch.no_grad():
+        for own, other in ((ours.weight, module.scale), (ours.bias, module.bias)):
+            assert own is not None
+            own.copy_(torch.rand(4) + 0.5)
+            other.copy_(own)
+    at = torch.tensor([[0, 1, 100, 131_071]])
+    q = torch.ones(1, 4, 4, 2)
+    want = module(q, at, head_dim_first=True)[..., :1]
+    scale = ours.at(at).scale
+    assert scale is not None
+    torch.testing.assert_close(scale, want, rtol=2**-23, atol=0)
+    rounded = module.to(torch.bfloat16)(q.bfloat16(), at, head_dim_first=True)[..., :1].float()
+    kept = ours.to(torch.bfloat16).at(at).scale
+    assert kept is not None
+    assert kept.dtype == torch.float32
+    assert (rounded - want)[:, :, 3].abs().max() > 0.01
+
+
+def test_ministral3_rounds_its_factor_to_the_model() -> None:
+    """1.0693147 becomes 1.0703 in their bfloat16 model; ours multiplies by float32's."""
+    from transformers.models.ministral3.modeling_ministral3 import get_llama_4_attn_scale
+
+    at = torch.tensor([[16_384]])
+    assert get_llama_4_attn_scale(at, 0.1, 16_384).to(torch.bfloat16).item() == 1.0703125
+    scale = QueryScale(rule="ministral3", floor=16_384).to(torch.bfloat16).at(at).scale
+    assert scale is not None
+    assert scale.item() == pytest.approx(1.0693147, abs=6e-8)

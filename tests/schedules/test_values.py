@@ -21,6 +21,7 @@ from posenc.schedules import (
     LongRoPE,
     PerPair,
     Proportional,
+    Pruned,
     Schedule,
     YaRN,
     from_dict,
@@ -39,6 +40,7 @@ ONE_OF_EACH: list[Schedule | LengthSchedule] = [
     PerPair((1.0, 2.0), 1.1),
     Llama3(),
     Proportional(0.25),
+    Pruned(512),
 ]
 
 
@@ -83,6 +85,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: PerPair((1.0, -2.0)), r"factors\[1\]=-2.0 must be a finite number above 0"),
     (lambda: PerPair((1.0, 2.0)).spectrum(8, 1e4), r"factors has 2 numbers and rotary_dim=8 needs 4"),
     (lambda: Proportional(1.5), r"fraction=1.5 must lie in 0 … 1"),
+    (lambda: Pruned(1), r"original_length=1 must be an integer of at least 2"),
     (lambda: from_dict({"schedule": "yarn", "factor": 2, "original_lenght": 5}), r"did you mean 'original_length'"),
     (lambda: from_dict({"schedule": "yarm"}), r"unknown schedule 'yarm'; did you mean 'yarn'"),
     (lambda: from_dict({"factor": 2}), r"no 'schedule' among \['factor'\]"),

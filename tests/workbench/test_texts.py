@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 import posenc
 from posenc.encodings.text import split
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules import NTK
 from posenc.workbench.cli import app
 from posenc.workbench.report.write import write
 from posenc.workbench.runs.compare import compare, missing
@@ -53,6 +54,19 @@ def test_a_study_says_the_models_size(tmp_path: Path) -> None:
     assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
     layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
     assert layered.describe().splitlines()[-1] == "layer 3: nope"
+
+
+def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path) -> None:
+    """Dynamic NTK at factor 1 is NTK by the growth; a command line can say no length of its own."""
+    text = "rotary(schedule=dynamic(1, 64))"
+    (plan,) = replace(SHORT, encodings=(text,), lengths=(1, 4)).plans(python_text())
+    assert encoding(plan).schedule == NTK(plan.lengths[-1] / 64)
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = compare(replace(SHORT, encodings=(text,)), python_text(), ledger, inline)
+    assert not outcome.failures
+    with pytest.raises(InvalidArgument, match=r"or take a schedule that is fixed, such as ntk\(4\)"):
+        posenc.encoding(text, head_dim=8)
+    assert posenc.encoding(text, head_dim=8, total_length=256).schedule == NTK(4.0)
 
 
 def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:

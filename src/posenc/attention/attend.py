@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, overload
 
 import torch
@@ -16,6 +17,7 @@ from torch import _C, Tensor
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from posenc.attention.decay import decayed
 from posenc.attention.fit import check
 from posenc.encodings.bias import Bias, Channels
 from posenc.encodings.placed import Placed
@@ -71,7 +73,7 @@ def attention(
         placed: ``encoding.at(q_positions, k_positions)``; of ``Layers``, that of this layer.
         sight: who may see whom: ``True`` (causal, both sequences ending at the same token), ``False`` (everything),
             or a ``posenc.Sight``. A query that sees no key returns zeros.
-        scale: multiplies the scores before the bias; 1/√D by default.
+        scale: multiplies the scores before the bias; 1/√D by default, D without channels that rotate added.
         dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
@@ -92,7 +94,7 @@ def attention(
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
         )
-    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
@@ -101,8 +103,17 @@ def attention(
     with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
         if placed.scale is not None:
             q = (q * placed.scale).to(q.dtype)
-        work = Work.of(q, k, placed, sight, scale, exact_rows=return_logsumexp)
-        return _attend(q, k, v, work, dropout, return_logsumexp)
+
+        def attend(q: Tensor, k: Tensor, v: Tensor, here: Placed, seen: Sight) -> tuple[Tensor, Tensor | None]:
+            work = Work.of(q, k, here, seen, scale, exact_rows=return_logsumexp)
+            # torch's kernels take values as wide as the keys; narrower ones would cost a table of all scores.
+            wide = pad(v, (0, q.shape[-1] - v.shape[-1])) if v.shape[-1] < q.shape[-1] else v
+            out, lse = _attend(q, k, wide, work, dropout, return_logsumexp)
+            return (out if wide is v else out[..., : v.shape[-1]]), lse
+
+        way = attend if placed.decay is None else partial(decayed, attend)
+        out, lse = way(q, k, v, placed, sight)
+    return out if lse is None else (out, lse)
 
 
 def merge(
@@ -122,7 +133,7 @@ def merge(
 
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, work: "Work", dropout: float, return_logsumexp: bool
-) -> Tensor | tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | None]:
     """The way to whoever computes; every branch equals softmax(scores)·v."""
     gqa = said(q.shape[1] != k.shape[1])
     compiling = torch.compiler.is_compiling()
@@ -133,20 +144,20 @@ def _attend(
         )
     if return_logsumexp or work.needs_scores or transformed:
         out, lse = recomputed(q, k, v, work) if not transformed else by_operators(q, k, v, work)
-        return (out, lse) if return_logsumexp else out
+        return out, lse if return_logsumexp else None
     channels = work.channels(q, compiling)
     if channels is not None:
-        return _through_channels(q, k, v, channels, work, dropout)
+        return _through_channels(q, k, v, channels, work, dropout), None
     learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.learned))
     if learning and not dropout and not compiling and (work.learned or fused(q, k, v)):
-        return recomputed(q, k, v, work)[0]
+        return recomputed(q, k, v, work)[0], None
     if work.whole:
         causal = said(work.is_causal)
-        return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
+        return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa), None
     if compiling:
         mask = work.mask(0, work.queries)
-        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
-    return by_blocks(q, k, v, work, dropout)
+        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa), None
+    return by_blocks(q, k, v, work, dropout), None
 
 
 def _through_channels(

@@ -27,6 +27,11 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
     _devices(given, placed)
     _sizes(q, k, k if v is None else v)
     _positions(q, k, placed)
+    if q.shape[3] <= placed.added:
+        raise InvalidArgument(
+            f"q has {q.shape[3]} channels a head, and rotate of this encoding adds {placed.added}; pass what it "
+            "returned"
+        )
     if scale is not None and not 0 < scale < math.inf:
         raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
     sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)

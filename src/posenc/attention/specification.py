@@ -5,6 +5,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.attention.decay import fading_products
 from posenc.attention.fit import check
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.block import products
@@ -26,7 +27,8 @@ def scores(
     sight = Sight.of(sight)
     check(q, k, None, placed, sight, scale)
     T, S = q.shape[2], k.shape[2]
-    result = products(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
+    result = plain * (1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale)
     if placed.scale is not None:
         result = result * placed.scale
     if placed.bias is not None:

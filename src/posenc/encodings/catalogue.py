@@ -10,18 +10,24 @@ from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
+from posenc.encodings.hope import high_frequency
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
 from posenc.encodings.learned_grid import LearnedGrid
+from posenc.encodings.learned_rotary import LearnedRotary
 from posenc.encodings.nope import NoPE
+from posenc.encodings.pope import PoPE
 from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.encodings.sinusoidal_grid import SinusoidalGrid
+from posenc.encodings.ssmax import SSMax
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
+from posenc.encodings.xpos import XPos
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
 from posenc.schedules import LengthSchedule, Schedule, planned
@@ -76,6 +82,11 @@ CATALOGUE: dict[str, Entry] = {
     "learned": Entry(Learned),
     "learned-clamped": Entry(Learned, {"past_end": "clamp"}),
     "rotary": Entry(Rotary, {"pairing": "half"}),
+    "rotary-learned": Entry(LearnedRotary, {"pairing": "half"}),
+    "xpos": Entry(XPos, {"pairing": "half"}),
+    "pope": Entry(PoPE),
+    "fope": Entry(FoPE, {"pairing": "half"}),
+    "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
     "fox": Entry(FoX),
@@ -83,6 +94,7 @@ CATALOGUE: dict[str, Entry] = {
     "channel-rotary": Entry(ChannelRotary, {"layout": "gemma4-vision"}),
     "learned-grid": Entry(LearnedGrid, {"tables": "sum"}),
     "sinusoidal-grid": Entry(SinusoidalGrid),
+    "ssmax": Entry(SSMax),
 }
 
 
@@ -94,6 +106,7 @@ def encoding(
     head_dim: int | None = None,
     num_positions: int | None = None,
     layers: int | None = None,
+    total_length: int | None = None,
     **settings: Any,
 ) -> Encoding:
     """The encoding that a text stands for, in a fresh transformer.
@@ -101,7 +114,8 @@ def encoding(
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
     what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one call serves
     every text. Everything else is a setting of the class, by name. Rotary pairs are ``"half"`` unless it says
-    otherwise; a checkpoint's pairing must be said.
+    otherwise; a checkpoint's pairing must be said. ``total_length`` is what a schedule that depends on the length
+    of a request is planned for, prompt and answer together.
 
     Raises:
         UnknownName: no encoding or setting of that name; the message lists the nearest.
@@ -111,7 +125,8 @@ def encoding(
     if settings and recipe.parts:
         raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
-    return build(replace(recipe, settings=(*recipe.settings, *settings.items())), shape)
+    whole = replace(recipe, settings=(*recipe.settings, *settings.items()))
+    return build(whole, shape, total_length=total_length)
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:

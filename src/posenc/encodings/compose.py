@@ -1,4 +1,4 @@
-"""Composition as values: encodings stacked, on some heads each, or one rank's share of the heads."""
+"""Composition as values: encodings stacked, or on some heads each."""
 
 import copy
 from abc import abstractmethod
@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from posenc.clock import Phases
 from posenc.encodings.bias import HeadsBias, SumBias
-from posenc.encodings.bias import SomeHeads as SomeHeadsBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
@@ -57,6 +56,10 @@ class Composed(Encoding):
         again._modules = {}
         again._hold(parts)
         return again
+
+    @property
+    def unmovable(self) -> str:
+        return next((f"{part.name}: {part.unmovable}" for part in self.encodings if part.unmovable), "")
 
     def check(self, positions: Positions, name: str) -> None:
         if self.axes > 1 and (positions.dim() < 2 or positions.shape[0] != self.axes):
@@ -106,6 +109,9 @@ class PlacedParts(Placed):
         carries = [own for _, own in read if own is not None]
         return self.again(tuple(part for part, _ in read)), torch.cat(carries, dim=1) if carries else None
 
+    def some_heads(self, first: int, last: int) -> Placed:
+        return self.again(tuple(part.some_heads(first, last) for part in self.parts))
+
     def carrying(self, carry: Carry | None) -> Placed:
         pairs = zip(self.parts, self.shares(carry), strict=True)
         return self.again(tuple(part.carrying(own) for part, own in pairs))
@@ -125,6 +131,10 @@ class PlacedStack(PlacedParts):
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
         super().__init__(parts, axes, positions)
+        self.added = sum(part.added for part in parts)
+        for part in parts:
+            if part.decay is not None:
+                self.decay = part.decay if self.decay is None else self.decay + part.decay
         biases = tuple(part.bias for part in parts if part.bias is not None)
         if biases:
             self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
@@ -159,6 +169,16 @@ class Stack(Composed):
     def __init__(self, *parts: Encoding) -> None:
         super().__init__(parts)
 
+    def turn_keys(self, k: Tensor, positions: Positions) -> Tensor:
+        for i, part in enumerate(self.encodings):
+            k = part.turn_keys(k, self._axes_for(i, positions))
+        return k
+
+    def turn_back(self, k: Tensor, positions: Positions) -> Tensor:
+        for i, part in reversed(list(enumerate(self.encodings))):
+            k = part.turn_back(k, self._axes_for(i, positions))
+        return k
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedStack(self._placed(q_positions, k_positions, dtype), self.axes, (q_positions, k_positions))
 
@@ -174,8 +194,21 @@ class PlacedHeads(PlacedParts):
     ) -> None:
         super().__init__(parts, axes, positions)
         self.counts = counts
+        self.added = parts[0].added
+        if any(part.added != self.added for part in parts):
+            raise InvalidArgument(
+                f"the heads are widened by {tuple(part.added for part in parts)} channels; they must all stay as "
+                "wide as each other: give every group an encoding that adds as many"
+            )
         if any(part.bias is not None for part in parts):
             self.bias = HeadsBias(tuple(zip((part.bias for part in parts), counts, strict=True)))
+        decays = [part.decay for part in parts]
+        fading = next((decay for decay in decays if decay is not None), None)
+        if fading is not None:
+            filled = [torch.zeros_like(fading) if decay is None else decay for decay in decays]
+            self.decay = torch.cat(
+                [decay.expand(count, -1, -1) for decay, count in zip(filled, counts, strict=True)]
+            )
         scales = [part.scale for part in parts]
         like = next((scale for scale in scales if scale is not None), None)
         if like is not None:
@@ -229,6 +262,22 @@ class Heads(Composed):
                     f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)"
                 )
 
+    def turn_keys(self, k: Tensor, positions: Positions) -> Tensor:
+        own = [part.turn_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+        return torch.cat(own, dim=1)
+
+    def turn_back(self, k: Tensor, positions: Positions) -> Tensor:
+        own = [part.turn_back(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+        return torch.cat(own, dim=1)
+
+    def _keys(self, k: Tensor) -> list[tuple[int, Encoding, Tensor]]:
+        """Every part with its share of the keys' heads."""
+        group = self.heads // k.shape[1]
+        if self.heads % k.shape[1] or any(count % group for count in self.counts):
+            raise InvalidArgument(f"k has {k.shape[1]} heads, which do not divide among {self.counts} query heads")
+        pieces = k.split([count // group for count in self.counts], dim=1)
+        return [(i, part, x) for i, (part, x) in enumerate(zip(self.encodings, pieces, strict=True))]
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         parts = self._placed(q_positions, k_positions, dtype)
         return PlacedHeads(parts, self.counts, self.axes, (q_positions, k_positions))
@@ -236,59 +285,3 @@ class Heads(Composed):
     def describe(self) -> str:
         each = zip(self.encodings, self.counts, strict=True)
         return ", ".join(f"{count} heads {part.describe()}" for part, count in each)
-
-
-class PlacedSomeHeads(Placed):
-    """Some heads of a placed encoding."""
-
-    def __init__(self, whole: Placed, first: int, last: int) -> None:
-        super().__init__(whole.q_positions, whole.k_positions, whole.axes)
-        self.whole, self.first, self.last = whole, first, last
-        self.carried, self.unread = whole.carried, whole.unread
-        if whole.bias is not None:
-            self.bias = SomeHeadsBias(whole.bias, first, last)
-        if whole.scale is not None:
-            self.scale = whole.scale if whole.scale.shape[1] == 1 else whole.scale[:, first:last]
-
-    def __getitem__(self, layer: int) -> Placed:
-        whole = self.whole[layer]
-        return self if whole is self.whole else PlacedSomeHeads(whole, self.first, self.last)
-
-    def embed(self, x: Tensor) -> Tensor:
-        return self.whole.embed(x)
-
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return self.whole.rotate(q, k)
-
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        whole, carry = self.whole.read(x, carry)
-        return PlacedSomeHeads(whole, self.first, self.last), carry
-
-    def carrying(self, carry: Carry | None) -> Placed:
-        return PlacedSomeHeads(self.whole.carrying(carry), self.first, self.last)
-
-
-@final
-class SomeHeads(Composed):
-    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by
-    heads holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
-
-    A carry stays that of all heads.
-    """
-
-    name: ClassVar[str] = "some_heads"
-
-    def __init__(self, whole: Encoding, first: int, last: int) -> None:
-        super().__init__((whole,))
-        if not 0 <= first < last:
-            raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, heads of {whole.name}")
-        if any(isinstance(module, Heads) for module in whole.modules()):
-            raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
-        self.first, self.last, self.heads = first, last, last - first
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        (whole,) = self._placed(q_positions, k_positions, dtype)
-        return PlacedSomeHeads(whole, self.first, self.last)
-
-    def describe(self) -> str:
-        return f"heads {self.first}–{self.last - 1} of {self.encodings[0].describe()}"

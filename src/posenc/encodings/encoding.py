@@ -15,6 +15,7 @@ from typing import ClassVar, final
 
 import torch
 import torch.fx
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
@@ -106,6 +107,23 @@ class Encoding(nn.Module, ABC):
         Parameters are shared with it. Itself where it has no schedule.
         """
         return self
+
+    @property
+    def unmovable(self) -> str:
+        """Why keys in a cache cannot be moved to other positions (``rerotate``); empty where they can."""
+        if "embed" in self.doors:
+            return "positions were added to the token embeddings, and every layer mixed them into its keys"
+        if "rotate" in self.doors:
+            return "it does not say how its rotation is undone"
+        return ""
+
+    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+        """Keys alone, float64 where a device has it, as ``rotate`` would turn them; they come back as they are."""
+        return k
+
+    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+        """Keys as they were before ``rotate`` turned them; they come back as they are."""
+        return k
 
     def describe(self) -> str:
         """One line that says what it does."""

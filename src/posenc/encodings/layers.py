@@ -131,6 +131,10 @@ class Layers(Composed):
         again.schedule = schedule
         return again
 
+    @property
+    def unmovable(self) -> str:
+        return "every layer has its own; move those of layer i with encoding.layer(i)"
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
         return PlacedLayers(placed, self.of_layer, self.axes, (q_positions, k_positions))

@@ -36,6 +36,12 @@ class Placed:
     unread: bool = False
     """Whether it must ``read`` the tokens before attention can use it."""
 
+    decay: Float[Tensor, "#H 1 D"] | None = None
+    """How fast each channel's part of a score fades, ln per position and at most 0; None where none does."""
+
+    added: int = 0
+    """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
+
     def __init__(
         self,
         q_positions: Positions,
@@ -77,6 +83,10 @@ class Placed:
         ``k_positions``.
         """
         return q, k
+
+    def some_heads(self, first: int, last: int) -> "Placed":
+        """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all turn alike."""
+        return self
 
     def meets_cache(self, k: Float[Tensor, "B K S D"]) -> bool:
         """Whether k are the keys of the T new tokens, and the other keys are in a cache."""

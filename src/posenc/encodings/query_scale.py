@@ -3,28 +3,57 @@
     score(q, k) = factor(p_q)·q·k/√D
 
     rule         factor at position p
-    llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)     Llama 4: amount .1, floor 8192, in its layers without rotation
-    ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: amount .1, floor = original length
+    llama4       1 + amount·ln(1 + ⌊(p+1)/floor⌋)     Llama 4: .1, 8192, in its layers without rotation
+    ministral3   1 + amount·ln(1 + ⌊p/floor⌋)         Ministral 3, Mistral 4: .1, the original length
+    beam         (1 + (p+1)/floor)^amount             Beam: .1, 2048, in its layers without rotation
+    inkling      1 + amount·ln max(1, (p+1)/floor)    Inkling: .1, 128000, in its layers that see everything;
+                                                      Qwen 1's log n: 1/ln L, L, its trained length, in every layer
 
-The two differ by one: at 8191 the first has 1.0693147 and the second 1. p is the position, so packing starts it
+The first two differ by one: at 8191 one has 1.0693147 and the other 1. p is the position, so packing starts it
 anew and padding does not count; transformers takes the length of the cache for Llama 4. Computed in float32
-whatever the model's type. Rotation, masks and biases are left alone: stack it on what a layer has, ``stack(nope,
-query-scale)``.
+whatever the model's type, where transformers rounds Ministral 3's to it. Rotation, masks and biases are left alone
+(Inkling scales its bias too, which is that bias' business): stack it on what a layer has, ``stack(nope,
+query-scale)``. Factors that are learned are ``ssmax``.
 """
 
-from typing import ClassVar, Literal, final, get_args
+from collections.abc import Callable
+from typing import ClassVar, Literal, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
 from posenc.errors import InvalidArgument, UnknownName
 
-Rule = Literal["llama4", "ministral3"]
-STARTS: dict[Rule, int] = {"llama4": 1, "ministral3": 0}
-"""What is added to the position before it is divided."""
+Rule = Literal["llama4", "ministral3", "beam", "inkling"]
+Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tensor, "*shape"]]
+
+
+def _stepped(first: int) -> Formula:
+    """1 + amount·ln(1 + ⌊(p+first)/floor⌋), with its steps counted in integers."""
+
+    def factors(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+        return 1.0 + amount * torch.log1p((p + first).div(floor, rounding_mode="floor").to(dtype))
+
+    return factors
+
+
+def _power(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+    return torch.exp(amount * torch.log1p((p + 1).to(dtype) / floor))
+
+
+def _past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+    return 1.0 + amount * ((p + 1).to(dtype) / floor).clamp(min=1.0).log()
+
+
+RULES: dict[str, Formula] = {
+    "llama4": _stepped(1),
+    "ministral3": _stepped(0),
+    "beam": _power,
+    "inkling": _past_floor,
+}
 
 
 @final
@@ -32,9 +61,9 @@ class QueryScale(Encoding):
     """Multiplies the scores of every query by a factor of its position; no parameters.
 
     Args:
-        rule: ``"llama4"`` or ``"ministral3"``.
-        amount: how much a doubling of the context adds, divided by ln 2; 0.1 in both.
-        floor: positions per step; 8192 in Llama 4, the original length in Ministral 3.
+        rule: a name in the table above.
+        amount: how steep; 0.1 in all models but Qwen 1.
+        floor: the positions that it counts in: 8192 in Llama 4, the original length in Ministral 3.
     """
 
     name: ClassVar[str] = "query-scale"
@@ -43,8 +72,8 @@ class QueryScale(Encoding):
 
     def __init__(self, *, rule: Rule = "llama4", amount: float = 0.1, floor: int = 8192) -> None:
         super().__init__()
-        if rule not in get_args(Rule):
-            raise UnknownName("rule", rule, get_args(Rule))
+        if rule not in RULES:
+            raise UnknownName("rule", rule, RULES)
         if type(floor) is not int or floor < 1:
             raise InvalidArgument(
                 f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"
@@ -55,9 +84,9 @@ class QueryScale(Encoding):
         self.amount, self.floor = amount, floor
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
-        """The factor at these positions."""
-        steps = (positions + STARTS[self.rule]).div(self.floor, rounding_mode="floor")
-        return (1.0 + self.amount * torch.log1p(steps.to(torch.promote_types(dtype, torch.float32)))).to(dtype)
+        """The factor at these positions, computed in float32 or wider."""
+        wide = torch.promote_types(dtype, torch.float32)
+        return RULES[self.rule](positions, self.amount, self.floor, wide).to(dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=row_scale(self.factors(q_positions, dtype)))

@@ -1,44 +1,57 @@
-"""Moves cached keys from one rotary encoding to another, without the tokens they came from.
+"""Moves cached keys to other positions or another encoding, without the tokens they came from.
 
-A cached key is R(φ)k with a spectrum's angles φ, times its attention factor. R(φ')k = R(φ' − φ) R(φ)k, so one
-more turn by the difference of the angles moves it: a cache that has outgrown its plan
-(dynamic NTK, LongRoPE) goes on without reading the prompt again.
+A cached key is what ``rotate`` made of it at its position. Where that can be undone, k = R(φ)⁻¹ R(φ)k, it can be
+done again: with another spectrum, when a cache has outgrown its plan (dynamic NTK, LongRoPE); at other positions,
+when a context is shifted, a prefix reused or a retrieved passage put elsewhere; or late, from keys that were kept
+as they came, because they are quantised better before they turn.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.encoding import check_heads
-from posenc.encodings.placed import Positions, over_heads
-from posenc.encodings.rotary import Rotary, rotate
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Positions
 from posenc.errors import InvalidArgument
+
+ABSENT = object()
+"""What an encoding has under a name that it does not have."""
 
 
 def rerotate(
-    k: Float[Tensor, "B K S D"], positions: Positions, from_: Rotary, to: Rotary
-) -> Float[Tensor, "B K S D"]:
+    k: Float[Tensor, "B K S D"],
+    positions: Positions,
+    from_: Encoding,
+    to: Encoding,
+    to_positions: Positions | None = None,
+) -> Float[Tensor, "B K S E"]:
     """Keys that ``from_`` rotated at ``positions``, as ``to`` would have rotated them.
 
     Args:
         k: cached keys, ``(B, K, S, D)``.
-        positions: int64 ``(S,)`` or ``(B, S)``, where they were rotated.
-        from_, to: they may differ in base, schedule and phases; head_dim, rotary_dim and pairing must agree.
+        positions: int64, where they were rotated, in any shape that ``at`` takes: by row, and by axis.
+        from_, to: what rotated them and what shall. ``NoPE()`` stands for keys that were not rotated: from it keys
+            turn late, to it they turn back.
+        to_positions: where they shall be; default where they are.
 
-    The result carries one rounding more than keys rotated once; in bfloat16 keep keys unrotated instead.
+    Raises:
+        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels turn.
+
+    Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
+    more than keys rotated once.
     """
     for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
-        old, new = getattr(from_, name), getattr(to, name)
-        if old != new:
+        old, new = (getattr(encoding, name, ABSENT) for encoding in (from_, to))
+        if old != new and ABSENT not in (old, new):
             raise InvalidArgument(
-                f"from_ has {name}={old!r} and to has {name}={new!r}; only base, schedule and phases may differ"
+                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels turn together, and by which "
+                "axis, is the model's and stays"
             )
+    for encoding in (from_, to):
+        if encoding.unmovable:
+            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.unmovable}")
+    to_positions = positions if to_positions is None else to_positions
     from_.check(positions, "positions")
-    check_heads("k", k, positions, from_.head_dim, from_.axes)
-    wide = torch.float32 if positions.device.type == "mps" else torch.float64
-    old_cos, old_sin = (over_heads(table) for table in from_.turned(positions, wide))
-    new_cos, new_sin = (over_heads(table) for table in to.turned(positions, wide))
-    scale = to.attention_factor / from_.attention_factor
-    cos = (new_cos * old_cos + new_sin * old_sin) * scale
-    sin = (new_sin * old_cos - new_cos * old_sin) * scale
-    return rotate(k, cos, sin, from_.pairing)
+    to.check(to_positions, "to_positions")
+    wide = torch.float32 if k.device.type == "mps" else torch.float64
+    return to.turn_keys(from_.turn_back(k.to(wide), positions), to_positions).to(k.dtype)

@@ -246,6 +246,19 @@ class Rotary(Encoding):
         found = zip(pairs, axes, map(float, self.clock.spectrum.frequencies), strict=True)
         return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
 
+    @property
+    def unmovable(self) -> str:
+        return ""
+
+    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+        check_heads("k", k, positions, self.head_dim, self.axes)
+        return rotate(k, *self.tables(positions, k.dtype), self.pairing)
+
+    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+        check_heads("k", k, positions, self.head_dim, self.axes)
+        cos, sin = (over_heads(table) for table in self.turned(positions, k.dtype, 1 / self.attention_factor))
+        return rotate(k, cos, -sin, self.pairing)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
 

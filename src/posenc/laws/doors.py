@@ -62,7 +62,7 @@ def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Input
             found["scale"] = here.scale
         sight = encoding.sight(layer, True)
         found["y"] = attention(turned_q, turned_k, v, here, sight)
-        found["far"] = attention(torch.zeros_like(q[:, :, :1]), turned_k, v, far[layer].carrying(carry))
+        found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, far[layer].carrying(carry))
         result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}
     return {name: tensor.detach() for name, tensor in result.items()}
 

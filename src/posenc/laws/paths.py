@@ -94,7 +94,7 @@ def rows_are_scores(subject: Subject) -> None:
         if bias.needs_scores:
             continue
         dense = bias.rows(0, S, S)
-        q = torch.zeros(2, subject.heads, S, subject.head_dim, dtype=torch.float64)
+        q = torch.zeros(2, subject.heads, S, subject.head_dim + here.added, dtype=torch.float64)
         got = scores(q, q[:, : subject.kv_heads], here)
         near(got, dense.expand_as(got), 0.0, f"scores at {where}")
         for first, last, keys in ((0, 1, S), (2, S, S - 1), (S - 1, S, S)):

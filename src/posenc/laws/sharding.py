@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from posenc.attention import attention
-from posenc.encodings.compose import Heads, SomeHeads
+from posenc.encodings.compose import Heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, Placed
+from posenc.encodings.some_heads import SomeHeads
 from posenc.laws.doors import inputs
 from posenc.laws.law import law, near
 from posenc.laws.subject import Subject, each_layer

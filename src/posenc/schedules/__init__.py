@@ -8,6 +8,7 @@ from posenc.schedules.longrope import LongRoPE as LongRoPE
 from posenc.schedules.longrope import PerPair as PerPair
 from posenc.schedules.ntk import NTK as NTK
 from posenc.schedules.proportional import Proportional as Proportional
+from posenc.schedules.pruned import Pruned as Pruned
 from posenc.schedules.registry import METHODS as METHODS
 from posenc.schedules.registry import SCHEDULES as SCHEDULES
 from posenc.schedules.registry import from_dict as from_dict

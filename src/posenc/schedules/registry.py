@@ -12,6 +12,7 @@ from posenc.schedules.llama3 import Llama3
 from posenc.schedules.longrope import LongRoPE, PerPair
 from posenc.schedules.ntk import NTK
 from posenc.schedules.proportional import Proportional
+from posenc.schedules.pruned import Pruned
 from posenc.schedules.schedule import LengthSchedule, Schedule
 from posenc.schedules.yarn import YaRN
 
@@ -25,6 +26,7 @@ SCHEDULES: dict[str, type[Schedule] | type[LengthSchedule]] = {
     "per-pair": PerPair,
     "llama3": Llama3,
     "proportional": Proportional,
+    "pruned": Pruned,
 }
 
 

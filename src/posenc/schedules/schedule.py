@@ -53,7 +53,7 @@ def planned(schedule: Schedule | LengthSchedule, total_length: int | None) -> Sc
     if total_length is None:
         raise InvalidArgument(
             f"{type(schedule).__name__} depends on the length of the request; pass total_length=, prompt and "
-            "answer together"
+            "answer together, or take a schedule that is fixed, such as ntk(4) or yarn(4, 4096)"
         )
     return schedule.plan(total_length)
 

@@ -34,6 +34,12 @@ ENCODINGS: dict[str, Style] = {
     "channel-rotary": Style("channel rotary", "#44AA99", (4, 1, 1, 1, 1, 1), "d"),
     "learned-grid": Style("learned grid", "#882255", (8, 2), "H"),
     "sinusoidal-grid": Style("sinusoidal grid", "#999933", (5, 1.5), "8"),
+    "rotary-learned": Style("learned RoPE", "#8B4513", (3, 1), "*"),
+    "xpos": Style("xPos", "#5D3A9B", (5, 1, 1, 1), "8"),
+    "pope": Style("PoPE", "#1B7837", (10, 1), "P"),
+    "fope": Style("FoPE", "#A6761D", (6, 1), "<"),
+    "hope-high-frequency": Style("HoPE, high-frequency", "#E34A6F", (2, 1.5), "d"),
+    "ssmax": Style("SSMax", "#6A6ACD", (3, 1, 1, 1), "H"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
 OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))

@@ -16,8 +16,9 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import ALIASES, ATTRIBUTES, FAMILIES, Family
 from posenc.integrations.huggingface.layers import NEAR, STILL, ModelPositions
+from posenc.integrations.huggingface.policies import by_layer, layer_types, scales
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
-from posenc.schedules import Default, Proportional
+from posenc.schedules import Proportional
 
 ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
@@ -87,9 +88,10 @@ class Reader:
             kinds=kinds,
             layers=layers,
             windows=self.windows(count),
+            scales=scales(self, kinds, self.rope_parameters()),
             original_length=next((n for n in originals if n), length),
             max_length=length,
-            softmax_factor=max(factors) if self.model_type == "deepseek_v3" else 1.0,
+            softmax_factor=max(factors) if self.family.second_factor else 1.0,
             assumed=tuple(self.assumed),
             source=self.config,
         )
@@ -123,7 +125,7 @@ class Reader:
         """Refuse every key about positions, and every near miss of one, that this family does not have."""
         family = self.family
         own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
-        own += [family.pattern, *family.extra]
+        own += [family.pattern, family.turns, family.bases, family.switch, *family.extra]
         rope = BOTH_FORMS if family.kind == "rotary" else ()
         known = {key for key in own if key} | set(rope) | set(family.defaults)
         known |= {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
@@ -150,6 +152,8 @@ class Reader:
 
     def kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
         """One recipe per kind, and the kind of every layer."""
+        if self.family.kind == "none":
+            return {"nope": STILL}, ("nope",) * count
         if self.family.kind == "learned":
             if self.get("position_embedding_type") not in (None, "absolute"):
                 kind = self.get("position_embedding_type")
@@ -164,40 +168,7 @@ class Reader:
             heads, exponent = int(self.need(self.family.heads)), float(self.get("alibi_bias_max") or 8)
             slopes = Recipe("alibi").with_(heads=heads, max_exponent=exponent)
             return {"all": slopes}, ("all",) * count
-        return self.rotary_kinds(count, length)
-
-    def rotary_kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
-        """Rotary recipes, per layer type where the config distinguishes them, and layers without positions."""
-        parameters = self.rope_parameters()
-        types = tuple(self.get("layer_types") or ())
-        nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in types}
-        if nested:
-            if set(nested) != set(parameters):
-                stray = sorted(set(parameters) - set(nested))
-                raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
-            if not types or set(types) - set(nested):
-                raise InvalidArgument(
-                    f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type "
-                    "needs its own entry"
-                )
-            given = {key: value for key, value in nested.items() if key in types}
-            return {k: self.rotary(v, length) if v else STILL for k, v in given.items()}, types
-        recipe = self.rotary(parameters, length)
-        if self.family.local:  # the flat form: scaling and rope_theta are the full layers', the sliding stay plain
-            sliding = recipe.with_(schedule=Default(), base=float(self.need(self.family.local)))
-            return {"full_attention": recipe, NEAR: sliding}, self.layer_types(count)
-        if self.family.still and self.get("sliding_window") is not None:
-            names = ["rotary" if kind == NEAR else "nope" for kind in self.layer_types(count)]
-            return {"rotary": recipe, "nope": STILL}, tuple(names)
-        if self.model_type == "smollm3":
-            turns = self.get("no_rope_layers")  # named for its zeros: 1 means that the layer turns
-            if turns is None:
-                every = int(self.get("no_rope_layer_interval") or 4)
-                turns = [int((i + 1) % every != 0) for i in range(count)]
-            if len(turns) != count:
-                raise InvalidArgument(f"no_rope_layers has {len(turns)} entries and num_hidden_layers is {count}")
-            return {"rotary": recipe, "nope": STILL}, tuple("rotary" if turn else "nope" for turn in turns)
-        return {"all": recipe}, ("all",) * count
+        return by_layer(self, self.rope_parameters(), count, length)
 
     def windows(self, count: int) -> tuple[int | None, ...]:
         """How many tokens back every layer sees, itself included, where the config says so; None for all."""
@@ -207,19 +178,10 @@ class Reader:
         if not window or self.get("use_sliding_window") is False:
             return (None,) * count
         if self.get("layer_types") or self.family.pattern:
-            near = [kind == NEAR for kind in self.layer_types(count)]
+            near = [kind == NEAR for kind in layer_types(self, count)]
         else:
             near = [i >= int(self.get("max_window_layers") or 0) for i in range(count)]
         return tuple(int(window) if within else None for within in near)
-
-    def layer_types(self, count: int) -> tuple[str, ...]:
-        """The type of every layer, stated or by the family's pattern."""
-        stated = self.get("layer_types")
-        if stated is not None:
-            return tuple(stated)
-        every = int(self.need(self.family.pattern or "layer_types"))
-        full = every - 1 if self.family.first_full is None else self.family.first_full
-        return tuple("full_attention" if i % every == full else NEAR for i in range(count))
 
     def rope_parameters(self) -> dict[str, Any]:
         """The rope dictionary under whichever key it stands; empty where there is none."""
@@ -235,7 +197,7 @@ class Reader:
 
     def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it."""
-        parameters = dict(parameters)
+        parameters = {key: value for key, value in parameters.items() if key not in self.family.beside}
         outside = self.get("original_max_position_embeddings")
         if outside and rope_type(parameters) in ("yarn", "longrope", "llama3"):
             parameters["original_max_position_embeddings"] = outside  # as transformers: the outer key wins

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from posenc.encodings.rotary import Pairing
 
-Kind = Literal["rotary", "alibi", "learned"]
-Tables = Literal["halves", "neighbours", "once"]
+Kind = Literal["rotary", "alibi", "learned", "none"]
+Tables = Literal["halves", "neighbours", "once", "complex"]
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,16 @@ class Family:
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
         still: whether full layers have no positions at all, where there are sliding ones.
+        turns: the key of a list that says of every layer whether it turns.
+        bases: the key of a list with the base of every layer, 0 for none.
+        still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
+        switch: the key without which no layer turns; with it those of attention do.
+        scale: the rule by which it scales queries.
+        beside: keys in the rope dictionary that say nothing about frequencies.
+        second_factor: whether YaRN's second number multiplies the scores.
         extra: further keys about positions, read by the family's own rule.
         tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
-            (``"neighbours"``), or ``"once"``.
+            (``"neighbours"``), ``"once"``, or as one complex number with sin (``"complex"``).
     """
 
     kind: Kind = "rotary"
@@ -55,6 +62,13 @@ class Family:
     pattern: str | None = None
     first_full: int | None = None
     still: bool = False
+    turns: str | None = None
+    bases: str | None = None
+    still_from_last: int | None = None
+    switch: str | None = None
+    scale: Literal["llama4", "ministral3", "beam"] | None = None
+    beside: tuple[str, ...] = ()
+    second_factor: bool = False
     extra: tuple[str, ...] = ()
     tables: Tables = "halves"
 
@@ -78,6 +92,7 @@ MODERNBERT = Family(
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
 )
+BETA = ("llama_4_scaling_beta", "max_position_embeddings")
 PARTIAL = Family(partial="partial_rotary_factor")
 
 FAMILIES: dict[str, Family] = {
@@ -99,7 +114,32 @@ FAMILIES: dict[str, Family] = {
     "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
     "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
     "gpt_oss": Family(tables="once", pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
-    "smollm3": Family(extra=("no_rope_layers", "no_rope_layer_interval")),
+    "smollm3": Family(turns="no_rope_layers", extra=("no_rope_layer_interval",)),
+    "llama4_text": Family(
+        pairing="interleaved",
+        turns="no_rope_layers",
+        tables="complex",
+        scale="llama4",
+        defaults={"attn_scale": 0.1, "floor_scale": 8192},
+        extra=("no_rope_layer_interval",),
+    ),
+    "ministral3": Family(scale="ministral3", beside=BETA),
+    "mistral4": Family(
+        pairing="interleaved",
+        head_dim="qk_rope_head_dim",
+        scale="ministral3",
+        beside=(*BETA, "partial_rotary_factor"),  # of the whole head, which turns in this slice only
+        second_factor=True,
+        extra=("rope_interleave", "qk_rope_head_dim", "qk_nope_head_dim"),
+    ),
+    "beam": Family(scale="beam"),
+    "laguna": Family(partial="partial_rotary_factor", silent_partial=1.0),
+    "granite_swa": Family(bases="layer_rope_theta"),
+    "granitemoe_swa": Family(bases="layer_rope_theta"),
+    "muse_spark_text": Family(bases="layer_rope_theta", still_from_last=4),
+    "muse_glimmer_text": Family(bases="layer_rope_theta", still_from_last=4),
+    "granitemoehybrid": Family(switch="position_embedding_type"),
+    "jamba": Family(kind="none"),
     "phi": PARTIAL,
     "phi3": Family(
         partial="partial_rotary_factor", silent_partial=1.0, extra=("original_max_position_embeddings",)
@@ -127,6 +167,7 @@ FAMILIES: dict[str, Family] = {
     "deepseek_v3": Family(
         pairing="interleaved",
         head_dim="qk_rope_head_dim",
+        second_factor=True,
         extra=("rope_interleave", "qk_rope_head_dim", "qk_nope_head_dim"),
     ),
     "falcon": Family(
@@ -152,7 +193,12 @@ FAMILIES: dict[str, Family] = {
     "bert": Family(kind="learned", extra=("position_embedding_type",)),
 }
 
-ALIASES = {"gemma3": "gemma3_text"}
+ALIASES = {
+    "gemma3": "gemma3_text",
+    "llama4": "llama4_text",
+    "muse_spark": "muse_spark_text",
+    "muse_glimmer": "muse_glimmer_text",
+}
 """Composite models, by the type of the language model inside."""
 
 ATTRIBUTES = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc.clock import Phases
-from posenc.encodings import Encoding, Layers
+from posenc.encodings import Encoding, Layers, Stack
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.layers import stretched
 from posenc.encodings.text import Recipe
@@ -41,8 +41,10 @@ class ModelPositions:
         windows: how many tokens back every layer sees, itself included; None for all.
         original_length: the trained length, before any scaling, where the config states it; else max_length.
         max_length: the longest input that the config allows.
+        scales: the scale of queries of every kind that has one; ``as_layers`` stacks it on the kind.
         softmax_factor: what attention's 1/√D is multiplied by (DeepSeek's second number); 1 elsewhere.
-        assumed: each value that the config leaves out and every released model of the family has.
+        assumed: each value that the config leaves out and every released model of the family has, and what of it
+            ``as_layers`` cannot say.
         source: the config that was read.
     """
 
@@ -52,6 +54,7 @@ class ModelPositions:
     windows: tuple[int | None, ...]
     original_length: int
     max_length: int
+    scales: Mapping[str, Recipe] = field(default_factory=dict)
     softmax_factor: float = 1.0
     assumed: tuple[str, ...] = ()
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
@@ -112,7 +115,10 @@ class ModelPositions:
 
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
         """The whole model as one encoding: ``Layers`` by kind and window, or the one encoding that it has."""
-        made = self.encodings(total_length, phases)
+        made = {
+            name: Stack(encoding, build(self.scales[name], ModelShape())) if name in self.scales else encoding
+            for name, encoding in self.encodings(total_length, phases).items()
+        }
         if len(made) == 1 and not any(self.windows):
             return next(iter(made.values()))
         several = {name for name in made if len({window for _, window in self._of(name)}) > 1}

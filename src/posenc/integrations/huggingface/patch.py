@@ -107,10 +107,17 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     modules = [m for m in model.modules() if type(m).__name__.endswith("RotaryEmbedding")]
     if not modules:
         raise InvalidArgument(f"no rotary module found in this {type(model).__name__}; was it patched by others?")
+    if len(encodings) > 1 and FAMILIES[positions.model_type].bases:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has a rotary module for each of {sorted(encodings)}, which do "
+            "not say whose they are; a model with one base can be patched"
+        )
 
-    def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> tuple[Tensor, Tensor]:
+    def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         encoding = encodings[layer_type] if layer_type in encodings else next(iter(encodings.values()))
         cos, sin = _cos_sin(encoding, position_ids, pairs)
+        if tables == "complex":
+            return torch.complex(cos, sin)
         return _lay_out(cos, tables).to(x.dtype), _lay_out(sin, tables).to(x.dtype)
 
     for module in modules:

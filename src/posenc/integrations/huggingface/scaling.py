@@ -18,6 +18,7 @@ from posenc.schedules import (
     LongRoPE,
     PerPair,
     Proportional,
+    Pruned,
     Schedule,
     YaRN,
 )
@@ -123,8 +124,9 @@ def _need(given: Mapping[str, Any], key: str, kind: str) -> Any:
 def parameters_from(schedule: Schedule | LengthSchedule, rotary_dim: int, base: float) -> dict[str, Any]:
     """The v5 rope dictionary of a schedule, ``rope_theta`` included.
 
-    NTK is written as the base it amounts to, and what transformers has no type for (YaRN's ramp by rotations,
-    the fixed form of NTK) as a longrope with one factor per pair: both give the same frequencies everywhere.
+    NTK is written as the base it amounts to, Pruned as the share of pairs that turn, and what transformers has no
+    type for (YaRN's ramp by rotations, the fixed form of NTK) as a longrope with one factor per pair: each gives
+    the same frequencies everywhere.
     """
     if isinstance(schedule, NTK) and schedule.form == "base":
         return {"rope_type": "default", "rope_theta": schedule.base(rotary_dim, base)}
@@ -136,6 +138,10 @@ def parameters_from(schedule: Schedule | LengthSchedule, rotary_dim: int, base: 
     if isinstance(schedule, Proportional):
         factor = {} if schedule.factor == 1 else {"factor": schedule.factor}
         return {"rope_type": "proportional", **parameters, "partial_rotary_factor": schedule.fraction, **factor}
+    if isinstance(schedule, Pruned):
+        turning = sum(theta > 0 for theta in schedule.spectrum(rotary_dim, base).frequencies)
+        share = min(1.0, (2 * turning + 1) / rotary_dim)  # half a pair more, so that rounding takes none away
+        return {"rope_type": "proportional", **parameters, "partial_rotary_factor": share}
     if isinstance(schedule, DynamicNTK):
         return {"rope_type": "dynamic", **parameters, "factor": schedule.factor}
     if isinstance(schedule, Llama3):

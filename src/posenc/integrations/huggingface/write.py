@@ -1,6 +1,7 @@
 """Writes positions back as a Hugging Face config, as they were read or with another schedule."""
 
 import math
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 from posenc.encodings.text import Recipe
@@ -51,11 +52,21 @@ def write(
                 f"model_type {positions.model_type!r} has no key for {schedule}; it is in its code"
             )
         return config
+    if len(positions.turning) > 1 and family.bases:
+        if schedule is None:
+            return config
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has one rope_parameters for several bases, {family.bases}; scale "
+            "it there by hand"
+        )
+    if not positions.turning:
+        return config
     for key in (*BOTH_FORMS, family.base, family.partial, family.local):
         config.pop(key or "", None)
     config[family.length] = max_length or positions.max_length
     if "original_max_position_embeddings" in family.extra:
         config["original_max_position_embeddings"] = positions.original_length
+    beside = {key: value for key, value in _rope(positions.source).items() if key in family.beside}
     entries = {name: _entry(positions.model_type, recipe) for name, recipe in positions.turning.items()}
     if not positions.alike:
         if spelling == "v4":
@@ -65,7 +76,7 @@ def write(
         config["layer_types"] = list(positions.layers)
         config["rope_parameters"] = {name: entries.get(name) for name in positions.kinds}
         return config
-    entry = next(iter(entries.values()))
+    entry = {**next(iter(entries.values())), **beside}
     if spelling == "v5":
         return {**config, "rope_parameters": entry}
     config[family.base] = entry.pop("rope_theta")
@@ -80,6 +91,11 @@ def changes(positions: ModelPositions, schedule: Schedule | LengthSchedule, **op
     before, after = positions.source, write(positions, schedule, **options)
     changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
     return {**changed, **{key: None for key in before if key not in after}}
+
+
+def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The rope dictionary under whichever key it stands."""
+    return next((config[key] for key in BOTH_FORMS if config.get(key)), {})
 
 
 def _entry(model_type: str, recipe: Recipe) -> dict[str, Any]:

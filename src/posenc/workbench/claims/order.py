@@ -81,10 +81,18 @@ def nope_leaks_order() -> Evidence:
     )
 
 
+def acts_near(encoding: posenc.Encoding) -> bool:
+    """Whether it does anything to the first tokens: a scale may be 1 until far positions."""
+    if {"embed", "rotate", "bias"} & set(encoding.doors):
+        return True
+    scale = encoding.at(posenc.positions.plain(LENGTH))[0].scale
+    return scale is not None and bool((scale != 1).any())
+
+
 @claim(
     told="Every encoding gives a model without a mask its sense of order.",
-    precise="Every encoding of the catalogue that uses one of three doors (embeddings, rotation, bias) breaks "
-    "equivariance; NoPE, and a scale that only far queries feel, do not.",
+    precise="Every encoding of the catalogue that uses one of four doors (embeddings, rotation, bias, scale) "
+    "breaks equivariance; NoPE, and a scale that only far queries feel, do not.",
     verdict=Verdict.WHEN,
     source=VASWANI,
     settles=("a-property-1", "a-widget-break", "b28"),
@@ -93,7 +101,7 @@ def order_through_doors() -> Evidence:
     findings = [same("NoPE is in the catalogue", "nope" in posenc.CATALOGUE, True)]
     for name in posenc.CATALOGUE:
         error = order_error(name, causal=False)
-        ordered = bool({"embed", "rotate", "bias"} & set(model(name, causal=False).encoding.doors))
+        ordered = acts_near(model(name, causal=False).encoding)
         findings.append((above if ordered else below)(f"order error of {name}", error, 1e-4 if ordered else 1e-12))
     return tuple(findings)
 

@@ -6,7 +6,7 @@ import torch
 
 import posenc
 from posenc.workbench.claims.claim import Evidence, Verdict, claim, same
-from posenc.workbench.claims.order import order_error
+from posenc.workbench.claims.order import acts_near, order_error
 
 WIDTH, HEADS, HEAD_DIM, ROWS = 768, 12, 64, 512
 FAR = 10**6
@@ -92,9 +92,8 @@ def desiderata() -> Evidence:
         ]
     for name in posenc.CATALOGUE:
         made, found = _made(name), measured(name)
-        acts = bool({"embed", "rotate", "bias"} & set(made.doors))
         findings += [
             same(f"{name}: scores see the offset only, as it declares", found.offset_only, made.relative),
-            same(f"{name}: tells orders apart by its doors", found.orders, acts),
+            same(f"{name}: tells orders apart by its doors", found.orders, acts_near(made)),
         ]
     return tuple(findings)

@@ -54,7 +54,19 @@ def find(name: str) -> Question:
     return QUESTIONS[name]
 
 
-SHOWN = ("sinusoidal", "learned", "rotary", "alibi", "t5", "fox")
+SHOWN = (
+    "sinusoidal",
+    "learned",
+    "rotary",
+    "xpos",
+    "pope",
+    "fope",
+    "hope-high-frequency",
+    "alibi",
+    "t5",
+    "fox",
+    "ssmax",
+)
 """The encodings that look like no other in a layer that reads a sentence."""
 ENCODINGS = {"nope": "none"} | {name: style(name).label for name in SHOWN}
 BASES = (2, 10, 100, 1_000, 10_000, 100_000, 500_000, 1_000_000, 10_000_000)

@@ -26,7 +26,11 @@ Progress = Callable[[int], None]
 
 
 def encoding(plan: Plan) -> Encoding:
-    """The encoding of a plan; somebody's own class is imported."""
+    """The encoding of a plan; somebody's own class is imported.
+
+    A schedule that depends on the length of a request is planned for the longest test, and trained so: no key is
+    ever stale.
+    """
     return posenc.encoding(
         plan.settings or plan.encoding,
         width=plan.width,
@@ -34,6 +38,7 @@ def encoding(plan: Plan) -> Encoding:
         head_dim=plan.width // plan.heads,
         num_positions=plan.train_length,
         layers=plan.layers,
+        total_length=plan.lengths[-1],
     )
 
 

@@ -1,0 +1,115 @@
+"""Products of queries and keys whose channels fade with distance, anchored so that no factor leaves its type.
+
+    q·k  becomes  Σ_c q_c·k_c·e^{d_c·(p_q − p_k)},   d_c ≤ 0
+
+Splitting the factor between q and k by absolute positions would overflow, and a key scaled so would be stale as
+soon as somebody moved the anchor. Keys stay as they were rotated; here, for rows whose positions lie close
+together, q is scaled from the nearest of them, a, and k towards it: e^{d·(p_q − a)} ≤ 1, and e^{d·(a − p_k)} ≤ 1
+for every key behind them all.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.encodings.bias import Bias
+from posenc.encodings.placed import Placed
+from posenc.kernels.memory import may_be_looked_at
+from posenc.sight import Sight
+
+SPAN = 8192
+"""How far apart the positions of rows that share an anchor may lie: xPos' fastest channel fades by 2e-9 over it."""
+
+LARGEST = 80.0
+"""The largest exponent, which float32 holds with room for a sum; only keys far ahead, hidden ones, come so far."""
+
+Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], tuple[Tensor, Tensor | None]]
+
+
+def decayed(
+    attend: Attend, q: Tensor, k: Tensor, v: Tensor, placed: Placed, sight: Sight
+) -> tuple[Tensor, Tensor | None]:
+    """Output and logsumexp of ``attend`` for channels that fade, some rows at a time where positions lie apart."""
+    assert placed.decay is not None
+    out_type, T, S = q.dtype, q.shape[2], k.shape[2]
+    if q.dtype == torch.float16:  # ends at 65 504
+        q, k, v = q.float(), k.float(), v.float()
+    parts, found = list(_close(placed.q_positions, 0, T)), []
+    bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+    for first, last in parts:
+        here, seen = placed, sight
+        if len(parts) > 1:
+            scale = None if placed.scale is None else placed.scale[:, :, first:last]
+            some = None if bias is None else RowsBias(bias, first)
+            here = Placed(placed.q_positions[..., first:last], placed.k_positions, bias=some, scale=scale)
+            seen = sight.rows(first, last, T, S, q.device)
+        near_q, near_k = _anchored(q[:, :, first:last], k, placed.decay, here)
+        here = copy.copy(here)
+        here.decay = None
+        found.append(attend(near_q, near_k, v, here, seen))
+    out = torch.cat([part for part, _ in found], dim=2) if len(found) > 1 else found[0][0]
+    sums = [lse for _, lse in found if lse is not None]
+    return out.to(out_type), torch.cat(sums, dim=2) if len(sums) > 1 else next(iter(sums), None)
+
+
+class RowsBias(Bias):
+    """A bias whose order is known, from row ``start`` on."""
+
+    def __init__(self, whole: Bias, start: int) -> None:
+        self.whole, self.start, self.heads = whole, start, whole.heads
+        self.needs_scores, self.learned = whole.needs_scores, whole.learned
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return self.whole.rows(self.start + first, self.start + last, keys, scores)
+
+
+def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H T S"]:
+    """The products as their formula says, channel by channel, dense, in float32 or wider."""
+    assert placed.decay is not None
+    wide = torch.promote_types(q.dtype, torch.float32)
+    ahead = (placed.q_positions[..., :, None] - placed.k_positions[..., None, :]).to(wide)
+    ahead = ahead if ahead.dim() == 2 else ahead[:, None]
+    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    decay = placed.decay.to(wide)
+    total = torch.zeros((), dtype=wide, device=q.device)
+    for c in range(q.shape[-1]):
+        factor = (decay[..., c, None] * ahead).clamp(max=LARGEST).exp()
+        total = total + q[..., :, None, c].to(wide) * k[..., None, :, c].to(wide) * factor
+    return total
+
+
+def _anchored(q: Tensor, k: Tensor, decay: Tensor, here: Placed) -> tuple[Tensor, Tensor]:
+    """q scaled from the nearest of its positions, k towards it."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    anchor = here.q_positions.amin(-1, keepdim=True)
+    own = decay if decay.shape[0] == 1 else decay[:: q.shape[1] // k.shape[1]]
+    return (
+        (q * _factors(here.q_positions - anchor, decay.to(wide))).to(q.dtype),
+        (k * _factors(anchor - here.k_positions, own.to(wide))).to(k.dtype),
+    )
+
+
+def _factors(steps: Tensor, decay: Tensor) -> Float[Tensor, "*heads T D"]:
+    steps = steps if steps.dim() == 1 else steps[:, None]
+    return (steps[..., None].to(decay.dtype) * decay).clamp(max=LARGEST).exp()
+
+
+def _close(positions: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows that can share an anchor; all rows where nobody may look, and a span too long is an error."""
+    own = positions[..., first:last]
+    looks = may_be_looked_at(own)
+    if not looks or last - first < 2:
+        if not looks and not own.is_meta:
+            fits = (own.amax(-1) - own.amin(-1) <= SPAN).all()
+            torch._assert_async(fits, f"queries lie more than {SPAN} positions apart; pass fewer at a time")
+        yield first, last
+        return
+    if int((own.amax(-1) - own.amin(-1)).max()) <= SPAN:
+        yield first, last
+        return
+    middle = (first + last) // 2
+    yield from _close(positions, first, middle)
+    yield from _close(positions, middle, last)

@@ -1,0 +1,132 @@
+"""FoPE, Fourier positions: each pair turns by a learned mixture of frequencies (Hua et al. 2024, arXiv 2412.17739).
+
+    cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
+    (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
+
+(sections 3.2 and 4.1). Frequencies that do not finish one turn within the trained length L are dropped. The pairs
+that they leave have no position: their cos **and** sin are 1, as the authors train it, so that these pairs turn by
+45° and grow by √2, and count twice in a score. (A server that pads sin with 0 departs from training.) C and S start
+as the identity plus ``spread`` times Xavier's normal numbers. The mixture lies on no circle, so lengths change and
+scores depend on both positions and not on their offset alone. Used by Intern-S1-Pro.
+"""
+
+import math
+from contextlib import nullcontext
+from typing import ClassVar, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from posenc.clock import Clock, Phases
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.groups import PlacedGroups
+from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.rotary.specification import Pairing
+from posenc.schedules.checks import check_original_length, is_number, real, whole
+from posenc.schedules.default import Default
+from posenc.schedules.spectrum import Spectrum
+
+
+@final
+class FoPE(Encoding):
+    """Rotates queries and keys by learned sums of cosines and sines.
+
+    Args:
+        head_dim: D, channels of one head.
+        num_positions: L, the trained length.
+        pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
+        base: of the ladder; 10000 in the paper.
+        kept: how many of the fastest frequencies are kept; those of at least one turn in L where it is left out.
+        groups: groups of consecutive heads with coefficients of their own; the heads of keys are a multiple of it.
+        heads: H, query heads; needed where a rank holds some of several groups.
+        spread: how far fresh coefficients are from the identity; 0.5 in Intern-S1-Pro.
+        shared: whether all layers read the same coefficients.
+        phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
+    """
+
+    name: ClassVar[str] = "fope"
+    doors = ("rotate",)
+    relative = False
+    isometric = False
+
+    def __init__(
+        self,
+        head_dim: int,
+        num_positions: int,
+        *,
+        pairing: Pairing,
+        base: float = 10_000.0,
+        kept: int | None = None,
+        groups: int = 1,
+        heads: int | None = None,
+        spread: float = 0.5,
+        shared: bool = True,
+        phases: Phases = "exact",
+    ) -> None:
+        super().__init__()
+        if pairing not in get_args(Pairing):
+            raise UnknownName("pairing", pairing, get_args(Pairing))
+        self.head_dim, self.num_positions = whole(head_dim, "head_dim"), whole(num_positions, "num_positions")
+        check_original_length(self.num_positions)
+        if groups < 1 or not is_number(spread):
+            raise InvalidArgument(f"groups={groups} must be at least 1, and spread={spread!r} a finite number")
+        self.pairing: Pairing = pairing
+        self.base = real(base, "base")
+        whole_ladder = Default().spectrum(self.head_dim, self.base)
+        slowest = 2 * math.pi / self.num_positions
+        own = sum(float(theta) >= slowest for theta in whole_ladder.frequencies)
+        self.kept = own if kept is None else whole(kept, "kept")
+        if not 1 <= self.kept <= self.head_dim // 2:
+            raise InvalidArgument(
+                f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "
+                f"{own} of this ladder finish a turn within num_positions={self.num_positions}"
+            )
+        self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
+        fastest = whole_ladder.frequencies[: self.kept], whole_ladder.float32[: self.kept]
+        self.clock = Clock(Spectrum(*fastest), phases)
+        self.cos = nn.Parameter(torch.empty(groups, self.kept, self.kept))
+        self.sin = nn.Parameter(torch.empty(groups, self.kept, self.kept))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.clock.reset_parameters()
+        for weight in (self.cos, self.sin):
+            nn.init.normal_(weight, std=self.spread * self.kept**-0.5)  # Xavier's √(2/(n+n)), times the spread
+            with torch.no_grad():
+                weight.add_(torch.eye(self.kept, device=weight.device))
+
+    def tables(
+        self, positions: Positions, dtype: torch.dtype = torch.float32
+    ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
+        """Mixed cos and sin of every group, position and pair; both 1 where a frequency was dropped."""
+        missing = (0, self.head_dim // 2 - self.kept)
+        cos, sin = (
+            pad(_mixed(over_heads(table), weight), missing, value=1.0).to(dtype)
+            for table, weight in zip(self.clock(positions, dtype), (self.cos, self.sin), strict=True)
+        )
+        return cos, sin
+
+    @property
+    def unmovable(self) -> str:
+        return "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedGroups(self, q_positions, k_positions, dtype)
+
+    def extra_repr(self) -> str:
+        return (
+            f"head_dim={self.head_dim}, num_positions={self.num_positions}, pairing={self.pairing!r}, "
+            f"base={self.base:g}, kept={self.kept}, groups={self.groups}"
+        )
+
+
+def _mixed(table: Tensor, weight: Tensor) -> Tensor:
+    """Σ_j table_j·weight[g, j, i], which autocast would round."""
+    table = table[None, None] if table.dim() == 2 else table
+    wide = torch.promote_types(table.dtype, weight.dtype)
+    # The meta device knows no autocast.
+    with nullcontext() if table.is_meta else torch.autocast(table.device.type, enabled=False):
+        return table.to(wide) @ weight.to(wide)

@@ -1,0 +1,135 @@
+"""Rotary positions with learned frequencies: RoPE-Mixed (Heo et al. 2024, arXiv 2403.13298, section 3.2), LeRoPE.
+
+    φ_i = Σ_a p_a·F[a, g, i]
+
+one tensor F of radians per position, by axis a, group of heads g and pair i, that gradients flow to. However many
+axes there are, a score sees offsets only, because angles add up before they turn; with two axes a pair may look
+along a diagonal, which axial rotation cannot. A fresh F is a ladder of pairs/A rungs, A times over, every rung's A
+copies pointing along the axes of a random rotation: the plain ladder with one axis, RoPE-Mixed's start with two.
+Mistral Large 4 (LeRoPE) holds α with F = θ·exp(α) and one group; set F to that.
+
+The authors multiply floating-point positions by F, which is wrong by whole turns far out. Here F is read as the
+64-bit fraction of a turn that it is nearest to, and multiplied in wrapping integers; its gradient is the exact
+p·∂φ.
+"""
+
+from typing import ClassVar, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posenc.clock import RADIANS_PER_UNIT
+from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.groups import PlacedGroups, for_heads
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.rotary import rotate
+from posenc.kernels.rotary.specification import Pairing
+from posenc.schedules.checks import real, whole
+from posenc.schedules.schedule import ladder_float32
+
+
+@final
+class LearnedRotary(Encoding):
+    """Rotates queries and keys at frequencies that are trained.
+
+    Args:
+        head_dim: D, channels of one head.
+        pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``; RoPE-Mixed is interleaved.
+        base: of the ladder that a fresh F has; 10000, and 10 in RoPE-Mixed, whose positions are rows and columns.
+        rotary_dim: channels that turn, a multiple of 2·axes; the rest pass bit for bit. Default all.
+        axes: coordinates of a position; with A > 1 positions are ``(A, T)`` or ``(A, B, T)``.
+        groups: groups of consecutive heads with frequencies of their own; the heads of keys are a multiple of it.
+        heads: H, query heads; needed where a rank holds some of several groups.
+        shared: whether all layers read one F (LeRoPE), or each has its own (RoPE-Mixed).
+        signed: whether positions may be negative.
+    """
+
+    name: ClassVar[str] = "rotary-learned"
+    doors = ("rotate",)
+    relative = True
+
+    def __init__(
+        self,
+        head_dim: int,
+        *,
+        pairing: Pairing,
+        base: float = 10_000.0,
+        rotary_dim: int | None = None,
+        axes: int = 1,
+        groups: int = 1,
+        heads: int | None = None,
+        shared: bool = True,
+        signed: bool = False,
+    ) -> None:
+        super().__init__()
+        if pairing not in get_args(Pairing):
+            raise UnknownName("pairing", pairing, get_args(Pairing))
+        self.head_dim = whole(head_dim, "head_dim")
+        self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+        if axes < 1 or groups < 1:
+            raise InvalidArgument(f"axes={axes} and groups={groups} must both be at least 1")
+        if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
+            raise InvalidArgument(
+                f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "
+                f"head_dim={head_dim}: every rung of the ladder has a pair along every axis"
+            )
+        self.pairing: Pairing = pairing
+        self.base = real(base, "base")
+        ladder_float32(2, self.base)
+        self.axes, self.groups, self.signed, self.per_layer = axes, groups, signed, not shared
+        self.heads = heads
+        self.frequencies = nn.Parameter(torch.empty(axes, groups, self.rotary_dim // 2))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """F from the ladder: along the one axis, or rung by rung along those of a random rotation."""
+        A, G, pairs = self.frequencies.shape
+        rungs = ladder_float32(2 * pairs // A, self.base).to(self.frequencies.device)
+        if A == 1:
+            made = rungs.expand(1, G, -1)
+        else:
+            drawn = torch.empty(G, pairs // A, A, A, device=self.frequencies.device, dtype=torch.float32).normal_()
+            directions = torch.linalg.qr(drawn)[0]
+            made = (directions * rungs[:, None, None]).permute(3, 0, 2, 1).flatten(-2)
+        with torch.no_grad():
+            self.frequencies.copy_(made)
+
+    def tables(
+        self, positions: Positions, dtype: torch.dtype = torch.float32
+    ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
+        """cos and sin of every group, position and pair, with a gradient to the frequencies."""
+        wide = torch.float32 if positions.device.type == "mps" else torch.float64
+        F = self.frequencies.to(wide)  # (A, G, pairs)
+        at = positions[None] if self.axes == 1 else positions
+        at = (at[:, None] if at.dim() == 2 else at)[:, :, None, :, None]  # (A, B, 1, T, 1)
+        turns = F.detach() / (RADIANS_PER_UNIT * 2.0**64)
+        words = ((turns - (turns + 0.5).floor()) * 2.0**64).round().to(torch.int64)
+        phases = (at * words[:, None, :, None]).sum(0)
+        angles = phases.to(wide) * RADIANS_PER_UNIT
+        # Zero, with the gradient of the angle: autograd sees p·F, and the number stays that of the integers.
+        angles = angles + (at.to(wide) * (F - F.detach())[:, None, :, None]).sum(0)
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+
+    @property
+    def unmovable(self) -> str:
+        return ""
+
+    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+        check_heads("k", k, positions, self.head_dim, self.axes)
+        return rotate(k, *for_heads(k.shape[1], *self.tables(positions, k.dtype)), self.pairing)
+
+    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+        check_heads("k", k, positions, self.head_dim, self.axes)
+        cos, sin = for_heads(k.shape[1], *self.tables(positions, k.dtype))
+        return rotate(k, cos, -sin, self.pairing)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedGroups(self, q_positions, k_positions, dtype)
+
+    def extra_repr(self) -> str:
+        return (
+            f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
+            f"rotary_dim={self.rotary_dim}, axes={self.axes}, groups={self.groups}"
+        )

@@ -1,0 +1,178 @@
+"""PoPE, polar positions: what a channel says is its length, where it stands its angle (Gopalakrishnan et al. 2025).
+
+    q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
+    score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
+
+(arXiv 2509.10534, section 3). RoPE turns pairs, so that what they say shifts where they look; here every channel
+has a frequency of its own and content never moves the angle. Queries and keys come out with real parts, then
+imaginary ones: 2D channels, and a key cache of twice the size. Scores are still divided by √D. δ is learned for
+every query head and channel; on the queries, where the authors have it on the keys, grouped keys stay shared. The
+authors clamp δ to [−2π, 0] when it is used, which ends its gradient there; angles come round, so here nothing is
+clamped: clamp a checkpoint's δ once, when it is loaded.
+"""
+
+import copy
+import math
+from typing import ClassVar, Literal, final, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from posenc.clock import Clock, Phases
+from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import real, whole
+from posenc.schedules.default import Default
+from posenc.schedules.proportional import Proportional
+from posenc.schedules.schedule import Schedule
+
+SMALLEST = 1e-30
+"""A length that rounding left at zero or below it counts as this one when keys turn back."""
+
+Start = Literal["zero", "uniform"]
+
+
+class PlacedPoPE(Placed):
+    """cos and sin of every channel at the queries' positions; those of other keys are made when they turn."""
+
+    def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
+        super().__init__(q_positions, k_positions)
+        self.pope, self.dtype, self.added = pope, dtype, pope.rotary_dim
+        self.delta: Tensor = pope.weight
+        self.q_tables = pope.tables(q_positions, dtype)
+
+    def some_heads(self, first: int, last: int) -> Placed:
+        some = copy.copy(self)
+        some.delta = self.delta[first:last]
+        return some
+
+    def rotate(
+        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
+    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
+        """Queries and keys with ``rotary_dim`` more channels."""
+        pope, alike = self.pope, self.meets_cache(k) or self.k_positions is self.q_positions
+        check_heads("q", q, self.q_positions, pope.head_dim)
+        check_heads("k", k, self.q_positions if alike else self.k_positions, pope.head_dim)
+        if q.shape[1] != len(self.delta):
+            raise InvalidArgument(
+                f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
+                "of a model takes posenc.SomeHeads(encoding, first, last)"
+            )
+        tables = self.q_tables if alike else pope.tables(self.k_positions, self.dtype)
+        return pope.polar(q, *self.q_tables, self.delta), pope.polar(k, *tables)
+
+
+@final
+class PoPE(Encoding):
+    """Softplus of every channel as a length, its position as an angle; q and k come out wider.
+
+    Args:
+        head_dim: D, channels of one head as the model projects them.
+        heads: H, query heads.
+        base: of the ladder of D frequencies; 10000 in the paper.
+        rotary_dim: channels that become polar, at most head_dim; the rest pass bit for bit. Default all.
+        start: of δ, ``"zero"``, or ``"uniform"`` in −2π … 0, the authors' two.
+        schedule: how the frequencies are set; ``Default()`` is the plain ladder.
+        phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
+    """
+
+    name: ClassVar[str] = "pope"
+    doors = ("rotate",)
+    relative = True
+    isometric = False
+    per_layer = True
+    needs = ("head_dim", "heads")
+
+    def __init__(
+        self,
+        head_dim: int,
+        heads: int,
+        *,
+        base: float = 10_000.0,
+        rotary_dim: int | None = None,
+        start: Start = "zero",
+        schedule: Schedule | None = None,
+        phases: Phases = "exact",
+    ) -> None:
+        super().__init__()
+        self.head_dim, self.heads = whole(head_dim, "head_dim"), whole(heads, "heads")
+        self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+        if heads < 1 or not 1 <= self.rotary_dim <= head_dim:
+            raise InvalidArgument(
+                f"heads={heads} must be at least 1, and rotary_dim={self.rotary_dim} between 1 and "
+                f"head_dim={head_dim}"
+            )
+        if start not in get_args(Start):
+            raise UnknownName("start", start, get_args(Start))
+        self.start: Start = start
+        self.base = real(base, "base")
+        self.schedule = Default() if schedule is None else schedule
+        self.clock = Clock(self.schedule.spectrum(2 * self.rotary_dim, self.base), phases)
+        self.weight = nn.Parameter(torch.empty(heads, self.rotary_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.clock.reset_parameters()
+        if self.start == "zero":
+            nn.init.zeros_(self.weight)
+        else:
+            nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
+
+    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+        """The same δ with other frequencies; for None they are zero, and lengths stay lengths."""
+        again = PoPE(
+            self.head_dim,
+            self.heads,
+            base=self.base,
+            rotary_dim=self.rotary_dim,
+            start=self.start,
+            schedule=Proportional(0.0) if schedule is None else schedule,
+            phases=phases,
+        ).to(self.weight.device)
+        again.weight = self.weight
+        return again
+
+    def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """cos and sin of every channel at these positions, heads' axis inserted."""
+        cos, sin = self.clock(positions, dtype, self.clock.spectrum.attention_factor)
+        return over_heads(cos), over_heads(sin)
+
+    def polar(
+        self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
+    ) -> Float[Tensor, "B H T E"]:
+        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type."""
+        size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
+        if delta is not None:
+            along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))
+            cos, sin = cos * along + sin * across, sin * along - cos * across
+        turned = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
+        tail = x[..., self.rotary_dim :]
+        return torch.cat((turned, tail), dim=-1) if tail.shape[-1] else turned
+
+    @property
+    def unmovable(self) -> str:
+        return ""
+
+    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+        check_heads("k", k, positions, self.head_dim)
+        return self.polar(k, *self.tables(positions, k.dtype))
+
+    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+        """ln(e^μ − 1) of the lengths μ that turning back to an angle of zero leaves."""
+        check_heads("k", k, positions, self.head_dim + self.rotary_dim)
+        cos, sin = (table / self.clock.spectrum.attention_factor**2 for table in self.tables(positions, k.dtype))
+        real, imaginary = k[..., : self.rotary_dim], k[..., self.rotary_dim : 2 * self.rotary_dim]
+        size = (real * cos + imaginary * sin).clamp(min=SMALLEST)
+        return torch.cat((size + (-torch.expm1(-size)).log(), k[..., 2 * self.rotary_dim :]), dim=-1)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedPoPE(self, q_positions, k_positions, dtype)
+
+    def extra_repr(self) -> str:
+        return (
+            f"head_dim={self.head_dim}, heads={self.heads}, base={self.base:g}, rotary_dim={self.rotary_dim}, "
+            f"start={self.start!r}, schedule={self.schedule}"
+        )

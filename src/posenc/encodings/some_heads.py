@@ -1,0 +1,74 @@
+"""One rank's share of the heads of an encoding that was made for all of them."""
+
+from typing import ClassVar, final
+
+import torch
+from torch import Tensor
+
+from posenc.encodings.bias import SomeHeads as SomeHeadsBias
+from posenc.encodings.compose import Composed, Heads
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+class PlacedSomeHeads(Placed):
+    """Some heads of a placed encoding."""
+
+    def __init__(self, whole: Placed, first: int, last: int) -> None:
+        super().__init__(whole.q_positions, whole.k_positions, whole.axes)
+        self.whole, self.first, self.last = whole, first, last
+        self.carried, self.unread, self.added = whole.carried, whole.unread, whole.added
+        if whole.bias is not None:
+            self.bias = SomeHeadsBias(whole.bias, first, last)
+        if whole.decay is not None:
+            self.decay = whole.decay if whole.decay.shape[0] == 1 else whole.decay[first:last]
+        if whole.scale is not None:
+            self.scale = whole.scale if whole.scale.shape[1] == 1 else whole.scale[:, first:last]
+
+    def __getitem__(self, layer: int) -> Placed:
+        whole = self.whole[layer]
+        return self if whole is self.whole else PlacedSomeHeads(whole, self.first, self.last)
+
+    def embed(self, x: Tensor) -> Tensor:
+        return self.whole.embed(x)
+
+    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return self.whole.some_heads(self.first, self.last).rotate(q, k)
+
+    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        whole, carry = self.whole.read(x, carry)
+        return PlacedSomeHeads(whole, self.first, self.last), carry
+
+    def carrying(self, carry: Carry | None) -> Placed:
+        return PlacedSomeHeads(self.whole.carrying(carry), self.first, self.last)
+
+
+@final
+class SomeHeads(Composed):
+    """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by
+    heads holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
+
+    A carry stays that of all heads.
+    """
+
+    name: ClassVar[str] = "some_heads"
+
+    def __init__(self, whole: Encoding, first: int, last: int) -> None:
+        super().__init__((whole,))
+        if not 0 <= first < last:
+            raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, heads of {whole.name}")
+        if any(isinstance(module, Heads) for module in whole.modules()):
+            raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
+        self.first, self.last, self.heads = first, last, last - first
+
+    @property
+    def unmovable(self) -> str:
+        return "move the keys of all heads with the encoding of the whole" if "rotate" in self.doors else ""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        (whole,) = self._placed(q_positions, k_positions, dtype)
+        return PlacedSomeHeads(whole, self.first, self.last)
+
+    def describe(self) -> str:
+        return f"heads {self.first}–{self.last - 1} of {self.encodings[0].describe()}"

@@ -1,0 +1,69 @@
+"""Scalable softmax: scores grow with the logarithm of what a query sees (Nakanishi 2025, arXiv 2501.19399).
+
+    score(q, k) = (s_h·ln(p+1) + b_h)·q·k/√D
+
+so that softmax over more keys stays as sharp as over few: exp(s·ln n·x) = n^(s·x). s and b are learned for every
+head and layer; b is there on request (the paper leaves it out, Mistral Large 4 has it). n is the query's position
+plus one, the keys that a causal query sees without a window: packing starts it anew and padding does not count,
+where the paper takes the length of the sequence. In float32 whatever the model's type; transformers rounds
+ln(p+1) and s to the model's, and so ln 131072 to 11.8125 in bfloat16.
+"""
+
+import math
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+from posenc.schedules.checks import whole
+
+
+@final
+class SSMax(Encoding):
+    """Multiplies the scores of every query by a learned multiple of the logarithm of its place.
+
+    Args:
+        heads: H, query heads.
+        length: where a fresh one changes nothing: s starts at 1/ln(length).
+        offset: whether b is added; it starts at zero.
+    """
+
+    name: ClassVar[str] = "ssmax"
+    doors = ("scale",)
+    relative = False
+    per_layer = True
+    needs = ("heads",)
+
+    def __init__(self, heads: int, *, length: int = 1024, offset: bool = False) -> None:
+        super().__init__()
+        self.heads, self.length = whole(heads, "heads"), length
+        if heads < 1:
+            raise InvalidArgument(f"heads={heads} must be at least 1")
+        if type(length) is not int or length < 2:
+            raise InvalidArgument(f"length={length!r} must be a whole number of positions, at least 2")
+        self.weight = nn.Parameter(torch.empty(heads))
+        self.bias = nn.Parameter(torch.empty(heads)) if offset else None
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.weight, 1 / math.log(self.length))
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
+    def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "#B H T"]:
+        """The factor of every head at these positions, in float32 or wider."""
+        wide = torch.promote_types(dtype, torch.float32)
+        logs = (positions + 1).to(wide).log()
+        logs = logs[None, None] if positions.dim() == 1 else logs[:, None]
+        scaled = logs * self.weight.to(wide)[:, None]
+        return scaled if self.bias is None else scaled + self.bias.to(wide)[:, None]
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return Placed(q_positions, k_positions, scale=self.factors(q_positions, dtype)[..., None])
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, length={self.length}" + ("" if self.bias is None else ", offset")

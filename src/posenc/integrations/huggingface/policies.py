@@ -1,0 +1,156 @@
+"""Which layers turn, at which base, and which scale their queries: every spelling of it, read into one value.
+
+rope_parameters by layer type, None for those without positions     Beam, Cohere Compass, Gemma 3 and 4
+a second base for the layers that see a window                      Gemma 3, ModernBERT
+no_rope_layers, in which 1 means that a layer turns                 SmolLM3, Llama 4
+layer_rope_theta, in which 0 means that it does not                 Granite-SWA, Muse
+only layers that see a window turn                                  Cohere 2, EXAONE 4
+position_embedding_type, without which none does                    Granite hybrid
+"""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from posenc.encodings.text import Recipe
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import Family
+from posenc.integrations.huggingface.layers import NEAR, STILL
+from posenc.schedules import Default
+
+Kinds = tuple[dict[str, Recipe], tuple[str, ...]]
+
+
+class Reader(Protocol):
+    """One config being read."""
+
+    family: Family
+    model_type: str
+
+    def get(self, key: str | None) -> Any: ...
+
+    def need(self, key: str) -> Any: ...
+
+    def assume(self, note: str) -> None: ...
+
+    def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe: ...
+
+
+def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: int) -> Kinds:
+    """Recipes by kind, and the kind of each of ``count`` layers, from a rope dictionary and what is around it."""
+    family, types = reader.family, tuple(reader.get("layer_types") or ())
+    nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in types}
+    if nested:
+        return _by_type(reader, parameters, nested, types, length)
+    if family.switch and reader.get(family.switch) is None:
+        reader.assume(f"no layer has positions: {family.switch} is not said")
+        return {"nope": STILL}, ("nope",) * count
+    recipe = reader.rotary(parameters, length)
+    if family.local:  # the flat form: scaling and rope_theta are the full layers', the sliding stay plain
+        sliding = recipe.with_(schedule=Default(), base=float(reader.need(family.local)))
+        return {"full_attention": recipe, NEAR: sliding}, layer_types(reader, count)
+    if family.bases:
+        return _by_base(reader, recipe, count)
+    turns: list[bool] | None = None
+    if family.still and reader.get("sliding_window") is not None:
+        turns = [kind == NEAR for kind in layer_types(reader, count)]
+    elif family.turns:
+        turns = _by_switch(reader, family.turns, count)
+        if chunk := reader.get("attention_chunk_size"):
+            reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments")
+    elif family.switch:
+        turns = [kind in ("attention", "full_attention") for kind in types]
+    if turns is None:
+        return {"all": recipe}, ("all",) * count
+    return {"rotary": recipe, "nope": STILL}, tuple("rotary" if turn else "nope" for turn in turns)
+
+
+def layer_types(reader: Reader, count: int) -> tuple[str, ...]:
+    """The type of every layer, stated or by the family's pattern."""
+    stated = reader.get("layer_types")
+    if stated is not None:
+        return tuple(stated)
+    every = reader.need(reader.family.pattern or "layer_types")
+    if isinstance(every, str):  # letters, the last layer global whatever they say
+        if set(every) - set("LG") or not every:
+            raise InvalidArgument(
+                f"{reader.family.pattern}={every!r} must be a number, or letters L (sees a window) and G (sees all)"
+            )
+        near = [every[i % len(every)] == "L" and i < count - 1 for i in range(count)]
+        return tuple(NEAR if within else "full_attention" for within in near)
+    if int(every) < 1:
+        raise InvalidArgument(
+            f"{reader.family.pattern}={every} must be at least 1, the distance from one full layer to the next; "
+            "for layers that all see everything set sliding_window to null"
+        )
+    full = int(every) - 1 if reader.family.first_full is None else reader.family.first_full
+    return tuple("full_attention" if i % int(every) == full else NEAR for i in range(count))
+
+
+def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
+    """The scale of queries of every kind that has one."""
+    rule = reader.family.scale
+    if rule is None:
+        return {}
+    scale = Recipe("query-scale").with_(rule=rule)
+    if rule == "ministral3":  # after rotation, in every layer
+        beta, floor = (parameters.get(key) for key in ("llama_4_scaling_beta", "original_max_position_embeddings"))
+        if beta is None:
+            return {}
+        if floor is None:
+            raise InvalidArgument(
+                "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "
+                "that it counts in; add it"
+            )
+        return {name: scale.with_(amount=float(beta), floor=int(floor)) for name in kinds}
+    if rule == "llama4":
+        if reader.get("attn_temperature_tuning") in (False, 0):
+            return {}
+        amount, floor = reader.need("attn_scale"), reader.need("floor_scale")
+    else:
+        amount, floor = 0.1, 2048  # in the family's code
+    own = scale.with_(amount=float(amount), floor=int(floor))
+    return {name: own for name, recipe in kinds.items() if recipe == STILL}
+
+
+def _by_type(
+    reader: Reader, parameters: Mapping[str, Any], nested: dict[str, Any], types: tuple[str, ...], length: int
+) -> Kinds:
+    if set(nested) != set(parameters):
+        stray = sorted(set(parameters) - set(nested))
+        raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
+    if not types or set(types) - set(nested):
+        raise InvalidArgument(
+            f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
+            "its own entry"
+        )
+    given = {key: value for key, value in nested.items() if key in types}
+    return {key: reader.rotary(value, length) if value else STILL for key, value in given.items()}, types
+
+
+def _by_base(reader: Reader, recipe: Recipe, count: int) -> Kinds:
+    """A list of bases, 0 for a layer without positions."""
+    every, own = reader.family.still_from_last, recipe.get("base")
+    bases = reader.get(reader.family.bases)
+    if bases is None:
+        bases = [0 if every and (count - 1 - i) % every == 0 else own for i in range(count)]
+    if len(bases) != count:
+        raise InvalidArgument(
+            f"{reader.family.bases} has {len(bases)} entries and {reader.family.layers} is {count}"
+        )
+    used = sorted({float(base) for base in bases if base})
+    names = {base: "rotary" if len(used) == 1 else f"base {base:g}" for base in used} | {0.0: "nope"}
+    kinds = {names[base]: recipe.with_(base=base) for base in used}
+    if not all(bases):
+        kinds["nope"] = STILL
+    return kinds, tuple(names[float(base)] for base in bases)
+
+
+def _by_switch(reader: Reader, key: str, count: int) -> list[bool]:
+    """A list in which 1 means that the layer turns, for all that it is named for its zeros."""
+    turns = reader.get(key)
+    if not turns:
+        every = int(reader.get("no_rope_layer_interval") or 4)
+        turns = [(i + 1) % every != 0 for i in range(count)]
+    if len(turns) != count:
+        raise InvalidArgument(f"{key} has {len(turns)} entries and {reader.family.layers} is {count}")
+    return [bool(turn) for turn in turns]

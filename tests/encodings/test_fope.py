@@ -1,0 +1,73 @@
+"""FoPE: dropped frequencies have cos = sin = 1, mixtures by their formula, and what it does not promise."""
+
+import math
+
+import pytest
+import torch
+
+import posenc
+from posenc import FoPE, Rotary
+from posenc.errors import InvalidArgument
+from posenc.positions import plain
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+
+def test_dropped_pairs_turn_by_45_degrees_and_grow() -> None:
+    """Both tables are padded with 1, as the checkpoints were trained; a sine of 0 would be another model."""
+    encoding = FoPE(16, 64, pairing="half")
+    assert encoding.kept == sum(10_000 ** (-2 * i / 16) >= 2 * math.pi / 64 for i in range(8)) == 3
+    cos, sin = encoding.tables(plain(5, offset=7))
+    assert torch.equal(cos[..., 3:], torch.ones(1, 1, 5, 5))
+    assert torch.equal(sin[..., 3:], torch.ones(1, 1, 5, 5))
+    x = torch.zeros(1, 1, 5, 16)
+    x[..., 5] = 1.0
+    turned = encoding.at(plain(5, offset=7)).rotate(x, x)[0]
+    assert torch.equal(turned[..., 5], torch.ones(1, 1, 5))
+    assert torch.equal(turned[..., 13], torch.ones(1, 1, 5))
+
+
+def test_without_spread_it_is_rotary_where_frequencies_are_kept() -> None:
+    x, at = torch.randn(1, 2, 6, 8, dtype=torch.float64), plain(6, offset=50)
+    encoding = FoPE(8, 2**20, pairing="interleaved", spread=0.0)
+    assert encoding.kept == 4
+    got = encoding.at(at, dtype=torch.float64).rotate(x, x)[1]
+    want = Rotary(8, pairing="interleaved").at(at, dtype=torch.float64).rotate(x, x)[1]
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-15)
+
+
+def test_mixtures_by_their_formula() -> None:
+    """Entry by entry in Python: the first index of a coefficient is the frequency, the last the pair."""
+    encoding = FoPE(8, 64, pairing="half", groups=2, kept=3).double()
+    cos, sin = encoding.tables(torch.tensor([11]), torch.float64)
+    for g in range(2):
+        for i in range(3):
+            angles = [11 * 10_000 ** (-2 * j / 8) for j in range(3)]
+            want_cos = sum(math.cos(a) * encoding.cos[g, j, i].item() for j, a in enumerate(angles))
+            want_sin = sum(math.sin(a) * encoding.sin[g, j, i].item() for j, a in enumerate(angles))
+            assert cos[0, g, 0, i].item() == pytest.approx(want_cos, abs=1e-14)
+            assert sin[0, g, 0, i].item() == pytest.approx(want_sin, abs=1e-14)
+
+
+def test_fresh_coefficients_are_the_identity_and_some_noise() -> None:
+    encoding = FoPE(128, 2**20, pairing="half", groups=8, spread=0.5)
+    n = encoding.kept
+    noise = encoding.cos.detach() - torch.eye(n)
+    # Xavier's deviation √(2/(n + n)), of 8·n² draws: their standard deviation is known to 1/√(16·n²).
+    assert noise.std().item() == pytest.approx(0.5 * n**-0.5, rel=5 / (4 * n))
+
+
+def test_a_model_trains_both_mixtures() -> None:
+    made = posenc.encoding("fope(groups=2)", heads=4, head_dim=8, num_positions=64)
+    model = Transformer(TransformerConfig(17, width=32, layers=2, heads=4), made).initialise(0)
+    model(torch.randint(17, (2, 12))).square().sum().backward()
+    assert sorted(name for name, p in model.encoding.named_parameters() if p.grad is not None) == ["cos", "sin"]
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_refusals() -> None:
+    with pytest.raises(InvalidArgument, match=r"kept=5 frequencies must be between 1 and head_dim/2=4; 1 of this"):
+        FoPE(8, 10, pairing="half", kept=5)
+    with pytest.raises(InvalidArgument, match="kept=0 frequencies must be between 1 and"):
+        FoPE(8, 4, pairing="half")
+    with pytest.raises(InvalidArgument, match="spread='much' a finite number"):
+        FoPE(8, 64, pairing="half", spread="much")  # type: ignore[arg-type]

@@ -1,0 +1,108 @@
+"""PoPE: golden score, its two derivations, what it does to widths and caches, gradients of its angles."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from posenc import PoPE, attention, scores
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import plain
+from posenc.schedules import Linear, YaRN
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+
+def test_the_golden_score() -> None:
+    """Zero vectors at positions 7 and 4 of four channels: ln²2·Σ_c cos(3·10000^(−c/4)), by hand."""
+    zero = torch.zeros(1, 1, 1, 4, dtype=torch.float64)
+    placed = PoPE(4, 1).at(torch.tensor([7]), torch.tensor([4]), dtype=torch.float64)
+    got = scores(*placed.rotate(zero, zero), placed, scale=1.0)
+    want = math.log(2) ** 2 * sum(math.cos(3 * 10_000 ** (-c / 4)) for c in range(4))
+    assert want == pytest.approx(0.944037, abs=5e-7)
+    assert got.item() == pytest.approx(want, abs=1e-14)
+
+
+def test_scores_by_complex_numbers() -> None:
+    """The formula once more, as a sum over complex channels, grouped keys and an angle of every query head."""
+    q, k = torch.randn(2, 4, 5, 6, dtype=torch.float64), torch.randn(2, 2, 5, 6, dtype=torch.float64)
+    encoding = PoPE(6, 4, start="uniform", base=50.0).double()
+    at = torch.tensor([3, 1000, 5, 0, 70])
+    placed = encoding.at(at, dtype=torch.float64)
+    theta = torch.tensor([50.0 ** (-c / 6) for c in range(6)], dtype=torch.float64)
+    angle = at[:, None] * theta
+    polar_q = torch.polar(torch.nn.functional.softplus(q), (angle - encoding.weight[:, None]).expand_as(q).clone())
+    polar_k = torch.polar(torch.nn.functional.softplus(k), angle.expand_as(k).clone()).repeat_interleave(2, dim=1)
+    want = (polar_q[..., :, None, :] * polar_k.conj()[..., None, :, :]).sum(-1).real / math.sqrt(6)
+    torch.testing.assert_close(scores(*placed.rotate(q, k), placed), want, rtol=0, atol=1e-11)
+
+
+def test_part_of_a_head_passes_bit_for_bit_and_the_scale_stays() -> None:
+    q = torch.randn(1, 2, 3, 8)
+    placed = PoPE(8, 2, rotary_dim=6).at(plain(3, offset=9))
+    turned, k = placed.rotate(q, q)
+    assert turned.shape == k.shape == (1, 2, 3, 14)
+    assert torch.equal(turned[..., 12:], q[..., 6:])
+    assert placed.added == 6
+    torch.testing.assert_close(scores(turned, k, placed), scores(turned, k, placed, scale=8**-0.5))
+    y = attention(turned, k, q, placed, True)
+    assert y.shape == (1, 2, 3, 8)
+    torch.testing.assert_close(y, attention(turned, k, q, placed, True, scale=8**-0.5))
+
+
+def test_gradients_of_the_angles_do_not_end() -> None:
+    """The authors' clamp to [−2π, 0] would stop them outside; here δ and δ + 2π are one, and both are learned."""
+    q, k = torch.randn(2, 1, 2, 4, 4, dtype=torch.float64)
+
+    def result(delta: Tensor) -> Tensor:
+        encoding = PoPE(4, 2).double()
+        del encoding.weight
+        encoding.weight = delta  # type: ignore[assignment]
+        placed = encoding.at(plain(4), dtype=torch.float64)
+        return scores(*placed.rotate(q, k), placed)
+
+    delta = (torch.rand(2, 4, dtype=torch.float64) * 20 - 10).requires_grad_()
+    assert torch.autograd.gradcheck(result, (delta,))
+    torch.testing.assert_close(result(delta), result(delta + 2 * math.pi), rtol=0, atol=1e-13)
+
+
+def test_schedules_set_its_ladder() -> None:
+    plainly, slower = PoPE(8, 2), PoPE(8, 2).rescaled(Linear(4.0))
+    assert isinstance(slower, PoPE)
+    one, four = (e.tables(torch.tensor([n]), torch.float64) for e, n in ((plainly, 25), (slower, 100)))
+    for got, want in zip(four, one, strict=True):
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-15)
+    assert PoPE(8, 2, schedule=YaRN(4, 512)).schedule == YaRN(4, 512)
+    still = plainly.rescaled(None)
+    assert isinstance(still, PoPE)
+    assert torch.equal(still.tables(torch.tensor([999]), torch.float64)[0], torch.ones(1, 8).double())
+
+
+def test_a_model_trains_and_comes_back_from_its_state() -> None:
+    config = TransformerConfig(17, width=32, layers=2, heads=4, kv_heads=2)
+    made = posenc.encoding("pope(start=uniform)", width=32, heads=4, head_dim=8, layers=2)
+    model = Transformer(config, made).initialise(0)
+    row = torch.randint(17, (2, 12))
+    model(row).square().sum().backward()
+    assert all(p.grad is not None and bool(p.grad.any()) for p in model.encoding.parameters())
+    other = Transformer(config, posenc.encoding("pope", width=32, heads=4, head_dim=8, layers=2)).initialise(1)
+    other.load_state_dict(model.state_dict())
+    assert torch.equal(other(row), model(row))
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_refusals() -> None:
+    with pytest.raises(InvalidArgument, match=r"rotary_dim=9 between 1 and head_dim=8"):
+        PoPE(8, 2, rotary_dim=9)
+    with pytest.raises(UnknownName, match="unknown start 'one'"):
+        PoPE(8, 2, start="one")  # type: ignore[arg-type]
+    q = torch.zeros(1, 3, 2, 8)
+    with pytest.raises(InvalidArgument, match=r"q has 3 heads and the angles are of 2; .*SomeHeads"):
+        PoPE(8, 2).at(plain(2)).rotate(q, q)
+    placed = PoPE(8, 3).at(plain(2))
+    with pytest.raises(InvalidArgument, match="q has 8 channels a head, and rotate of this encoding adds 8"):
+        attention(q, q, q, placed)
+    mixed = posenc.Heads((PoPE(8, 1), 1), (posenc.NoPE(), 2))
+    with pytest.raises(InvalidArgument, match=r"the heads are widened by \(8, 0\) channels"):
+        mixed.at(plain(2))

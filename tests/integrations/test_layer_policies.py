@@ -1,0 +1,266 @@
+"""Which layers turn, in every spelling that configs have for it, against what transformers' own models do."""
+
+import importlib
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from integrations.tiny import SIZES, logits, rope, tokens
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import patched, read, write
+from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.schedules import Pruned
+
+MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
+YARN = rope(
+    "yarn",
+    1e6,
+    factor=4.0,
+    original_max_position_embeddings=16,
+    llama_4_scaling_beta=0.1,
+    mscale=1.0,
+    mscale_all_dim=1.0,
+)
+MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "smollm3": ("smollm3", "SmolLM3ForCausalLM", rope("default", 5e6)),
+    "llama4": (
+        "llama4",
+        "Llama4ForCausalLM",
+        {"intermediate_size_mlp": 64, "head_dim": 16, "floor_scale": 8, **MOE, **rope("default", 5e5)},
+    ),
+    "granite-swa": (
+        "granite_swa",
+        "GraniteSWAForCausalLM",
+        {"layer_rope_theta": [0, 1e4, 1e4, 1e4] * 2, **rope("default", 1e4)},
+    ),
+    "granite-swa, two bases": (
+        "granite_swa",
+        "GraniteSWAForCausalLM",
+        {"layer_rope_theta": [1e6, 1e4, 0, 1e4] * 2, **rope("default", 1e4)},
+    ),
+    "cohere-2": ("cohere2", "Cohere2ForCausalLM", {"sliding_window": 16, **rope("default", 5e4)}),
+    "exaone-4": ("exaone4", "Exaone4ForCausalLM", {"sliding_window": 16, **rope("default", 1e6)}),
+    "beam": (
+        "beam",
+        "BeamForCausalLM",
+        {
+            "head_dim": 16,
+            "num_experts": 2,
+            "num_experts_per_tok": 1,
+            "n_group": 1,
+            "topk_group": 1,
+            "moe_intermediate_size": 32,
+            "sliding_window": 16,
+            "rope_parameters": {
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+                "full_attention": None,
+            },
+        },
+    ),
+    "granite-moe-swa": (
+        "granitemoe_swa",
+        "GraniteMoeSWAForCausalLM",
+        {"layer_rope_theta": [0, 1e4, 1e4, 1e4] * 2, **MOE, **rope("default", 1e4)},
+    ),
+    "laguna, two shares of a head": (
+        "laguna",
+        "LagunaForCausalLM",
+        {
+            "head_dim": 16,
+            "num_experts": 2,
+            "num_experts_per_tok": 1,
+            "moe_intermediate_size": 32,
+            "shared_expert_intermediate_size": 32,
+            "sliding_window": 16,
+            "layer_types": ["full_attention", "sliding_attention"] * 4,
+            "rope_parameters": {
+                "full_attention": {"rope_type": "default", "rope_theta": 5e5, "partial_rotary_factor": 0.5},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": 1.0},
+            },
+        },
+    ),
+    "ministral-3": ("ministral3", "Ministral3ForCausalLM", {"head_dim": 16, **YARN}),
+}
+COUNT = 8
+
+
+def model(name: str, **more: Any) -> torch.nn.Module:
+    """A random model of eight layers with sharp attention."""
+    folder, kind, settings = MODELS[name]
+    pytest.importorskip(f"transformers.models.{folder}")
+    made = getattr(transformers, kind)
+    torch.manual_seed(0)
+    config = made.config_class(**{**SIZES, "num_hidden_layers": COUNT, **settings, **more})
+    found = made(config).eval()
+    with torch.no_grad():
+        for parameter in found.parameters():
+            if parameter.dim() >= 2:
+                parameter.normal_(0, 2 * parameter.shape[-1] ** -0.5)
+    return found
+
+
+def turning(name: str, made: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether each layer's attention calls its module's rotation, in one forward."""
+    module = importlib.import_module(f"transformers.models.{MODELS[name][0]}.modeling_{MODELS[name][0]}")
+    function = "apply_rotary_emb" if name == "llama4" else "apply_rotary_pos_emb"
+    called = [False] * COUNT
+    current = [0]
+    rotation = getattr(module, function)
+
+    def noted(*args: Any, **kwargs: Any) -> Any:
+        called[current[0]] = True
+        return rotation(*args, **kwargs)
+
+    monkeypatch.setattr(module, function, noted)
+    for i, layer in enumerate(made.model.layers):
+        layer.self_attn.register_forward_pre_hook(lambda *_, i=i: current.__setitem__(0, i))
+    logits(made, tokens(12))
+    return called
+
+
+def still(positions: ModelPositions) -> list[int]:
+    return [i for i, kind in enumerate(positions.layers) if not positions.kinds[kind].get("schedule")]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_layers_that_turn_are_those_that_the_model_turns(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = model(name)
+    positions = read(made.config)
+    want = turning(name, made, monkeypatch)
+    assert still(positions) == [i for i, turns in enumerate(want) if not turns]
+    layers = positions.as_layers(48)
+    assert [("rotate" in layers.layer(i).doors) for i in range(COUNT)] == want
+    assert read(write(positions)).kinds == positions.kinds, "written, it reads the same"
+    assert read(write(positions)).scales == positions.scales
+
+
+@pytest.mark.parametrize("name", sorted(set(MODELS) - {"granite-swa, two bases"}))
+def test_the_same_logits_with_our_rotation(name: str) -> None:
+    made = model(name)
+    want = logits(made, tokens())
+    ours = read(made.config)
+    encodings = {key: value for key, value in ours.encodings(48, phases="float32").items() if value.doors}
+    with patched(made, encodings) as other:
+        torch.testing.assert_close(logits(other, tokens()), want, rtol=0, atol=2e-4)
+    with patched(made, {key: value.rescaled(None) for key, value in encodings.items()}) as other:
+        assert not torch.allclose(logits(other, tokens()), want, atol=1e-2)
+
+
+def config(model_type: str, layers: int, **more: Any) -> dict[str, Any]:
+    base = {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 8192, "rope_theta": 1e4}
+    return {"model_type": model_type, **base, "num_hidden_layers": layers, **more}
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        (config("smollm3", 36), list(range(3, 36, 4))),
+        (config("smollm3", 8, no_rope_layer_interval=3), [2, 5]),
+        (config("smollm3", 4, no_rope_layers=[1, 0, 0, 1]), [1, 2]),
+        (config("llama4_text", 48, head_dim=16), list(range(3, 48, 4))),
+        (config("muse_spark_text", 62), list(range(1, 62, 4))),
+        (config("granite_swa", 24), []),
+        (config("granite_swa", 4, layer_rope_theta=[0, 1e4, 5e5, 0]), [0, 3]),
+        (config("cohere2", 40, sliding_window=4096), list(range(3, 40, 4))),
+        (config("exaone4", 32, sliding_window=4096), list(range(3, 32, 4))),
+        (config("exaone4", 6, sliding_window=4096), [3]),
+        (config("exaone4", 6, sliding_window=4096, sliding_window_pattern="LLLG"), [3, 5]),
+        (config("exaone4", 30, sliding_window=None, sliding_window_pattern=None), []),
+        (config("granitemoehybrid", 3, layer_types=["mamba", "attention", "mamba"]), [0, 1, 2]),
+        (
+            config(
+                "granitemoehybrid", 3, layer_types=["mamba", "attention", "mamba"], position_embedding_type="rope"
+            ),
+            [0, 2],
+        ),
+    ],
+    ids=lambda value: value["model_type"] if isinstance(value, dict) else "",
+)
+def test_golden_lists(given: dict[str, Any], want: list[int]) -> None:
+    """Layers without positions, counted from 0: by hand from the families' documentation."""
+    positions = read(given)
+    assert still(positions) == want
+    assert len(positions.layers) == given["num_hidden_layers"]
+
+
+def test_two_bases_are_two_kinds() -> None:
+    positions = read(config("granite_swa", 4, layer_rope_theta=[0, 1e4, 5e5, 1e4]))
+    assert positions.layers == ("nope", "base 10000", "base 500000", "base 10000")
+    assert {name: recipe.get("base") for name, recipe in positions.turning.items()} == {
+        "base 10000": 1e4,
+        "base 500000": 5e5,
+    }
+
+
+def test_no_positions_at_all() -> None:
+    jamba = {"model_type": "jamba", "num_hidden_layers": 4, "max_position_embeddings": 262_144}
+    assert read(jamba).as_layers().name == "nope"
+    granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"]))
+    assert granite.assumed == ("no layer has positions: position_embedding_type is not said",)
+    assert granite.as_layers().doors == ()
+
+
+def test_scales_of_queries_are_read_beside() -> None:
+    llama = read(config("llama4_text", 4, head_dim=16, floor_scale=4096)).as_layers()
+    assert [line.split(": ", 1)[1] for line in llama.describe().splitlines()][1].endswith(
+        "nope + query-scale: rule='llama4', amount=0.1, floor=4096"
+    )
+    chunked = read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192))
+    assert "layers that turn see their own chunk of 8192 tokens: pass them as Sight's segments" in chunked.assumed
+    off = read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False))
+    assert not off.scales
+    beam = read(model("beam").config)
+    assert str(beam.scales["full_attention"]) == "query-scale(amount=0.1, floor=2048, rule=beam)"
+    ministral = read(model("ministral-3").config)
+    assert str(ministral.scales["all"]) == "query-scale(amount=0.1, floor=16, rule=ministral3)"
+    assert ministral.as_layers(48).doors == ("rotate", "scale")
+
+
+def test_configs_that_transformers_itself_cannot_read() -> None:
+    """EXAONE 4 without windows, and its pattern in letters: a ZeroDivisionError and a TypeError there."""
+    exaone = transformers.Exaone4Config
+    with pytest.raises(ZeroDivisionError):
+        exaone(sliding_window=None)
+    with pytest.raises(Exception, match=r"sliding_window_pattern|unsupported operand"):
+        exaone(sliding_window_pattern="LLLG")
+    whole = read(config("exaone4", 4, sliding_window=None, sliding_window_pattern=0))
+    assert set(whole.layers) == {"all"}
+    assert whole.windows == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (config("smollm3", 4, no_rope_layers=[1, 0]), "no_rope_layers has 2 entries and num_hidden_layers is 4"),
+        (
+            config("granite_swa", 4, layer_rope_theta=[0]),
+            "layer_rope_theta has 1 entries and num_hidden_layers is 4",
+        ),
+        (
+            config("exaone4", 4, sliding_window=16, sliding_window_pattern="LLXG"),
+            r"sliding_window_pattern='LLXG' must be a number, or letters L \(sees a window\) and G",
+        ),
+        (
+            config("exaone4", 4, sliding_window=16, sliding_window_pattern=0),
+            "sliding_window_pattern=0 must be at least 1, .*set sliding_window to null",
+        ),
+        (
+            config("ministral3", 4, rope_parameters={"rope_type": "default", "llama_4_scaling_beta": 0.1}),
+            "llama_4_scaling_beta without original_max_position_embeddings",
+        ),
+    ],
+)
+def test_refusals(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        read(given)
+
+
+def test_pruned_is_written_as_the_share_that_turns() -> None:
+    llama = read(config("llama", 2, hidden_size=256))
+    pruned = Pruned(512)
+    back = read(write(llama, pruned))
+    want = pruned.spectrum(64, 1e4).frequencies
+    assert back.rotary.get("schedule").spectrum(64, 1e4).frequencies == want
+    assert 0 in want

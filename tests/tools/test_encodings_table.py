@@ -1,0 +1,74 @@
+"""The table of all encodings: made from what they are, refused where a law is broken, written between marks."""
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import posenc
+from mutants import BrokenRotary
+from posenc.encodings.catalogue import Entry
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.claims.encodings import row, table
+
+ROOT = Path(__file__).parents[2]
+
+
+def tool() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("encodings_table", ROOT / "tools" / "encodings.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_rows_say_what_the_encodings_are() -> None:
+    rotary, fox, pope, learned = (row(name) for name in ("rotary", "fox", "pope", "learned"))
+    assert (rotary.relative, rotary.isometric, rotary.key_channels, rotary.carried) == (True, True, 1.0, 0)
+    assert rotary.methods == (
+        "linear",
+        "ntk",
+        "ntk-fixed",
+        "dynamic",
+        "yarn",
+        "yarn-paper",
+        "llama3",
+        "proportional",
+    )
+    assert (fox.relative, fox.carried, fox.methods, fox.unmovable) == (True, 4, (), "")
+    assert (pope.key_channels, pope.isometric, pope.unmovable) == (2.0, False, "")
+    assert (learned.relative, learned.doors) == (False, ("embed",))
+    assert learned.unmovable.startswith("positions were added")
+
+
+def test_the_page_and_the_tool_have_every_encoding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- encodings -->\nold\n<!-- /encodings -->\nafter\n")
+    assert tool().main([str(page)]) == 0
+    text = page.read_text()
+    assert text.startswith("before\n<!-- encodings -->\n\n| encoding |")
+    assert text.endswith("|\n\n<!-- /encodings -->\nafter\n")
+    assert "old" not in text
+    for name in posenc.CATALOGUE:
+        assert f"| `{name}` |" in text
+    assert "| `fope` | rotate | no | no | 1 | k, v | no | – | Intern-S1-Pro |" in text
+    (tmp_path / "without.md").write_text("no marks\n")
+    assert tool().main([str(tmp_path / "without.md")]) == 1
+    assert "has 0 places between" in capsys.readouterr().out
+
+
+def test_a_broken_law_makes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    from broken import FloatPositions
+
+    monkeypatch.setitem(posenc.CATALOGUE, "broken", Entry(FloatPositions))
+    with pytest.raises(InvalidArgument, match=r"broken breaks sees_only_the_offset: .*mend it before a table"):
+        row("broken")
+    monkeypatch.setitem(posenc.CATALOGUE, "whole", Entry(BrokenRotary))
+    assert row("whole").relative
+
+
+def test_who_ships_what_is_not_here_is_an_error() -> None:
+    with pytest.raises(UnknownName, match="unknown encoding 'rotery'"):
+        table({"rotery": ["a model"]})
