@@ -121,8 +121,8 @@ class WrongChannels(ForgetBias):
         known = super().ordered(q_order, k_order)
         return WrongChannels(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
 
-    def channels(self, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-        found = super().channels(dtype)
+    def channels(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+        found = super().channels(dtype, scale)
         return None if found is None else (found[0], found[1] * 0.5)
 
 
