@@ -84,7 +84,7 @@ def _full_bias(heads: int, length: int) -> Tensor:
 def _flex(q: Tensor, k: Tensor, v: Tensor, alibi: posenc.ALiBi, at: Tensor, whole: Callable) -> Row:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    from posenc.kernels.flex import alibi_score_mod
+    from posenc.kernels.attention.flex import alibi_score_mod
 
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, len(at), len(at), device=at.device)
     attend, score_mod = torch.compile(flex_attention), alibi_score_mod(alibi.slopes, at)

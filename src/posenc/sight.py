@@ -13,6 +13,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
+from posenc.kernels.attention.flex import MaskMod, visible_mask_mod
 from posenc.kernels.memory import may_be_looked_at
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "B T"]
@@ -180,6 +181,13 @@ class Sight:
         for part in parts[1:]:
             seen = seen & part
         return seen
+
+    def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
+        """``visible`` as a function of one query and one key, as FlexAttention takes it; None for all."""
+        if not self.causal and self.window is None and self.q_segments is None and self.key_mask is None:
+            return None
+        orders = self.order(T, S, device)
+        return visible_mask_mod(self.causal, self.window, orders, (self.q_segments, self.k_segments), self.key_mask)
 
     def check(self, B: int, T: int, S: int, device: torch.device) -> None:
         """Refuse what does not fit B sequences of T queries and S keys on this device."""

@@ -22,8 +22,9 @@ from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import fused
-from posenc.kernels.attention.blocks import by_blocks, by_operators, recomputed
+from posenc.kernels.attention.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.kernels.attention.channels import widened
+from posenc.kernels.attention.flex import flexible, serves
 from posenc.sight import Sight, Spans
 
 
@@ -169,6 +170,9 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
     if compiling:
         mask = work.mask(0, work.queries)
         return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
+    if not dropout and work.queries > ROWS and work.flexes and serves(q, v):
+        hides = work.sight.modifier(work.queries, work.all_keys, work.device)
+        return flexible(q, k, v, None if work.bias is None else work.bias.modifier, hides, work.scale)
     return by_blocks(q, k, v, work, dropout)
 
 

@@ -83,6 +83,11 @@ class Work:
             return False
         return exact(q.device, q.dtype)
 
+    @property
+    def flexes(self) -> bool:
+        """Whether FlexAttention knows what is added here."""
+        return self.impl != "blocks" and (self.bias is None or self.bias.modifier is not None)
+
     def part(self, row: int | None, first: int, last: int) -> "Work":
         """The work of one span of tokens."""
         bias = None if self.bias is None else self.bias.part(row, first, last)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from posenc.kernels.attention.channels import SPAN, Channels
+from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.memory import may_be_looked_at
 
 Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
@@ -30,12 +31,14 @@ class Bias(ABC):
     - ``channels(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
+    - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
     - ``band`` ``(#B, H, T, R)``: the values at the offsets 0, −1 … −(R−1); nothing is added elsewhere.
     """
 
     heads: int
     line: Float[Tensor, "H offsets"] | None = None
     band: Float[Tensor, "#B H T R"] | None = None
+    modifier: ScoreMod | None = None
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, as CoPE does."""
 
