@@ -6,6 +6,7 @@ from benchmarks import accuracy, alibi, decode, page, rope
 from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
+from posenc import Sight
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.rotary import blocks
 
@@ -94,6 +95,16 @@ def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.Monk
     monkeypatch.setattr(LinearBias, "values", lambda self, distances: -right(self, distances))
     broken = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
     assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
+
+
+@pytest.mark.parametrize("how", ["left-padded", "packed into four"])
+def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
+    for short in (1, 128):
+        monkeypatch.setattr("posenc.sight.SHORT", short)
+        assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
+    monkeypatch.setattr(Sight, "spans", lambda self, T, S: (((T, True),),))
+    assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 
 def test_attention_of_grouped_heads_is_gated() -> None:
