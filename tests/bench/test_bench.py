@@ -91,8 +91,8 @@ def test_outputs_of_another_number_or_shape_are_red() -> None:
 def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     table = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
     assert red(measure(table, rounds=1)) == set()
-    right = LinearBias.values
-    monkeypatch.setattr(LinearBias, "values", lambda self, distances: -right(self, distances))
+    right = LinearBias.__init__
+    monkeypatch.setattr(LinearBias, "__init__", lambda self, slopes, *positions: right(self, -slopes, *positions))
     broken = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
     assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
 
@@ -103,7 +103,11 @@ def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch
     for short in (1, 128):
         monkeypatch.setattr("posenc.sight.SHORT", short)
         assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
-    monkeypatch.setattr(Sight, "spans", lambda self, T, S: (((T, True),),))
+
+    def everything(sight: Sight, T: int, S: int) -> tuple | None:
+        return None if sight.only_causal else (((T, True),),)
+
+    monkeypatch.setattr(Sight, "spans", everything)
     assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 

@@ -108,6 +108,7 @@ def ways(T: int, S: int) -> list[Way]:
     """Sights and scales under which attention of the last T of S tokens takes another path each."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
+    padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     segments = torch.arange(S) // max(S // 2, 1)
     return [
         ("everything", Sight(), None),
@@ -115,6 +116,7 @@ def ways(T: int, S: int) -> list[Way]:
         ("causal with a scale", Sight(causal=True), 0.3),
         ("masked", Sight(key_mask=mask), None),
         ("causal and masked", Sight(causal=True, key_mask=mask), None),
+        ("left-padded", Sight(causal=True, key_mask=padded), None),
         ("documents", Sight(causal=True, q_segments=segments[S - T :], k_segments=segments), None),
         ("a window", Sight(causal=True, window=3), None),
     ]
