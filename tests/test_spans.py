@@ -25,6 +25,8 @@ def test_facts_are_found_by_looking() -> None:
     assert Sight(q_segments=segments).documents == ((3, 2),)
     assert Sight(q_segments=torch.stack((segments, segments.flip(0)))).documents == ((3, 2), (2, 3))
     assert Sight(q_segments=torch.tensor([0, 1, 0])).documents is None, "a document in two parts"
+    assert Sight(q_segments=segments, k_segments=segments.clone()).documents == ((3, 2),)
+    assert Sight(q_segments=segments[-2:], k_segments=segments).documents is None, "the last tokens meet a cache"
     mask = torch.tensor([[False, True, True], [True, True, True], [False, False, False]])
     assert Sight(key_mask=mask).padding == (1, 0, 3)
     assert Sight(key_mask=mask.flip(1)).padding is None, "padding on the right"

@@ -86,7 +86,7 @@ class Sight:
                 f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
                 "true at keys that may be seen: pass key_mask.bool()"
             )
-        self._learn("documents", "q_segments", _documents)
+        self._learn("documents", "q_segments", lambda segments: _documents(segments, self.k_segments))
         self._learn("padding", "key_mask", _padding)
 
     def _learn(self, fact: str, source: str, look: Callable[[Tensor], tuple | None]) -> None:
@@ -125,7 +125,7 @@ class Sight:
 
     def spans(self, T: int, S: int) -> Spans | None:
         """How a batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
-        if T != S or self.q_order is not None or self.q_segments is not self.k_segments:
+        if T != S or self.q_order is not None:
             return None
         rows: Spans | None = None
         if self.documents is not None:
@@ -209,8 +209,12 @@ class Sight:
             )
 
 
-def _documents(segments: Tensor) -> Lengths | None:
-    """The lengths of documents in every row, if none is torn apart."""
+def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
+    """The lengths of documents in every row, if none is torn apart and the keys are the queries' own."""
+    if of_keys is not None and of_keys is not segments:
+        comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
+        if not comparable or not torch.equal(segments, of_keys):
+            return None
     rows = []
     for row in segments.reshape(-1, segments.shape[-1]) if segments.numel() else ():
         names, lengths = row.unique_consecutive(return_counts=True)
