@@ -8,9 +8,16 @@ import posenc
 from posenc import ALiBi, FoX, NoPE, Sight, attention, scores
 from posenc.errors import InvalidArgument
 from posenc.positions import left_padded, packed, plain
-from posenc.sight import SHORT
 
+SHORT = 128
 T = 2 * SHORT + 3
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is short, in the middle of what the tests have."""
+    monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", SHORT)
+    monkeypatch.setattr("posenc.sight.SHORT_ROW", SHORT)
 
 
 def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:

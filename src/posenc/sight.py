@@ -24,8 +24,9 @@ Lengths = tuple[tuple[int, ...], ...]
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
 
-SHORT = 128
-"""Spans of fewer tokens on average are left to one call with a mask: that many calls would cost more."""
+SHORT_DOCUMENT, SHORT_ROW = 32, 512
+"""Shorter documents, and padded rows of fewer tokens, on average, are left to one call with a mask: documents hide
+most of what a mask would compute, so that many calls win soon, and padding hides little."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,6 +129,7 @@ class Sight:
         if T != S or self.q_order is not None:
             return None
         rows: Spans | None = None
+        short = SHORT_ROW if self.documents is None else SHORT_DOCUMENT
         if self.documents is not None:
             rows = tuple(tuple((length, True) for length in row) for row in self.documents)
         elif self.padding is not None and self.q_segments is None and self.causal and max(self.padding) < T:
@@ -136,7 +138,7 @@ class Sight:
         if rows is None or any(sum(length for length, _ in row) != T for row in rows):
             return None
         seen = [length for row in rows for length, sees in row if sees]
-        return rows if sum(seen) >= SHORT * len(seen) else None
+        return rows if sum(seen) >= short * len(seen) else None
 
     def part(self, row: int | None, first: int, last: int) -> "Sight":
         """What one span may see: its own tokens, within the window."""

@@ -101,7 +101,8 @@ def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.Monk
 def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
     for short in (1, 128):
-        monkeypatch.setattr("posenc.sight.SHORT", short)
+        monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", short)
+        monkeypatch.setattr("posenc.sight.SHORT_ROW", short)
         assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
 
     def everything(sight: Sight, T: int, S: int) -> tuple | None:

@@ -198,10 +198,10 @@ def _by_spans(
 ) -> Float[Tensor, "B H T V"]:
     """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
     rows = []
-    for row, lengths in enumerate(spans):
+    # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
+    each = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
+    for row, (lengths, own) in enumerate(zip(spans, each, strict=True)):
         alone = None if len(spans) == 1 else row
-        own = (x if alone is None else x[row : row + 1] for x in (q, k, v))
-        # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
         pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in own), strict=True)
         found, first = [], 0
         for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
