@@ -18,6 +18,7 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is short, in the middle of what the tests have."""
     monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", SHORT)
     monkeypatch.setattr("posenc.sight.SHORT_ROW", SHORT)
+    monkeypatch.setattr("posenc.sight.SHORT_PLAIN_ROW", SHORT)
 
 
 def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:

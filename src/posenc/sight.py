@@ -24,9 +24,10 @@ Lengths = tuple[tuple[int, ...], ...]
 Spans = tuple[tuple[tuple[int, bool], ...], ...]
 """Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
 
-SHORT_DOCUMENT, SHORT_ROW = 32, 512
-"""Shorter documents, and padded rows of fewer tokens, on average, are left to one call with a mask: documents hide
-most of what a mask would compute, so that many calls win soon, and padding hides little."""
+SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
+"""Shorter documents, and padded rows of fewer tokens (more without a bias), on average, are left to one call with a
+mask. Documents hide most of what a mask would compute, so that many calls win soon; padding hides little, and a
+mask without a bias is made once for all heads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,12 +125,13 @@ class Sight:
         """Whether nothing hides keys but causality in the default order, or nothing at all."""
         return all(x is None for x in (self.q_order, self.window, self.q_segments, self.key_mask))
 
-    def spans(self, T: int, S: int) -> Spans | None:
+    def spans(self, T: int, S: int, biased: bool = True) -> Spans | None:
         """How a batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
         if T != S or self.q_order is not None:
             return None
         rows: Spans | None = None
-        short = SHORT_ROW if self.documents is None else SHORT_DOCUMENT
+        row = SHORT_ROW if biased else SHORT_PLAIN_ROW
+        short = row if self.documents is None else SHORT_DOCUMENT
         if self.documents is not None:
             rows = tuple(tuple((length, True) for length in row) for row in self.documents)
         elif self.padding is not None and self.q_segments is None and self.causal and max(self.padding) < T:

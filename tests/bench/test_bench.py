@@ -105,7 +105,7 @@ def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch
         monkeypatch.setattr("posenc.sight.SHORT_ROW", short)
         assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
 
-    def everything(sight: Sight, T: int, S: int) -> tuple | None:
+    def everything(sight: Sight, T: int, S: int, biased: bool) -> tuple | None:
         return None if sight.only_causal else (((T, True),),)
 
     monkeypatch.setattr(Sight, "spans", everything)

@@ -92,7 +92,7 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkey
     monkeypatch.setattr(attend, "serves", lambda q, v: True)
     monkeypatch.setattr(attend, "flexible", flexing)
     monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
-    monkeypatch.setattr(Sight, "spans", lambda self, T, S: None)
+    monkeypatch.setattr(Sight, "spans", lambda self, T, S, biased: None)
     monkeypatch.setattr(Work, "line", None)
     length = ROWS + 40
     at, sight = positions.plain(length, offset=1000), hiding(length, cached)[case]

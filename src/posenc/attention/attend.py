@@ -152,7 +152,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
     compiling = torch.compiler.is_compiling()
     if work.needs_scores or _transformed():
         return _summed(q, k, v, work)[0]
-    spans = None if compiling else work.sight.spans(work.queries, work.all_keys)
+    spans = None if compiling else work.sight.spans(work.queries, work.all_keys, work.bias is not None)
     if spans is not None:
         return _by_spans(q, k, v, work, spans, dropout)
     learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.learned))
