@@ -36,8 +36,11 @@ def tables(device: str, quick: bool) -> Iterator[Table]:
     yield alibi.table(long, torch.float32, False, device=device, flex=flex)
     yield alibi.table(long, torch.float32, True, device=device, flex=flex)
     yield alibi.table(long, torch.bfloat16, False, device=device, flex=flex)
-    yield alibi.table(long // 2, torch.bfloat16, True, device=device, flex=flex)
+    yield alibi.table(long, torch.bfloat16, True, device=device, flex=flex)
     yield alibi.table(long // 2, torch.float32, False, kv_heads=2, device=device)
+    for how in ("left-padded", "packed into four"):
+        for backward in (False, True):
+            yield alibi.hiding(long, torch.float32, backward, how, device=device)
     if device == "cpu":
         yield alibi.table(long // 4, torch.float32, False, flex=True)
         yield decode.table(torch.float32)

@@ -1,7 +1,8 @@
-"""ALiBi in attention: 8 heads of 64 channels, against attention without a bias and the ways others add one."""
+"""ALiBi in attention, whole, padded and packed: against attention without a bias and the ways others add one."""
 
 import math
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -9,12 +10,13 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import posenc
 from benchmarks.measure import Outputs, Row, Table
+from posenc.attention.work import Impl
 from posenc.encodings.alibi import alibi_bias
 
 OURS = {torch.float32: 2e-5, torch.bfloat16: 0.04}
 """Relative to 1 + |exact|; sums over thousands of keys in float32, and bfloat16 gradients of blocks."""
 
-TARGET = 1.3
+TARGET, PADDED_TARGET, PACKED_TARGET = 1.2, 1.25, 0.6
 MEMORY_TARGET = 2 << 20
 
 
@@ -29,14 +31,92 @@ def table(
     flex: bool = False,
 ) -> Table:
     """Causal attention under ALiBi, forward or forward and backward; the base has no bias at all."""
-    generator = torch.Generator().manual_seed(0)
-    sizes = (heads, kv_heads, kv_heads, heads)
-    q, k, v, grad = (torch.randn(1, h, length, channels, generator=generator).to(device, dtype) for h in sizes)
+    q, k, v, grad = _inputs(length, dtype, backward, (heads, kv_heads, channels), device)
     alibi = posenc.ALiBi(heads).to(device)
     at = posenc.positions.plain(length, device=device)
-    if backward:
-        for x in (q, k, v):
-            x.requires_grad_()
+    whole = _runs(q, k, v, grad, backward)
+    grouped = heads != kv_heads
+
+    def ours(impl: Impl = "auto") -> Callable[[], Outputs]:
+        return whole(lambda: posenc.attention(q, k, v, alibi.at(at), True, impl=impl))
+
+    rows = [
+        Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=grouped))),
+        Row("posenc", ours(), OURS[dtype], TARGET),
+        Row("posenc, line", ours("line"), OURS[dtype]),
+        Row("posenc, channels", ours("channels"), OURS[dtype]),
+    ]
+    bias = _full_bias(heads, length).to(device, dtype)
+    rows.append(
+        Row("full (H, L, L) bias, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias, enable_gqa=grouped)), 0.05)
+    )
+    if flex:
+        rows.append(_flex(q, k, v, alibi, at, whole))
+    groups = f", {kv_heads} key heads" if grouped else ""
+    title = f"ALiBi, {heads} heads{groups}, L={length}, {_said(dtype, backward)}"
+    note = "Ratios are to causal attention without a bias. The full bias is built beforehand and not counted."
+    seen = torch.ones(length, length, dtype=torch.bool, device=device).tril()
+    return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
+
+
+def hiding(
+    length: int,
+    dtype: torch.dtype,
+    backward: bool,
+    how: Literal["left-padded", "packed into four"],
+    heads: int = 8,
+    channels: int = 64,
+    device: str = "cpu",
+) -> Table:
+    """The same where padding (a sixteenth of the row) or three other documents are hidden."""
+    q, k, v, grad = _inputs(length, dtype, backward, (heads, heads, channels), device)
+    alibi, nope, whole = posenc.ALiBi(heads).to(device), posenc.NoPE(), _runs(q, k, v, grad, backward)
+    row = torch.arange(length, device=device)
+    if how == "left-padded":
+        start = length // 16
+        at, seen, target = (row - start).clamp(min=0), (row >= start).expand(length, -1), PADDED_TARGET
+        sight = posenc.Sight(causal=True, key_mask=seen[:1], padding=(start,))
+    else:
+        lengths = [length // 4] * 4
+        at, segments = posenc.positions.packed(lengths, device=device)
+        seen, target = segments[:, None] == segments, PACKED_TARGET
+        sight = posenc.Sight(causal=True, q_segments=segments, documents=(tuple(lengths),))
+    seen = seen.tril()
+    bias = _full_bias(heads, length).to(device, dtype).masked_fill(~seen, -math.inf)
+
+    def ours() -> Tensor:
+        return posenc.attention(q, k, v, alibi.at(at), sight)
+
+    rows = [
+        Row("no bias and nothing hidden, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True))),
+        Row("posenc", whole(ours), OURS[dtype], target),
+        Row("posenc, without a bias", whole(lambda: posenc.attention(q, k, v, nope.at(at), sight)), None, target),
+        Row("full (H, L, L) bias and mask, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias)), None),
+    ]
+    title = f"ALiBi, {how}, {heads} heads, L={length}, {_said(dtype, backward)}"
+    note = "Ratios are to causal attention over the whole row. The full mask is built beforehand and not counted."
+    return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
+
+
+def _said(dtype: torch.dtype, backward: bool) -> str:
+    return f"{str(dtype).removeprefix('torch.')}, {'forward and backward' if backward else 'forward'}"
+
+
+def _inputs(
+    length: int, dtype: torch.dtype, backward: bool, sizes: tuple[int, int, int], device: str
+) -> tuple[Tensor, ...]:
+    """q, k, v and the gradient of what comes out."""
+    generator = torch.Generator().manual_seed(0)
+    heads, kv_heads, channels = sizes
+    shapes = [(1, h, length, channels) for h in (heads, kv_heads, kv_heads, heads)]
+    q, k, v, grad = (torch.randn(shape, generator=generator).to(device, dtype) for shape in shapes)
+    return *(x.requires_grad_(backward) for x in (q, k, v)), grad
+
+
+def _runs(
+    q: Tensor, k: Tensor, v: Tensor, grad: Tensor, backward: bool
+) -> Callable[[Callable[[], Tensor]], Callable[[], Outputs]]:
+    """Makes of a call one that gives the gradients too, if they are wanted."""
 
     def whole(attend: Callable[[], Tensor]) -> Callable[[], Outputs]:
         def run() -> Outputs:
@@ -46,34 +126,7 @@ def table(
 
         return run
 
-    grouped = heads != kv_heads
-    rows = [
-        Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=grouped))),
-        Row(
-            "posenc",
-            whole(lambda: posenc.attention(q, k, v, alibi.at(at), True)),
-            OURS[dtype],
-            TARGET,
-        ),
-    ]
-    bias = _full_bias(heads, length).to(device, dtype)
-    rows.append(
-        Row("full (H, L, L) bias, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias, enable_gqa=grouped)), 0.05)
-    )
-    if not grouped:
-        everyone = torch.ones(1, length, dtype=torch.bool, device=device)
-
-        def general() -> Tensor:
-            return posenc.attention(q, k, v, alibi.at(at[None]), posenc.Sight(causal=True, key_mask=everyone))
-
-        rows.append(Row("posenc, with a key_mask", whole(general), OURS[dtype]))
-    if flex:
-        rows.append(_flex(q, k, v, alibi, at, whole))
-    kind = "forward and backward" if backward else "forward"
-    groups = f", {kv_heads} key heads" if grouped else ""
-    title = f"ALiBi, {heads} heads{groups}, L={length}, {str(dtype).removeprefix('torch.')}, {kind}"
-    note = "Ratios are to causal attention without a bias. The full bias is built beforehand and not counted."
-    return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, backward), note=note)
+    return whole
 
 
 def _full_bias(heads: int, length: int) -> Tensor:
@@ -84,7 +137,7 @@ def _full_bias(heads: int, length: int) -> Tensor:
 def _flex(q: Tensor, k: Tensor, v: Tensor, alibi: posenc.ALiBi, at: Tensor, whole: Callable) -> Row:
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    from posenc.kernels.flex import alibi_score_mod
+    from posenc.kernels.attention.flex import alibi_score_mod
 
     mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, len(at), len(at), device=at.device)
     attend, score_mod = torch.compile(flex_attention), alibi_score_mod(alibi.slopes, at)
@@ -93,17 +146,18 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, alibi: posenc.ALiBi, at: Tensor, whol
     )
 
 
-def _exact(q: Tensor, k: Tensor, v: Tensor, grad: Tensor, alibi: posenc.ALiBi, backward: bool) -> Outputs:
+def _exact(
+    q: Tensor, k: Tensor, v: Tensor, grad: Tensor, alibi: posenc.ALiBi, seen: Tensor, backward: bool
+) -> Outputs:
     """The same in float64, a head at a time: softmax(q·kᵀ/√D − m·|distance|) v and its gradients."""
     groups = q.shape[1] // k.shape[1]
     distance = torch.arange(q.shape[2], dtype=torch.float64, device=q.device)
-    distance = distance[None, :] - distance[:, None]
-    hidden = distance > 0
+    distance = (distance[None, :] - distance[:, None]).masked_fill(~seen, -math.inf)
     y, dq, dk, dv = (torch.zeros_like(x, dtype=torch.float64) for x in (q, q, k, v))
     for h, slope in enumerate(alibi.slopes.tolist()):
         qh, kh, vh = (x.detach()[0, i].double() for x, i in ((q, h), (k, h // groups), (v, h // groups)))
-        scores = qh @ kh.T / math.sqrt(q.shape[-1]) + slope * distance.masked_fill(hidden, -math.inf)
-        weights = scores.softmax(-1)
+        scores = qh @ kh.T / math.sqrt(q.shape[-1]) + slope * distance
+        weights = scores.softmax(-1).nan_to_num(0.0)
         y[0, h] = weights @ vh
         if backward:
             g = grad[0, h].double()

@@ -11,6 +11,7 @@ from posenc import Bias, Encoding, FoX, OffsetBias, Placed, Sight
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.fox import ForgetBias
 from posenc.encodings.placed import Carry, KeyPositions, Positions, over_heads, row_scale
+from posenc.kernels.attention.channels import linear
 
 
 class Biased(Encoding):
@@ -121,9 +122,34 @@ class WrongChannels(ForgetBias):
         known = super().ordered(q_order, k_order)
         return WrongChannels(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
 
-    def channels(self, dtype: torch.dtype) -> tuple[Tensor, Tensor] | None:
-        found = super().channels(dtype)
+    def channels(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+        found = super().channels(dtype, scale)
         return None if found is None else (found[0], found[1] * 0.5)
+
+
+class FirstGates(ForgetBias):
+    """Every document has the gates of the first tokens."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        known = super().ordered(q_order, k_order)
+        return FirstGates(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return super().part(row, 0, last - first)
+
+
+class FromTheOrigin(LinearBias):
+    """Channels that count positions from 0, and not from the first key."""
+
+    def channels(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+        far = (torch.cat((torch.zeros_like(at[..., :1]), at), -1) for at in (self.q_positions, self.k_positions))
+        q, k = linear(self.slopes, *far, dtype, scale)
+        return q[:, :, 1:], k[:, :, 1:]
+
+
+class NotAnchored(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return FromTheOrigin(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
 
 
 class BrokenFoX(Encoding):

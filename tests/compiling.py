@@ -13,12 +13,12 @@ import torch
 
 from cases import CASES, Case
 from mutants import TRACED
-from posenc import ALiBi
+from posenc import ALiBi, attention, scores
 from posenc.encodings.resize import gathered
 from posenc.laws import LAWS, Broken
 from posenc.laws.law import near
 from posenc.laws.tracing import SINGLE, Whole, given
-from posenc.positions import grid, packed_rows
+from posenc.positions import grid, packed_rows, plain
 
 
 def compiles_with_inductor(case: Case) -> None:
@@ -83,6 +83,26 @@ def pictures_of_all_sizes_are_one_exported_graph() -> None:
     assert not any("upsample" in str(node.target) for node in exported.graph.nodes)
 
 
+def a_causal_bias_is_never_dense() -> None:
+    """No tensor of the graph has a number per query and key; positions that go back are an error with a way out."""
+    length, alibi, squares = 24, ALiBi(4), []
+
+    def watching(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
+        shapes = (getattr(node.meta.get("example_value"), "shape", ()) for node in graph.graph.nodes)
+        squares.extend(shape for shape in shapes if list(shape).count(length) > 1)
+        return graph
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return attention(q, k, v, alibi.at(at), True)
+
+    fast, at = torch.compile(call, backend=watching, fullgraph=True), plain(length, offset=10**6)
+    q, k, v = torch.randn(3, 2, 4, length, 16)
+    near(fast(q, k, v, at), scores(q, k, alibi.at(at), True).softmax(-1) @ v, SINGLE)
+    assert not squares, squares
+    with pytest.raises(RuntimeError, match=r"positions go back.*pass impl='blocks'"):
+        fast(q, k, v, at.flip(0))
+
+
 def mutants_are_rejected() -> None:
     """Encodings that break a law of tracing are told so by that law."""
     for mutant in TRACED:
@@ -130,6 +150,7 @@ def main(what: str) -> int:
     laws = [
         ("far positions", lambda: refuses_far_positions_when_compiled(backend)),
         ("alibi over blocks", lambda: alibi_over_blocks(backend)),
+        ("a causal bias", a_causal_bias_is_never_dense),
         *chosen(what),
     ]
     for name, law in laws:

@@ -82,6 +82,8 @@ MUTANTS = [
     Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),
     Mutant("a line off by one", broken_scores.LineOffByOne, paths.shortcuts_are_rows),
     Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
+    Mutant("channels that are not anchored", broken_scores.NotAnchored, paths.shortcuts_are_rows),
+    Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
     Mutant("a band wider than its rows", broken_scores.BandTooWide, paths.shortcuts_are_rows),
     Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),

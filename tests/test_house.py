@@ -16,7 +16,7 @@ FLOORS = {
     "names": set(),
     "errors": {"names"},
     "positions": {"errors"},
-    "sight": {"errors"},
+    "sight": {"errors", "kernels"},
     "schedules": {"errors"},
     "clock": {"errors", "schedules"},
     "kernels": {"errors", "clock"},

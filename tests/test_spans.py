@@ -1,138 +1,150 @@
-"""Positions of text, pictures and videos: what every family counts, in a batch, packed, and token by token."""
-
-from dataclasses import replace
-from fractions import Fraction
+"""Packed and padded batches go document by document, and give what masks give, forward and backward."""
 
 import pytest
 import torch
+from torch import Tensor
 
 import posenc
-from posenc.encodings.axes import chunked
+from posenc import ALiBi, FoX, NoPE, Sight, attention, scores
 from posenc.errors import InvalidArgument
-from posenc.positions import (
-    COUNTINGS,
-    Image,
-    Text,
-    Video,
-    left_padded_rows,
-    multimodal,
-    packed_rows,
-    plain,
-)
+from posenc.positions import left_padded, packed, plain
 
-CONVERSATION = [Text(3), Image(4, 6), Text(2), Image(2, 2), Text(1)]
+SHORT = 128
+T = 2 * SHORT + 3
 
 
-@pytest.mark.parametrize("family", COUNTINGS)
-def test_text_is_plain(family: str) -> None:
-    at, after = multimodal([Text(4), Text(3)], family)
-    assert torch.equal(at, plain(7).expand(3, -1))
-    assert after == 7
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is short, in the middle of what the tests have."""
+    monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", SHORT)
+    monkeypatch.setattr("posenc.sight.SHORT_ROW", SHORT)
+    monkeypatch.setattr("posenc.sight.SHORT_PLAIN_ROW", SHORT)
 
 
-@pytest.mark.parametrize("family", COUNTINGS)
-def test_a_picture_is_a_grid_and_text_goes_on_above_it(family: str) -> None:
-    at, after = multimodal(CONVERSATION, family)
-    time, row, column = at.tolist()
-    assert time == [0, 1, 2, 3, 3, 3, 3, 3, 3, 6, 7, 8, 9]
-    assert row == [0, 1, 2, 3, 3, 3, 4, 4, 4, 6, 7, 8, 9]
-    assert column == [0, 1, 2, 3, 4, 5, 3, 4, 5, 6, 7, 8, 9]
-    assert after == 10
+def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    torch.manual_seed(0)
+    q, x = torch.randn(B, 4, T, 8, dtype=torch.float64), torch.randn(B, T, 6, dtype=torch.float64)
+    k, v = torch.randn(2, B, 2, T, 8, dtype=torch.float64)
+    return x, q.requires_grad_(requires_grad), k.requires_grad_(requires_grad), v.requires_grad_(requires_grad)
 
 
-@pytest.mark.parametrize(("family", "times", "text"), [("qwen2-vl", 1, 9), ("qwen2.5-vl", 2, 14)])
-def test_text_after_a_video_stands_above_its_last_time(family: str, times: int, text: int) -> None:
-    """Not at 5, above the larger side of its grid, where the video's own time ids still run."""
-    at, after = multimodal([Text(3), Video(6, 4, 4, seconds=1), Text(3)], family)
-    assert at[0, 3:27:4].tolist() == [3 + times * frame for frame in range(6)]
-    assert at[:, 27:].tolist() == [[text, text + 1, text + 2]] * 3
-    assert after == text + 3
-    assert (at[:, 27:].min() > at[:, :27].max()).item()
+def test_facts_are_found_by_looking() -> None:
+    _, segments = packed([3, 2])
+    assert Sight(q_segments=segments).documents == ((3, 2),)
+    assert Sight(q_segments=torch.stack((segments, segments.flip(0)))).documents == ((3, 2), (2, 3))
+    assert Sight(q_segments=torch.tensor([0, 1, 0])).documents is None, "a document in two parts"
+    assert Sight(q_segments=segments, k_segments=segments.clone()).documents == ((3, 2),)
+    assert Sight(q_segments=segments[-2:], k_segments=segments).documents is None, "the last tokens meet a cache"
+    mask = torch.tensor([[False, True, True], [True, True, True], [False, False, False]])
+    assert Sight(key_mask=mask).padding == (1, 0, 3)
+    assert Sight(key_mask=mask.flip(1)).padding is None, "padding on the right"
+    assert Sight(key_mask=torch.empty(1, 0, dtype=torch.bool)).padding is None
 
 
-def test_time_is_floored_after_frame_seconds_and_rate_are_multiplied() -> None:
-    """Half a second at one id a second: 0 0 1 1 2, and not 0 for all."""
-    counting = replace(COUNTINGS["qwen2.5-vl"], ids_per_second=1)
-    at, _ = multimodal([Video(5, 2, 2, seconds=0.5)], counting)
-    assert at[0].tolist() == [0, 0, 1, 1, 2]
+def test_facts_can_be_declared_where_nobody_may_look() -> None:
+    segments = torch.empty(5, dtype=torch.int64, device="meta")
+    assert Sight(q_segments=segments).documents is None
+    assert Sight(q_segments=segments, documents=((3, 2),)).documents == ((3, 2),)
+    mask = torch.empty(2, 5, dtype=torch.bool, device="meta")
+    assert Sight(key_mask=mask, padding=(0, 2)).padding == (0, 2)
 
 
-@pytest.mark.parametrize("seconds", [1 / 3, Fraction(1, 3)])
-def test_three_thirds_of_a_second_are_one(seconds: float | Fraction) -> None:
-    at, _ = multimodal([Video(7, 2, 2, seconds=seconds)], replace(COUNTINGS["qwen2.5-vl"], ids_per_second=1))
-    assert at[0].tolist() == [0, 0, 0, 1, 1, 1, 2]
+@pytest.mark.usefixtures("unchecked")
+def test_facts_that_are_wrong_are_refused() -> None:
+    _, segments = packed([3, 2])
+    with pytest.raises(InvalidArgument, match=r"documents=\(\(4, 1\),\) is not what q_segments says, \(\(3,"):
+        Sight(q_segments=segments, documents=((4, 1),))
+    with pytest.raises(InvalidArgument, match=r"padding=\(1,\) is given without key_mask, which it describes"):
+        Sight(padding=(1,))
 
 
-def test_one_token_may_stand_for_frames() -> None:
-    """ERNIE 4.5 VL: two frames and 2×2 patches a token."""
-    at, after = multimodal([Text(1), Video(4, 4, 4), Text(1)], "ernie-4.5-vl")
-    assert at.shape == (3, 10)
-    assert at[0].tolist() == [0, 1, 1, 1, 1, 2, 2, 2, 2, 3]
-    assert after == 4
+def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:
+    _, segments = packed([SHORT, SHORT + 3])
+    sight = Sight(causal=True, q_segments=segments)
+    assert sight.spans(T, T) == (((SHORT, True), (SHORT + 3, True)),)
+    assert sight.spans(1, T) is None, "a token that meets a cache"
+    assert Sight(q_segments=packed([SHORT, SHORT - 1])[1]).spans(2 * SHORT - 1, 2 * SHORT - 1) is None
+    assert Sight(q_segments=segments, q_order=plain(T)).spans(T, T) is None
+    mask = torch.ones(2, T, dtype=torch.bool)
+    assert Sight(causal=True, key_mask=mask).spans(T, T) == (((T, True),),)
+    mask[1, :3] = False
+    assert Sight(causal=True, key_mask=mask).spans(T, T) == (((T, True),), ((3, False), (T - 3, True)))
+    assert Sight(key_mask=mask).spans(T, T) is None, "where padding itself sees what follows"
+    mask[1] = False
+    assert Sight(causal=True, key_mask=mask).spans(T, T) is None
 
 
-def test_frames_may_stand_apart() -> None:
-    """Qwen3-VL: a time in words between frames; each frame is a picture."""
-    at, _ = multimodal([Text(2), Image(4, 4), Text(2), Image(4, 4)], "qwen3-vl")
-    assert at[0].tolist() == [0, 1, 2, 2, 2, 2, 4, 5, 6, 6, 6, 6]
+class Plain(posenc.Bias):
+    """A bias with rows and nothing else, as somebody's own may be: −(key·query)/1000."""
+
+    heads = 4
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        products = torch.arange(keys)[None] * torch.arange(first, last)[:, None]
+        return -products.double().expand(1, 4, -1, -1) / 1000
 
 
-def test_a_conversation_goes_on_where_it_stopped() -> None:
-    whole, after = multimodal(CONVERSATION, "qwen2-vl")
-    first, between = multimodal(CONVERSATION[:2], "qwen2-vl")
-    rest, last = multimodal(CONVERSATION[2:], "qwen2-vl", start=between)
-    assert torch.equal(torch.cat((first, rest), 1), whole)
-    assert last == after
+ENCODINGS = {
+    "nope": NoPE,
+    "alibi": lambda: ALiBi(4),
+    "both": lambda: posenc.Stack(ALiBi(4), FoX(6, 4, bias=1.0)),
+    "heads": lambda: posenc.Heads((ALiBi(2), 2), (posenc.T5(2), 2)),
+    "one rank's": lambda: posenc.SomeHeads(ALiBi(8), 2, 6),
+    "somebody's": NoPE,
+}
 
 
-def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
-    """Through attention: left-padded, packed, and each alone, up to float32 rounding."""
-    rope = posenc.Rotary(8, pairing="half", axes=chunked(2, 1, 1))
-    rows = [multimodal(CONVERSATION, "qwen2-vl")[0], multimodal(CONVERSATION[1:4], "qwen2-vl")[0]]
-    draws = [torch.randn(3, 1, 2, row.shape[1], 8) for row in rows]
-    padded, mask = left_padded_rows(rows)
-    packed, segments = packed_rows(rows)
-    q, k, v = torch.zeros(3, 2, 2, padded.shape[2], 8)
-    for i, draw in enumerate(draws):
-        for tensor, own in zip((q, k, v), draw, strict=True):
-            tensor[i][:, mask[i]] = own[0]
-    placed = rope.at(padded)
-    batched = posenc.attention(*placed.rotate(q, k), v, placed, posenc.Sight(True, key_mask=mask))
-    one_q, one_k, one_v = torch.cat(draws, -2)
-    placed = rope.at(packed)
-    in_a_row = posenc.attention(
-        *placed.rotate(one_q, one_k), one_v, placed, posenc.Sight(True, q_segments=segments)
-    )
-    for i, (row, (own_q, own_k, own_v)) in enumerate(zip(rows, draws, strict=True)):
-        placed = rope.at(row)
-        alone = posenc.attention(*placed.rotate(own_q, own_k), own_v, placed, True)
-        torch.testing.assert_close(batched[i][None, :, mask[i]], alone, rtol=0, atol=2e-6)
-        torch.testing.assert_close(in_a_row[:, :, segments == i], alone, rtol=0, atol=2e-6)
+def sights() -> dict[str, tuple[int, Tensor, Sight]]:
+    at, segments = packed([SHORT, SHORT + 3])
+    other_at, other = packed([T - 5, 5])
+    mask = torch.ones(2, T, dtype=torch.bool)
+    mask[0, :40] = mask[1, :1] = False
+    alike = mask[:1].expand(2, -1)
+    gap = torch.ones(2, T, dtype=torch.bool)
+    gap[:, 7] = False
+    rows = torch.stack((segments, other))
+    return {
+        "packed": (2, at, Sight(causal=True, q_segments=segments)),
+        "packed, both ways": (1, at, Sight(q_segments=segments)),
+        "rows packed otherwise": (2, torch.stack((at, other_at)), Sight(causal=True, q_segments=rows)),
+        "packed with a mask": (2, at, Sight(causal=True, q_segments=segments, key_mask=gap)),
+        "packed with a window": (1, at, Sight(causal=True, q_segments=segments, window=9)),
+        "left-padded": (2, left_padded(mask), Sight(causal=True, key_mask=mask)),
+        "padded alike": (2, left_padded(alike), Sight(causal=True, key_mask=alike)),
+    }
 
 
-@pytest.mark.parametrize(
-    ("spans", "family", "message"),
-    [
-        ([Text(0)], "qwen2-vl", r"Text\(tokens=0\) has tokens=0; it must be at least 1, or leave the span out"),
-        (
-            [Image(4, 5)],
-            "qwen2-vl",
-            r"has columns=5, which is no multiple of the 2 that a token stands for; resize",
-        ),
-        ([Image(0, 4)], "qwen2-vl", "has rows=0; it must be at least 1"),
-        ([Video(3, 4, 4)], "ernie-4.5-vl", "has frames=3, which is no multiple of the 2 that a token stands for"),
-        ([Video(2, 4, 4)], "qwen2.5-vl", "needs seconds above 0, how long one frame of its grid lasts"),
-        ([Video(2, 4, 4, seconds=0.0)], "qwen2.5-vl", "needs seconds above 0"),
-        ([Video(2, 4, 4, seconds=float("nan"))], "qwen2.5-vl", "needs seconds above 0"),
-        ([Video(2, 4, 4)], "qwen3-vl", "cannot be one span here: this family has text with a time between frames"),
-        ([Text(1)], "qwen2vl", "unknown counting 'qwen2vl'"),
-    ],
-)
-def test_what_cannot_be_counted_is_refused(spans, family: str, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        multimodal(spans, family)
+@pytest.mark.parametrize("name", ENCODINGS)
+@pytest.mark.parametrize("case", sights())
+def test_spans_are_scores_forward_and_backward(case: str, name: str) -> None:
+    """Where gradients of gates and tables flow too; float64, biases of ALiBi in float32 apart."""
+    B, at, sight = sights()[case]
+    assert sight.spans(T, T) is not None
+    x, q, k, v = inputs(B)
+    torch.manual_seed(1)
+    encoding = ENCODINGS[name]().double()
+    here = encoding.at(at, dtype=torch.float64)[0].read(x)[0]
+    if name == "somebody's":
+        here.bias = Plain()
+    y = attention(q, k, v, here, sight)
+    with torch.no_grad():
+        torch.testing.assert_close(attention(q, k, v, here, sight), y, rtol=0, atol=1e-12)
+    dense = scores(q, k, here, sight)
+    weights = (dense - dense.amax(-1, keepdim=True).clamp(min=-1e300)).exp()
+    weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
+    want = weights @ v.repeat_interleave(2, dim=1)
+    torch.testing.assert_close(y, want, rtol=0, atol=1e-11)
+    wanted = [q, k, v, *encoding.parameters()]
+    weight = torch.randn_like(y)
+    got, theirs = (torch.autograd.grad((out * weight).sum(), wanted, retain_graph=True) for out in (y, want))
+    for mine, other in zip(got, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10 * (1 + other.abs().max().item()))
 
 
-def test_positions_start_at_zero_or_above() -> None:
-    with pytest.raises(InvalidArgument, match="start=-1 must not be negative"):
-        multimodal([Text(1)], "qwen2-vl", start=-1)
+def test_padding_gets_zeros() -> None:
+    mask = torch.ones(1, T, dtype=torch.bool)
+    mask[0, :5] = False
+    _, q, k, v = inputs(1)
+    y = attention(q, k, v, NoPE().at(left_padded(mask)), Sight(causal=True, key_mask=mask))
+    assert not y[:, :, :5].any()
+    assert y[:, :, 5:].all()

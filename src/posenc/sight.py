@@ -5,6 +5,7 @@ window, belongs to another document, or is padding. Causality and windows compar
 sequence, and never its position: positions restart in packed documents and repeat in pictures.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -12,9 +13,21 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
+from posenc.kernels.attention.flex import MaskMod, visible_mask_mod
+from posenc.kernels.memory import may_be_looked_at
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "B T"]
 Keys = Int[Tensor, " S"] | Int[Tensor, "B S"]
+Lengths = tuple[tuple[int, ...], ...]
+"""Of the documents in every row, which lie end to end; one row where all have the same."""
+
+Spans = tuple[tuple[tuple[int, bool], ...], ...]
+"""Every row of the batch, or all in one, cut into (length, whether its tokens see anything)."""
+
+SHORT_DOCUMENT, SHORT_ROW, SHORT_PLAIN_ROW = 32, 256, 2048
+"""Shorter documents, and padded rows of fewer tokens (more without a bias), on average, are left to one call with a
+mask. Documents hide most of what a mask would compute, so that many calls win soon; padding hides little, and a
+mask without a bias is made once for all heads."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +45,12 @@ class Sight:
         q_segments, k_segments: integers of the same shapes, the document of every token; nobody sees another
             document. Without ``k_segments`` the keys' are ``q_segments``; with a cache give both.
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
+        documents: of every row of segments the lengths of its documents, which lie end to end: ``((3, 5),)``.
+        padding: of every row of the key mask how many keys it hides, all of them at its start.
+
+    The last two say nothing new. They are what attention needs to go document by document, or past the padding,
+    instead of masking: found by looking where segments and mask are on the CPU, and yours to declare where they are
+    not, since looking would wait for the device.
 
     A query that may see no key attends to nothing and returns zeros.
     """
@@ -43,6 +62,8 @@ class Sight:
     q_segments: Queries | None = None
     k_segments: Keys | None = None
     key_mask: Bool[Tensor, "B S"] | None = None
+    documents: Lengths | None = None
+    padding: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
@@ -67,6 +88,20 @@ class Sight:
                 f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
                 "true at keys that may be seen: pass key_mask.bool()"
             )
+        self._learn("documents", "q_segments", lambda segments: _documents(segments, self.k_segments))
+        self._learn("padding", "key_mask", _padding)
+
+    def _learn(self, fact: str, source: str, look: Callable[[Tensor], tuple | None]) -> None:
+        """Find what a tensor says, or hold what was declared of it to that."""
+        tensor, declared = getattr(self, source), getattr(self, fact)
+        if tensor is None and declared is not None:
+            raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; give both")
+        if tensor is None or tensor.device.type != "cpu" or not may_be_looked_at(tensor):
+            return
+        found = look(tensor)
+        if declared is not None and declared != found:
+            raise InvalidArgument(f"{fact}={declared} is not what {source} says, {found}; leave {fact} out")
+        object.__setattr__(self, fact, found)
 
     @classmethod
     def of(cls, sight: "Sight | bool") -> "Sight":
@@ -90,6 +125,30 @@ class Sight:
         """Whether nothing hides keys but causality in the default order, or nothing at all."""
         return all(x is None for x in (self.q_order, self.window, self.q_segments, self.key_mask))
 
+    def spans(self, T: int, S: int, biased: bool = True) -> Spans | None:
+        """How a batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
+        if T != S or self.q_order is not None:
+            return None
+        rows: Spans | None = None
+        row = SHORT_ROW if biased else SHORT_PLAIN_ROW
+        short = row if self.documents is None else SHORT_DOCUMENT
+        if self.documents is not None:
+            rows = tuple(tuple((length, True) for length in row) for row in self.documents)
+        elif self.padding is not None and self.q_segments is None and self.causal and max(self.padding) < T:
+            each = self.padding[:1] if len(set(self.padding)) == 1 else self.padding
+            rows = tuple(((n, False), (T - n, True)) if n else ((T, True),) for n in each)
+        if rows is None or any(sum(length for length, _ in row) != T for row in rows):
+            return None
+        seen = [length for row in rows for length, sees in row if sees]
+        return rows if sum(seen) >= short * len(seen) else None
+
+    def part(self, row: int | None, first: int, last: int) -> "Sight":
+        """What one span may see: its own tokens, within the window."""
+        mask = self.key_mask if self.documents is not None else None
+        if mask is not None:
+            mask = (mask if row is None else mask[row : row + 1])[:, first:last]
+        return Sight(self.causal, window=self.window, key_mask=mask)
+
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The place of every query and key, ``(T,)`` or ``(B, T)``; documents come one after the other."""
         if self.q_order is not None and self.k_order is not None:
@@ -108,7 +167,8 @@ class Sight:
         """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
         q_order, k_order = (self.q_order, self.k_order) if self.q_order is not None else self.order(T, S, device)
         segments = None if self.q_segments is None else self.q_segments[..., first:last]
-        return replace(self, q_order=q_order[..., first:last], k_order=k_order, q_segments=segments)
+        orders = {"q_order": q_order[..., first:last], "k_order": k_order}
+        return replace(self, **orders, q_segments=segments, documents=None, padding=None)
 
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device
@@ -133,6 +193,13 @@ class Sight:
             seen = seen & part
         return seen
 
+    def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
+        """``visible`` as a function of one query and one key, as FlexAttention takes it; None for all."""
+        if not self.causal and self.window is None and self.q_segments is None and self.key_mask is None:
+            return None
+        orders = self.order(T, S, device)
+        return visible_mask_mod(self.causal, self.window, orders, (self.q_segments, self.k_segments), self.key_mask)
+
     def check(self, B: int, T: int, S: int, device: torch.device) -> None:
         """Refuse what does not fit B sequences of T queries and S keys on this device."""
         lengths = {"q_order": T, "k_order": S, "q_segments": T, "k_segments": S, "key_mask": S}
@@ -151,6 +218,29 @@ class Sight:
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
+
+
+def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
+    """The lengths of documents in every row, if none is torn apart and the keys are the queries' own."""
+    if of_keys is not None and of_keys is not segments:
+        comparable = of_keys.device == segments.device and may_be_looked_at(of_keys)
+        if not comparable or not torch.equal(segments, of_keys):
+            return None
+    rows = []
+    for row in segments.reshape(-1, segments.shape[-1]) if segments.numel() else ():
+        names, lengths = row.unique_consecutive(return_counts=True)
+        if len(names.unique()) < len(names):
+            return None
+        rows.append(tuple(lengths.tolist()))
+    return tuple(rows) or None
+
+
+def _padding(mask: Tensor) -> tuple[int, ...] | None:
+    """How many keys every row hides, if all of them are at its start."""
+    hidden = mask.shape[1] - mask.sum(-1)
+    if not mask.numel() or not torch.equal(mask, torch.arange(mask.shape[1]) >= hidden[:, None]):
+        return None
+    return tuple(hidden.tolist())
 
 
 EVERYTHING, CAUSAL = Sight(), Sight(causal=True)

@@ -8,6 +8,7 @@ from benchmarks import accuracy, alibi, decode, page, rope
 from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
+from posenc import Sight
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.rotary import blocks
 
@@ -103,10 +104,25 @@ def test_outputs_of_another_number_or_shape_are_red() -> None:
 def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     table = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
     assert red(measure(table, rounds=1)) == set()
-    right = LinearBias.values
-    monkeypatch.setattr(LinearBias, "values", lambda self, distances: -right(self, distances))
+    right = LinearBias.__init__
+    monkeypatch.setattr(LinearBias, "__init__", lambda self, slopes, *positions: right(self, -slopes, *positions))
     broken = alibi.table(24, torch.float32, backward, heads=4, kv_heads=4, channels=8)
     assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
+
+
+@pytest.mark.parametrize("how", ["left-padded", "packed into four"])
+def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
+    for short in (1, 128):
+        monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", short)
+        monkeypatch.setattr("posenc.sight.SHORT_ROW", short)
+        assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
+
+    def everything(sight: Sight, T: int, S: int, biased: bool) -> tuple | None:
+        return None if sight.only_causal else (((T, True),),)
+
+    monkeypatch.setattr(Sight, "spans", everything)
+    assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 
 def test_attention_of_grouped_heads_is_gated() -> None:

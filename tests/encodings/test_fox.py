@@ -178,7 +178,7 @@ def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
     gates = torch.full((1, 1, 20_000), -10.0)
     order = torch.arange(20_000)
     bias = ForgetBias(gates).ordered(order, order)
-    channels = bias.channels(dtype)
+    channels = bias.channels(dtype, 1.0)
     assert channels is not None
     q, k = (side.to(dtype).double() for side in channels)
     assert q.isfinite().all()

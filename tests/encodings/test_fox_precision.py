@@ -54,7 +54,7 @@ def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, leng
     bias = placed(gates(keep, length)).bias
     assert bias is not None
     bias = bias.ordered(plain(1, offset=length - 1), plain(length))
-    q, k = bias.channels(dtype) or ()
+    q, k = bias.channels(dtype, 1.0) or ()
     for pieces in (q, k):
         assert torch.equal(pieces.to(dtype).float(), pieces), "every piece is held by the type"
     row = (q[:, :, :1].double() * k.double()).sum(-1)
@@ -115,8 +115,8 @@ def test_long_sequences_lose_nothing_that_matters() -> None:
     log_gates = gates(0.99, length, heads=1)
     bias = placed(log_gates).bias
     assert bias is not None
-    q, k = bias.ordered(plain(1, offset=length - 1), plain(length)).channels(torch.bfloat16) or ()
-    row = (q[0, 0, :1] @ k[0, 0].mT)[0]
+    q, k = bias.ordered(plain(1, offset=length - 1), plain(length)).channels(torch.bfloat16, 1.0) or ()
+    row = (q[0, 0, :1].float() @ k[0, 0].float().mT)[0]
     sums = log_gates[0, 0].double().cumsum(-1)
     want = (sums[-1] - sums).softmax(-1)
     bound = 2 * 4 * 2.0**-24 * (sums[-1].abs().item() * 1.01)

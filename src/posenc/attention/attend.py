@@ -7,9 +7,9 @@ blocks of rows. Every way equals softmax(``scores``)·v.
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
-from typing import Literal, overload
+from typing import Literal, get_args, overload
 
 import torch
 from jaxtyping import Float
@@ -17,14 +17,18 @@ from torch import _C, Tensor
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from posenc.attention.choice import Ways, choice
 from posenc.attention.decay import decayed
 from posenc.attention.fit import check
-from posenc.encodings.bias import Bias, Channels
+from posenc.attention.work import Impl, Work, said
+from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import fused
-from posenc.kernels.attention.blocks import by_blocks, by_operators, mask_dtype, recomputed
-from posenc.sight import Sight
+from posenc.kernels.attention.blocks import ROWS, by_blocks, by_operators, recomputed
+from posenc.kernels.attention.channels import widened
+from posenc.kernels.attention.flex import flexible, serves
+from posenc.sight import Sight, Spans
 
 
 @overload
@@ -38,6 +42,7 @@ def attention(
     scale: float | None = ...,
     dropout: float = ...,
     return_logsumexp: Literal[False] = ...,
+    impl: Impl = ...,
 ) -> Tensor: ...
 
 
@@ -52,6 +57,7 @@ def attention(
     scale: float | None = ...,
     dropout: float = ...,
     return_logsumexp: Literal[True],
+    impl: Impl = ...,
 ) -> tuple[Tensor, Tensor]: ...
 
 
@@ -65,6 +71,7 @@ def attention(
     scale: float | None = None,
     dropout: float = 0.0,
     return_logsumexp: bool = False,
+    impl: Impl = "auto",
 ) -> Float[Tensor, "B H T V"] | tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Attention of T queries over S keys, with the encoding's bias and scale.
 
@@ -77,6 +84,9 @@ def attention(
         dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
+        impl: which way is taken where several are right: ``"line"`` or ``"channels"``, ``"blocks"`` for neither.
+            ``"auto"`` takes what was faster when both were tried on this machine, at the first long call of its
+            kind (``posenc.attention.choice.made``); the ways differ in the last digits.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together.
@@ -94,6 +104,8 @@ def attention(
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
         )
+    if impl not in get_args(Impl):
+        raise UnknownName("impl", impl, get_args(Impl))
     scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
@@ -105,11 +117,7 @@ def attention(
             q = (q * placed.scale).to(q.dtype)
 
         def attend(q: Tensor, k: Tensor, v: Tensor, here: Placed, seen: Sight) -> tuple[Tensor, Tensor | None]:
-            work = Work.of(q, k, here, seen, scale, exact_rows=return_logsumexp)
-            # torch's kernels take values as wide as the keys; narrower ones would cost a table of all scores.
-            wide = pad(v, (0, q.shape[-1] - v.shape[-1])) if v.shape[-1] < q.shape[-1] else v
-            out, lse = _attend(q, k, wide, work, dropout, return_logsumexp)
-            return (out if wide is v else out[..., : v.shape[-1]]), lse
+            return _once(q, k, v, Work.of(q, k, here, seen, scale, return_logsumexp, impl), dropout)
 
         way = attend if placed.decay is None else partial(decayed, attend)
         out, lse = way(q, k, v, placed, sight)
@@ -131,126 +139,90 @@ def merge(
     return y.to(parts[0][0].dtype), lse
 
 
-def _attend(
-    q: Tensor, k: Tensor, v: Tensor, work: "Work", dropout: float, return_logsumexp: bool
-) -> tuple[Tensor, Tensor | None]:
-    """The way to whoever computes; every branch equals softmax(scores)·v."""
-    gqa = said(q.shape[1] != k.shape[1])
-    compiling = torch.compiler.is_compiling()
-    transformed = not compiling and _C._are_functorch_transforms_active()
-    if dropout and (work.needs_scores or transformed):
+def _once(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> tuple[Tensor, Tensor | None]:
+    """Output, and the logsumexp where it is asked for."""
+    if dropout and (work.needs_scores or _transformed()):
         raise InvalidArgument(
             f"dropout={dropout} is not offered for a bias that reads scores, nor inside a function transform; use 0"
         )
-    if return_logsumexp or work.needs_scores or transformed:
-        out, lse = recomputed(q, k, v, work) if not transformed else by_operators(q, k, v, work)
-        return out, lse if return_logsumexp else None
-    channels = work.channels(q, compiling)
-    if channels is not None:
-        return _through_channels(q, k, v, channels, work, dropout), None
+    # torch's kernels take values as wide as the keys; narrower ones would cost a table of all scores.
+    wide = pad(v, (0, q.shape[-1] - v.shape[-1])) if v.shape[-1] < q.shape[-1] else v
+    out, lse = _summed(q, k, wide, work) if work.exact_rows else (_attend(q, k, wide, work, dropout), None)
+    return out if wide is v else out[..., : v.shape[-1]], lse
+
+
+def _transformed() -> bool:
+    return not torch.compiler.is_compiling() and _C._are_functorch_transforms_active()
+
+
+def _summed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp, which come from blocks of rows."""
+    return by_operators(q, k, v, work) if _transformed() else recomputed(q, k, v, work)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Float[Tensor, "B H T V"]:
+    """The way to whoever computes; every branch equals softmax(scores)·v."""
+    compiling = torch.compiler.is_compiling()
+    if work.needs_scores or _transformed():
+        return _summed(q, k, v, work)[0]
+    spans = None if compiling else work.sight.spans(work.queries, work.all_keys, work.bias is not None)
+    if spans is not None:
+        return _by_spans(q, k, v, work, spans, dropout)
     learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.learned))
+    if work.bias is not None and work.may_widen(q, dropout) and not _along_line(q, work, learning):
+        channels = work.bias.channels(q.dtype, work.scale)
+        if channels is not None:
+            wide, bare = widened(q, k, v, channels), replace(work, bias=None, learned=())
+            return _attend(*wide, bare, dropout)[..., : v.shape[-1]]
+    gqa = said(q.shape[1] != k.shape[1])
     if learning and not dropout and not compiling and (work.learned or fused(q, k, v)):
-        return recomputed(q, k, v, work)[0], None
+        return recomputed(q, k, v, work)[0]
     if work.whole:
         causal = said(work.is_causal)
-        return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa), None
+        return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     if compiling:
         mask = work.mask(0, work.queries)
-        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa), None
-    return by_blocks(q, k, v, work, dropout), None
+        return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
+    if not dropout and work.queries > ROWS and work.flexes and serves(q, v):
+        hides = work.sight.modifier(work.queries, work.all_keys, work.device)
+        return flexible(q, k, v, None if work.bias is None else work.bias.modifier, hides, work.scale)
+    return by_blocks(q, k, v, work, dropout)
 
 
-def _through_channels(
-    q: Tensor, k: Tensor, v: Tensor, channels: Channels, work: "Work", dropout: float
+def _along_line(q: Tensor, work: Work, learning: bool) -> bool:
+    """Whether the line is taken where channels are right too: asked for, or faster on this machine."""
+    if work.line is None or torch.compiler.is_compiling() or not q.is_cpu:
+        return False
+    return work.impl == "line" or (work.impl == "auto" and choice(q, learning, _ways).impl == "line")
+
+
+def _ways(heads: int, length: int) -> Ways:
+    """Both ways for any bias that has a line and channels, to be timed; the line first, as it needs less memory."""
+    at = torch.arange(length)
+    placed = Placed(at, at, bias=LinearBias(torch.full((heads,), 0.1), at, at))
+    return {
+        "line": lambda q, k, v: attention(q, k, v, placed, True, impl="line"),
+        "channels": lambda q, k, v: attention(q, k, v, placed, True, impl="channels"),
+    }
+
+
+def _by_spans(
+    q: Tensor, k: Tensor, v: Tensor, work: Work, spans: Spans, dropout: float
 ) -> Float[Tensor, "B H T V"]:
-    """The bias as more channels of q and k, in front, so that it is summed before q·k is added."""
-    B, H = q.shape[:2]
-    more_q, more_k = (x.to(q.dtype).expand(B, -1, -1, -1) for x in channels)
-    k, v = (x if x.shape[1] == H else x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
-    q, k = torch.cat((more_q, q * work.scale), dim=-1), torch.cat((more_k, k), dim=-1)
-    wide = pad(v, (0, q.shape[-1] - v.shape[-1]))
-    return sdpa(q, k, wide, is_causal=said(work.is_causal), scale=1.0, dropout_p=dropout)[..., : v.shape[-1]]
-
-
-def said(flag: bool) -> bool:
-    """The flag as a plain bool: made of lengths it is a symbol under a compiler, and sdpa takes none."""
-    if flag:  # noqa: SIM103  returning it would return the symbol
-        return True
-    return False
-
-
-@dataclass(frozen=True, eq=False)
-class Work:
-    """What one call adds to the scores of a block of rows, and which shortcuts it allows; see ``blocks.Work``."""
-
-    sight: Sight
-    bias: Bias | None
-    scale: float
-    queries: int
-    all_keys: int
-    device: torch.device
-    dtype: torch.dtype
-    exact_rows: bool
-    """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
-    learned: tuple[Tensor, ...]
-    """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
-
-    @classmethod
-    def of(cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float, exact_rows: bool) -> "Work":
-        T, S = q.shape[2], k.shape[2]
-        bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
-        learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
-        learned = tuple(x for x in learned if x.requires_grad)
-        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned)
-
-    @property
-    def open(self) -> bool:
-        """Whether nothing hides keys that one flag could not say: everything is seen, or causality all there is."""
-        return self.sight.only_causal and (
-            not self.sight.causal or self.queries == 1 or bool(self.queries == self.all_keys)
-        )
-
-    @property
-    def is_causal(self) -> bool:
-        return self.sight.causal and self.queries != 1
-
-    @property
-    def whole(self) -> bool:
-        """Whether one call without a mask does it."""
-        return self.bias is None and self.open
-
-    @property
-    def needs_scores(self) -> bool:
-        return self.bias is not None and self.bias.needs_scores
-
-    @property
-    def line(self) -> Tensor | None:
-        """The bias along a line, where nothing hides keys besides causality and no gradient flows to it."""
-        if self.bias is None or not self.sight.only_causal or self.learned or self.exact_rows:
-            return None
-        return self.bias.line
-
-    def channels(self, q: Tensor, compiling: bool) -> Channels | None:
-        """Channels, where rounding to 16 bits or a compiler makes them the better of two right ways."""
-        if self.bias is None or not self.open or q.dtype == torch.float64:
-            return None
-        return self.bias.channels(q.dtype) if compiling or q.dtype != torch.float32 else None
-
-    def keys(self, last: int) -> int:
-        """How many of the first keys the first ``last`` rows may see at most."""
-        return self.sight.keys_before(last, self.queries, self.all_keys)
-
-    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]:
-        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their first keys."""
-        keys = self.keys(last)
-        seen = self.sight.visible(first, last, keys, self.queries, self.all_keys, self.device)
-        zero = torch.zeros((), dtype=self.dtype, device=self.device)
-        hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
-        if self.bias is None:
-            return hidden.expand(-1, 1, last - first, keys)
-        if self.exact_rows:
-            bias = self.bias.rows(first, last, keys, scores)
-        else:
-            bias = self.bias.differences(first, last, keys, seen, scores)
-        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-        return bias.to(self.dtype) if seen is None else bias.to(self.dtype) + hidden
+    """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
+    rows = []
+    # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
+    each = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
+    for row, (lengths, own) in enumerate(zip(spans, each, strict=True)):
+        alone = None if len(spans) == 1 else row
+        pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in own), strict=True)
+        found, first = [], 0
+        for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
+            if sees:
+                part = work.part(alone, first, first + length)
+                found.append(_attend(some_q, some_k, some_v, part, dropout))
+            else:
+                found.append(some_q.new_zeros(*some_q.shape[:3], v.shape[-1]))
+            first += length
+        rows.append(torch.cat(found, dim=2) if len(found) > 1 else found[0])
+    return torch.cat(rows) if len(rows) > 1 else rows[0]

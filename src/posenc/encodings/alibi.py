@@ -14,10 +14,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.encodings.bias import Bias, Visible, consecutive, heads_second, offsets
+from posenc.encodings.bias import Bias, Visible, climbs, consecutive, cut, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.kernels.attention.channels import SPAN, Channels, linear
+from posenc.kernels.attention.flex import alibi_score_mod
 from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
 
@@ -44,6 +46,7 @@ class LinearBias(Bias):
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
         self.q_positions, self.k_positions = q_positions, k_positions
+        self.modifier = alibi_score_mod(slopes, q_positions, k_positions)
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
             self.line = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
@@ -67,6 +70,20 @@ class LinearBias(Bias):
             seen = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
             distances = distances - seen.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
+
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        near = (
+            self.k_positions.shape[-1] <= SPAN
+            if self.line is not None
+            else climbs(self.q_positions, self.k_positions)
+        )
+        if not near:
+            return None
+        return linear(self.slopes, self.q_positions, self.k_positions, dtype, scale)
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        q, k = (cut(at, row, first, last) for at in (self.q_positions, self.k_positions))
+        return LinearBias(self.slopes, q, k)
 
     def _distances(self, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
         return offsets(self.q_positions, self.k_positions, first, last, keys).abs()

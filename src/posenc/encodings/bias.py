@@ -6,15 +6,16 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
+from posenc.kernels.attention.channels import SPAN, Channels
+from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.memory import may_be_looked_at
 
 Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
 """A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
 
 Visible = Bool[Tensor, "#B 1 #rows S"] | None
-Channels = tuple[Float[Tensor, "#B H T r"], Float[Tensor, "#B H S r"]]
-"""Extra channels of queries and of keys."""
 
 
 class Bias(ABC):
@@ -27,15 +28,17 @@ class Bias(ABC):
 
     - ``line`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
-    - ``channels(dtype)``: extra channels of queries and keys, ``(#B, H, T, r)`` and ``(#B, H, S, r)``, already
-      split so that every product is exact in ``dtype``; the products add up to the bias, or to it plus a number
-      that is the same along a row of scores, which softmax does not see.
+    - ``channels(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
+      that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
+      or it plus a number that is the same along a row of scores, which softmax does not see.
+    - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
     - ``band`` ``(#B, H, T, R)``: the values at the offsets 0, −1 … −(R−1); nothing is added elsewhere.
     """
 
     heads: int
     line: Float[Tensor, "H offsets"] | None = None
     band: Float[Tensor, "#B H T R"] | None = None
+    modifier: ScoreMod | None = None
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, as CoPE does."""
 
@@ -57,9 +60,16 @@ class Bias(ABC):
         """
         return self.rows(first, last, keys, scores)
 
-    def channels(self, dtype: torch.dtype) -> Channels | None:
-        """The extra channels for queries and keys of this type; None where the bias has none."""
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.
+
+        Asked for only where queries and keys are the same tokens and a query sees none after it.
+        """
         return None
+
+    def part(self, row: int | None, first: int, last: int) -> "Bias":
+        """The same for the tokens ``first`` to ``last`` (excluded) alone, of one row of the batch or of all."""
+        return PartBias(self, row, first, last)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
         """The same, knowing the order of the tokens; for those that sum along it."""
@@ -88,6 +98,22 @@ class OffsetBias(Bias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys)))
 
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        q, k = (cut(at, row, first, last) for at in (self.q_positions, self.k_positions))
+        return OffsetBias(self.values, self.heads, q, k, self.learned)
+
+
+class PartBias(Bias):
+    """Some tokens of a bias: its rows there."""
+
+    def __init__(self, whole: Bias, row: int | None, first: int, last: int) -> None:
+        self.whole, self.row, self.first, self.last = whole, row, first, last
+        self.heads, self.learned, self.needs_scores = whole.heads, whole.learned, whole.needs_scores
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        block = self.whole.rows(self.first + first, self.first + last, self.first + keys, scores)[..., self.first :]
+        return block if self.row is None or block.shape[0] == 1 else block[self.row : self.row + 1]
+
 
 class SumBias(Bias):
     """Several biases added; it has the shortcuts that all of them have and that add up."""
@@ -108,12 +134,16 @@ class SumBias(Bias):
     ) -> Float[Tensor, "#B H rows S"]:
         return added([part.differences(first, last, keys, visible, scores) for part in self.parts])
 
-    def channels(self, dtype: torch.dtype) -> Channels | None:
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
-        found = [channels for channels in [part.channels(dtype) for part in self.parts] if channels is not None]
+        each = [part.channels(dtype, scale) for part in self.parts]
+        found = [channels for channels in each if channels is not None]
         if len(found) < len(self.parts):
             return None
         return beside([q for q, _ in found]), beside([k for _, k in found])
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return SumBias(tuple(part.part(row, first, last) for part in self.parts))
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         parts = tuple(part.ordered(q_order, k_order) for part in self.parts)
@@ -156,6 +186,23 @@ class HeadsBias(Bias):
         ]
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
 
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        """Those of every part beside each other, zero for the queries of other heads."""
+        found, start = [], 0
+        for part, heads in self.parts:
+            own = None if part is None else part.channels(dtype, scale)
+            if part is not None and own is None:
+                return None
+            if own is not None:
+                around = (0, 0, 0, 0, start, self.heads - start - heads)
+                q = pad(own[0].expand(-1, heads, -1, -1), around)
+                found.append((q, own[1] if own[1].shape[1] == 1 else pad(own[1], around)))
+            start += heads
+        return beside([q for q, _ in found]), beside([k for _, k in found])
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return HeadsBias(tuple((part and part.part(row, first, last), heads) for part, heads in self.parts))
+
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return HeadsBias(tuple((part and part.ordered(q_order, k_order), heads) for part, heads in self.parts))
 
@@ -176,9 +223,15 @@ class SomeHeads(Bias):
     ) -> Float[Tensor, "#B H rows S"]:
         return self.whole.differences(first, last, keys, visible, scores)[:, self.first : self.last]
 
-    def channels(self, dtype: torch.dtype) -> Channels | None:
-        whole = self.whole.channels(dtype)
-        return None if whole is None else (whole[0][:, self.first : self.last], whole[1][:, self.first : self.last])
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        whole = self.whole.channels(dtype, scale)
+        if whole is None:
+            return None
+        q, k = (x if x.shape[1] == 1 else x[:, self.first : self.last] for x in whole)
+        return q, k
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return SomeHeads(self.whole.part(row, first, last), self.first, self.last)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return SomeHeads(self.whole.ordered(q_order, k_order), self.first, self.last)
@@ -203,9 +256,32 @@ def added(blocks: list[Tensor]) -> Tensor:
 
 
 def beside(tensors: list[Tensor]) -> Tensor:
-    """Channels side by side, whichever of them have a batch axis."""
-    batch = max(tensor.shape[0] for tensor in tensors)
-    return torch.cat([tensor.expand(batch, -1, -1, -1) for tensor in tensors], dim=-1)
+    """Channels side by side, whichever of them have axes for the batch and for heads."""
+    batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
+    return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
+
+
+def cut(at: Tensor, row: int | None, first: int, last: int) -> Tensor:
+    """Of positions ``(T,)`` or ``(B, T)`` those of some tokens, of one row or of all."""
+    return at[..., first:last] if row is None or at.dim() == 1 else at[min(row, at.shape[0] - 1), first:last]
+
+
+def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:
+    """Whether no key stands past a query that comes after it, and all within ``SPAN`` of the first.
+
+    Looks at values on the CPU only. Where nobody may look, or looking would wait for a device, positions are taken
+    to do so, and an assertion on the device holds them to it.
+    """
+    inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
+    inside = inside & (q_positions.amax() - k_positions.amin() < SPAN)
+    if may_be_looked_at(q_positions, k_positions) and inside.device.type == "cpu":
+        return bool(inside)
+    torch._assert_async(
+        inside,
+        f"positions go back from one token to the next, or span {SPAN}; attention that is compiled or on a GPU "
+        "takes them not to: pass impl='blocks' to it",
+    )
+    return True
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:

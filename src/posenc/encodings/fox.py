@@ -17,13 +17,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
-from posenc.encodings.bias import Bias, Channels
+from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-
-UNIT = 256.0
-"""What channels count sums in, so that float16, which ends at 65 504, holds those of long sequences."""
+from posenc.kernels.attention.channels import Channels, of_sums
 
 
 class ForgetBias(Bias):
@@ -62,19 +60,14 @@ class ForgetBias(Bias):
         difference = q_sums[..., first:last, None] - k_sums[..., None, :keys]
         return difference.to(self.gates.dtype)
 
-    def channels(self, dtype: torch.dtype) -> Channels | None:
-        """One number per key, −c_j from the last key on, in as many pieces as ``dtype`` needs to hold float32's.
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        return of_sums(*self._sums(), dtype, scale)
 
-        So a score is off by some 2^-24 of the largest sum, as if that were a part of q·k.
-        """
-        q_sums, k_sums = self._sums()
-        rest = (k_sums[..., -1:] - k_sums).to(torch.float32) / UNIT
-        pieces = []
-        for _ in range(1 if dtype == torch.float32 else 3):
-            pieces.append(rest.to(dtype).to(torch.float32))
-            rest = rest - pieces[-1]
-        k = torch.stack(pieces, dim=-1)
-        return k.new_full((*q_sums.shape, k.shape[-1]), UNIT), k
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        gates, *both = (
+            x[slice(row, None if row is None else row + 1), :, first:last] for x in (self.gates, *self._sums())
+        )
+        return type(self)(gates, *both)
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 from posenc.kernels.choose import Choice
 
-MARGIN = 0.05
+MARGIN = 0.02
 """What a way has to win by before it replaces the one that costs less memory, as a share of its time."""
 
 

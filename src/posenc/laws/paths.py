@@ -57,8 +57,9 @@ def shortcuts_are_rows(subject: Subject) -> None:
                     near(bias.line[:, distances + S - 1].expand_as(dense), dense, 0.0, f"line at {where}")
                 if bias.band is not None:
                     _near_band(bias.band, dense, distances, where)
-                for narrow in (torch.float32, torch.bfloat16, torch.float16):
-                    _near_channels(bias, dense, narrow, where)
+                for narrow in (torch.float32, torch.bfloat16, torch.float16) if T == S else ():
+                    for scale in (1.0, 0.3):
+                        _near_channels(bias, dense, narrow, scale, where)
 
 
 def _near_band(band: Tensor, dense: Tensor, distances: Tensor, where: str) -> None:
@@ -68,22 +69,23 @@ def _near_band(band: Tensor, dense: Tensor, distances: Tensor, where: str) -> No
     near(picked.masked_fill(~inside, 0.0).expand_as(dense), dense, 0.0, f"band at {where}")
 
 
-def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, where: str) -> None:
-    """Products of channels that ``narrow`` holds, against the rows; both may lack a number a row."""
-    channels = bias.channels(narrow)
+def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:
+    """Products of channels that ``narrow`` holds, against the rows at keys not after their query."""
+    channels = bias.channels(narrow, scale)
     if channels is None:
         return
     for name, side in zip(("queries", "keys"), channels, strict=True):
         near(side.to(narrow), side, 0.0, f"channels of {name} held in {narrow} at {where}")
-    q, k = (side.double() for side in channels)
-    got = (q @ k.mT).expand_as(dense)
-    got, want = (x.double() - x.double()[..., -1:] for x in (got, dense))
-    # The numbers of a row are held as float32 holds the largest of all rows, once in channels and once in rows; a
-    # type whose smallest number is larger than that holds them as finely as it can.
-    span = (want.amax() - want.amin()).item()
-    near(
-        got, want, 4 * 2.0**-24 * span + 2 * torch.finfo(narrow).smallest_normal, f"channels in {narrow} at {where}"
-    )
+    q, k = channels
+    summed = torch.zeros(dense.shape)
+    for i in range(q.shape[-1]):  # in float32, one by one and in order, as kernels do
+        summed = summed + q[..., i, None].float() * k[..., None, :, i].float()
+    # Both may lack a number a row: what is compared is how far a key is from its query's own.
+    got, want = (x.double() - x.double().diagonal(dim1=-2, dim2=-1)[..., None] for x in (summed * scale, dense))
+    # Each sum is rounded, and so are the rows. A type whose smallest number is larger than float32's holds the bias
+    # as finely as it can.
+    bound = (q.shape[-1] + 3) * 2.0**-24 * (1 + want.abs()) + 2 * torch.finfo(narrow).smallest_normal
+    near(got.tril(), want.tril(), bound, f"channels in {narrow}, scaled by {scale}, at {where}")
 
 
 @law(_no_bias)
@@ -109,6 +111,7 @@ def ways(T: int, S: int) -> list[Way]:
     """Sights and scales under which attention of the last T of S tokens takes another path each."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
+    padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     segments = torch.arange(S) // max(S // 2, 1)
     return [
         ("everything", Sight(), None),
@@ -116,6 +119,7 @@ def ways(T: int, S: int) -> list[Way]:
         ("causal with a scale", Sight(causal=True), 0.3),
         ("masked", Sight(key_mask=mask), None),
         ("causal and masked", Sight(causal=True, key_mask=mask), None),
+        ("left-padded", Sight(causal=True, key_mask=padded), None),
         ("documents", Sight(causal=True, q_segments=segments[S - T :], k_segments=segments), None),
         ("a window", Sight(causal=True, window=3), None),
     ]

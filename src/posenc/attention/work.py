@@ -1,0 +1,122 @@
+"""What one call of attention adds to the scores of a block of rows, and which shortcuts it allows."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.encodings.bias import Bias
+from posenc.encodings.placed import Placed
+from posenc.kernels.attention.blocks import mask_dtype
+from posenc.kernels.attention.channels import LEAST_SCALE, exact
+from posenc.sight import Sight
+
+Impl = Literal["auto", "line", "channels", "blocks"]
+"""``"line"``: a bias along a line as views of it, block by block. ``"channels"``: as more channels of queries and
+keys, in one call of torch's attention. ``"blocks"``: neither. ``"auto"``: whichever was faster when tried here."""
+
+
+@dataclass(frozen=True, eq=False)
+class Work:
+    """Sight, bias and scale of one call; what ``kernels.attention.blocks.Work`` asks for."""
+
+    sight: Sight
+    bias: Bias | None
+    scale: float
+    queries: int
+    all_keys: int
+    device: torch.device
+    dtype: torch.dtype
+    exact_rows: bool
+    """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
+    learned: tuple[Tensor, ...]
+    """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
+    impl: Impl = "auto"
+    """Which way is taken where several are right."""
+
+    @classmethod
+    def of(
+        cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float, exact_rows: bool, impl: Impl
+    ) -> "Work":
+        T, S = q.shape[2], k.shape[2]
+        bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+        learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
+        learned = tuple(x for x in learned if x.requires_grad)
+        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned, impl)
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing hides keys that one flag could not say: everything is seen, or causality all there is."""
+        return self.sight.only_causal and (
+            not self.sight.causal or self.queries == 1 or bool(self.queries == self.all_keys)
+        )
+
+    @property
+    def is_causal(self) -> bool:
+        return self.sight.causal and self.queries != 1
+
+    @property
+    def whole(self) -> bool:
+        """Whether one call without a mask does it."""
+        return self.bias is None and self.open
+
+    @property
+    def needs_scores(self) -> bool:
+        return self.bias is not None and self.bias.needs_scores
+
+    @property
+    def line(self) -> Tensor | None:
+        """The bias along a line, where nothing hides keys besides causality and no gradient flows to it."""
+        if self.bias is None or not self.sight.only_causal or self.learned or self.exact_rows:
+            return None
+        return None if self.impl == "blocks" else self.bias.line
+
+    def may_widen(self, q: Tensor, dropout: float) -> bool:
+        """Whether channels would be right for this call, if the bias has any."""
+        if self.bias is None or not self.sight.only_causal or not self.sight.causal or self.impl == "blocks":
+            return False
+        # torch's fused kernel drops no weights on the CPU: blocks of rows need less memory than all of them.
+        if not said(self.queries == self.all_keys) or self.scale < LEAST_SCALE or (dropout and q.is_cpu):
+            return False
+        return exact(q.device, q.dtype)
+
+    @property
+    def flexes(self) -> bool:
+        """Whether FlexAttention knows what is added here."""
+        return self.impl != "blocks" and (self.bias is None or self.bias.modifier is not None)
+
+    def part(self, row: int | None, first: int, last: int) -> "Work":
+        """The work of one span of tokens."""
+        bias = None if self.bias is None else self.bias.part(row, first, last)
+        learned = () if bias is None or not self.learned else tuple(x for x in bias.learned if x.requires_grad)
+        sight, length = self.sight.part(row, first, last), last - first
+        return replace(self, sight=sight, bias=bias, queries=length, all_keys=length, learned=learned)
+
+    def keys(self, last: int) -> int:
+        """How many of the first keys the first ``last`` rows may see at most."""
+        return self.sight.keys_before(last, self.queries, self.all_keys)
+
+    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]:
+        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their first keys."""
+        keys = self.keys(last)
+        seen = self.sight.visible(first, last, keys, self.queries, self.all_keys, self.device)
+        zero = torch.zeros((), dtype=self.dtype, device=self.device)
+        hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
+        if self.bias is None:
+            return hidden.expand(-1, 1, last - first, keys)
+        if self.exact_rows:
+            bias = self.bias.rows(first, last, keys, scores)
+        else:
+            bias = self.bias.differences(first, last, keys, seen, scores)
+        # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
+        return bias.to(self.dtype) if seen is None else bias.to(self.dtype) + hidden
+
+
+def said(flag: bool) -> bool:
+    """The flag as a plain bool: made of lengths it is a symbol under a compiler, and sdpa takes none."""
+    if flag:  # noqa: SIM103  returning it would return the symbol
+        return True
+    return False

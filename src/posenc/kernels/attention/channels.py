@@ -1,0 +1,140 @@
+"""Extra channels of queries and keys that add a bias to q·k, in numbers whose products the type holds exactly.
+
+A score is summed channel by channel, so these come first and their large terms cancel before q·k is added: products
+are exact, every key's term stands beside that of its query, and what is left is as large as the bias itself. That
+leans on how a kernel sums, so ``exact`` tries it out once per device and type.
+"""
+
+from functools import lru_cache
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+from torch.utils._python_dispatch import _disable_current_modes
+
+Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
+"""Of queries and of keys; keys without a heads' axis of their own share theirs, as grouped queries need."""
+
+UNIT = 256.0
+"""Keys' channels count in it, so that float16, which ends at 65 504, holds what long sequences need."""
+
+SPAN = 1 << 16
+"""Positions may lie this far apart: a piece of a slope has 8 bits, and 8 + 16 are what float32 sums exactly."""
+
+LEAST_SCALE = 2.0**-7
+"""Scores may be scaled by no less, or float16 could not hold a slope in units of it."""
+
+
+def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
+    """x as a sum of numbers that ``dtype`` holds, largest first. Gradients flow through the first."""
+    found = []
+    for _ in range(count):
+        found.append(x.to(dtype).to(x.dtype))
+        x = x - found[-1]
+    return found
+
+
+def linear(
+    slopes: Float[Tensor, " H"],
+    q_positions: Int[Tensor, "*B T"],
+    k_positions: Int[Tensor, "*B S"],
+    dtype: torch.dtype,
+    scale: float,
+) -> Channels:
+    """m_h·(p_k − p_q)/scale for positions less than ``SPAN`` from their row's first.
+
+    Slopes in three pieces of 8 bits; positions whole in float32, in two digits of 256 in 16 bits. The query's term
+    m·p_q is the same along a row, so it may be rounded: it only has to cancel what is large.
+    """
+    start = k_positions.amin(-1, keepdim=True)
+    q_at, k_at = ((at - start).double() / UNIT for at in (q_positions, k_positions))
+    digits = [k_at] if dtype == torch.float32 else [k_at.floor(), k_at - k_at.floor()]
+    per_step = slopes.double() / scale
+    steepest, *finer = (piece * UNIT for piece in pieces(per_step, torch.bfloat16, 3))
+    anchors = pieces(-per_step[:, None] * (q_at if q_at.dim() == 1 else q_at[:, None]), dtype, len(digits))
+    q, k = [], []
+    for digit, anchor in zip(digits, anchors, strict=True):
+        q += [steepest[:, None], anchor]
+        k += [digit, torch.full_like(digit, UNIT)]
+    for piece in finer:
+        q += [piece[:, None]] * len(digits)
+        k += digits
+    shape = anchors[0].shape if anchors[0].dim() == 3 else (1, *anchors[0].shape)
+    keys = torch.stack(k, dim=-1)
+    return (
+        torch.stack([channel.expand(shape) for channel in q], dim=-1).to(dtype),
+        (keys[None, None] if keys.dim() == 2 else keys[:, None]).to(dtype),
+    )
+
+
+def of_sums(
+    q_sums: Float[Tensor, "B H T"], k_sums: Float[Tensor, "B H S"], dtype: torch.dtype, scale: float
+) -> Channels:
+    """(c_q − c_k)/scale, each in as many pieces as hold float32's digits; the queries' are constant along a row."""
+    last = k_sums[..., -1:]
+    ones = torch.full_like(k_sums, UNIT), torch.full_like(q_sums, UNIT)
+    count = 2 if dtype == torch.float32 else 3
+    of_keys = pieces((last - k_sums) / (scale * UNIT), dtype, count)
+    of_queries = pieces((q_sums - last).detach() / (scale * UNIT), dtype, count)
+    q = torch.stack([x for piece in of_queries for x in (ones[1], piece)], dim=-1)
+    k = torch.stack([x for piece in of_keys for x in (piece, ones[0])], dim=-1)
+    return q.to(dtype), k.to(dtype)
+
+
+def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:
+    """q and k with these channels in front, and v with zeros behind, as wide as they are.
+
+    Heads that share keys stay grouped where the channels of keys are the same for all.
+    """
+    B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
+    # Kernels of GPUs take widths in steps of 8.
+    spare = 0 if q.device.type == "cpu" else -(q.shape[-1] + more_q.shape[-1]) % 8
+    if more_k.shape[1] != 1:
+        k, v = (x if x.shape[1] == H else x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
+    q = torch.cat((more_q.expand(B, H, -1, -1), pad(q, (0, spare))), dim=-1)
+    k = torch.cat((more_k.expand(B, k.shape[1], -1, -1), pad(k, (0, spare))), dim=-1)
+    return q, k, pad(v, (0, max(q.shape[-1] - v.shape[-1], 0)))
+
+
+def exact(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether attention on this device sums channels of this type as they need; tried out once a process."""
+    # What may be changed while a process runs and changes how products are summed.
+    precision = torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_tf32
+    return _exact(str(device), dtype, precision)
+
+
+# What torch.compiler.assume_constant_result sets, without loading the compiler: asked while tracing, answered then.
+exact._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+
+@lru_cache
+def _exact(device: str, dtype: torch.dtype, precision: tuple[str, bool]) -> bool:
+    """A steep and a shallow slope far from the first key, where sums that do not cancel lose most."""
+    if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
+        return False
+    with _disable_current_modes(), torch.no_grad(), torch.autocast(device.split(":")[0], enabled=False):
+        return _deviation(torch.device(device), dtype) <= TOLERANCE[dtype]
+
+
+TOLERANCE = {torch.float32: 2.0**-18, torch.bfloat16: 2.0**-7, torch.float16: 2.0**-10}
+"""Of a weight: scores of a few units summed over 68 channels in float32, weights and values rounded to the type."""
+
+
+def _deviation(device: torch.device, dtype: torch.dtype) -> float:
+    """The largest error of a weight of causal attention under two slopes, all along ``SPAN``."""
+    generator = torch.Generator().manual_seed(0)
+    T, D, scale = 64, 64, 0.125
+    q, k = torch.randn(2, 1, 2, T, D, generator=generator).to(dtype)
+    # Pairs of neighbours all along the span.
+    at = torch.arange(T // 2).mul(2 * SPAN // T).repeat_interleave(2) + torch.arange(T) % 2
+    slopes = torch.tensor([0.5**0.5, 0.5**8.5])
+    bias = slopes.double()[:, None, None] * (at[None] - at[:, None])
+    hidden = torch.ones(T, T, dtype=torch.bool).triu(1)
+    want = ((q.double() @ k.double().mT) * scale + bias).masked_fill(hidden, -torch.inf).softmax(-1)
+    channels = linear(slopes, at, at, dtype, scale)
+    v = torch.eye(T, D, dtype=dtype).expand(1, 2, T, D)
+    q, k, v = (x.to(device) for x in widened(q, k, v, channels))
+    got = sdpa(q, k, v, is_causal=True, scale=scale)[..., :D]
+    return float((got.double().cpu() - want).abs().max())

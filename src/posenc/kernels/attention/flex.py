@@ -1,0 +1,120 @@
+"""Masks and relative biases by FlexAttention: neither is ever stored, forward or backward, and blocks that are
+hidden whole are left out.
+
+    y = flexible(q, k, v, alibi_score_mod(alibi.slopes, positions), mask, scale=0.125)
+
+For CUDA devices, where it takes the place of blocks of rows. On the CPU it has no backward (torch 2.13). It equals
+the specification uncompiled; no GPU has run it here yet.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
+"""``score_mod(score, b, h, q_index, k_index)``, every index an integer scalar."""
+
+
+MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
+"""``mask_mod(b, h, q_index, k_index)``, true where the query may see the key."""
+
+
+def serves(q: Tensor, v: Tensor) -> bool:
+    """Whether FlexAttention takes queries and values like these."""
+    held = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    return q.device.type == "cuda" and held and min(q.shape[-1], v.shape[-1]) >= 16
+
+
+@lru_cache
+def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """FlexAttention and what makes its masks, compiled once a process, as without a compiler both hold squares."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    return torch.compile(flex_attention), torch.compile(create_block_mask)
+
+
+def flexible(
+    q: Tensor, k: Tensor, v: Tensor, score_mod: ScoreMod | None, mask_mod: MaskMod | None, scale: float
+) -> Float[Tensor, "B H T V"]:
+    """softmax(q·kᵀ·scale, modified, where the mask is true)·v; rows that see no key are zero."""
+    attend, mask = compiled()
+    B, T, S = q.shape[0], q.shape[2], k.shape[2]
+    block_mask = None if mask_mod is None else mask(mask_mod, B, None, T, S, device=str(q.device))
+    y = attend(
+        q,
+        k,
+        v,
+        score_mod=score_mod,
+        block_mask=block_mask,
+        scale=scale,
+        enable_gqa=bool(q.shape[1] != k.shape[1]),
+    )
+    assert isinstance(y, Tensor)
+    return y
+
+
+def alibi_score_mod(
+    slopes: Float[Tensor, " H"],
+    q_positions: Int[Tensor, " T"] | Int[Tensor, "B T"],
+    k_positions: Int[Tensor, " S"] | Int[Tensor, "B S"] | None = None,
+) -> ScoreMod:
+    """score − m_h·|p_k − p_q|, at any positions: with a cache, packed, left-padded.
+
+    ``k_positions`` are the keys' where they differ, as with a cache.
+    """
+    keys = q_positions if k_positions is None else k_positions
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
+        distance = (picked(keys, b, k_index) - picked(q_positions, b, q_index)).abs()
+        return score - slopes[h] * distance
+
+    return score_mod
+
+
+def visible_mask_mod(
+    causal: bool,
+    window: int | None,
+    orders: tuple[Tensor, Tensor],
+    segments: tuple[Tensor | None, Tensor | None],
+    key_mask: Tensor | None,
+) -> MaskMod:
+    """What ``Sight`` says of one query and one key; every pair of tensors is the queries' and the keys'."""
+
+    def mask_mod(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
+        ahead = picked(orders[1], b, k_index) - picked(orders[0], b, q_index)
+        seen = k_index >= 0
+        if causal:
+            seen = seen & (ahead <= 0)
+        if window is not None:
+            seen = seen & (ahead > -window)
+            seen = seen if causal else seen & (ahead < window)
+        if segments[0] is not None and segments[1] is not None:
+            seen = seen & (picked(segments[0], b, q_index) == picked(segments[1], b, k_index))
+        return seen if key_mask is None else seen & picked(key_mask, b, k_index)
+
+    return mask_mod
+
+
+def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
+    """The number of one token, from ``(T,)``, ``(1, T)`` or ``(B, T)``."""
+    if row.dim() == 1:
+        return row[index]
+    return row[0, index] if row.shape[0] == 1 else row[b, index]
+
+
+def line_score_mod(line: Float[Tensor, "H offsets"], ahead: int = 0) -> ScoreMod:
+    """score + line[h, offset + S − 1]: any bias held along a line of the offsets −(S−1) … S−1.
+
+    ``ahead`` is how many keys stand before the first query's own: S − T with a cache. ``Bias.line`` holds
+    such a line; gradients flow to it.
+    """
+    zero = (line.shape[1] - 1) // 2
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
+        return score + line[h, k_index - q_index - ahead + zero]
+
+    return score_mod

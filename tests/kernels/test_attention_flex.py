@@ -1,0 +1,127 @@
+"""FlexAttention with our modifiers gives what ``posenc.scores`` says, and calls on a GPU wait for nothing."""
+
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc
+from posenc import ALiBi, Sight, attention, positions
+from posenc import scores as scores_of
+from posenc.attention.work import Work
+from posenc.encodings.alibi import LinearBias
+from posenc.kernels.attention import flex
+from posenc.kernels.attention.blocks import ROWS
+from posenc.kernels.attention.flex import alibi_score_mod, line_score_mod
+
+attend = sys.modules["posenc.attention.attend"]
+HEADS, T, S = 6, 3, 8
+
+
+def scores(score_mod) -> Tensor:
+    """What the modifier adds to a score of 0, for one batch row."""
+    zero, row = torch.zeros(()), torch.tensor(0)
+    return torch.stack(
+        [
+            torch.stack([score_mod(zero, row, h, i, j) for i in torch.arange(T) for j in torch.arange(S)])
+            for h in torch.arange(HEADS)
+        ]
+    ).view(HEADS, T, S)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_alibi_with_a_cache(rows: bool) -> None:
+    alibi, keys = ALiBi(HEADS), positions.plain(S)
+    k_positions = keys[None] if rows else keys
+    q_positions = k_positions[..., -T:]
+    want = -alibi.slopes[:, None, None] * (keys[None] - keys[-T:, None]).abs()
+    torch.testing.assert_close(scores(alibi_score_mod(alibi.slopes, q_positions, k_positions)), want)
+
+
+def test_any_bias_along_a_line() -> None:
+    placed = ALiBi(HEADS).at(positions.plain(T, offset=S - T), positions.plain(S))
+    line = placed.bias.line
+    assert line is not None
+    torch.testing.assert_close(
+        scores(line_score_mod(line, ahead=S - T)), placed.bias.rows(0, T, S)[0], rtol=0, atol=0
+    )
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_flex_attention_equals_attention() -> None:
+    alibi, at = ALiBi(HEADS), positions.plain(S)
+    q, k, v = torch.randn(3, 2, HEADS, S, 16, generator=torch.Generator().manual_seed(0))
+    got = flex_attention(q, k, v, score_mod=alibi_score_mod(alibi.slopes, at))
+    torch.testing.assert_close(got, attention(q, k, v, alibi.at(at)))
+
+
+def hiding(length: int, cached: int) -> dict[str, Sight]:
+    """Everything that can hide a key, for the tokens after ``cached`` ones."""
+    mask = torch.ones(2, length, dtype=torch.bool)
+    mask[0, :4] = mask[1, 7] = False
+    segments = torch.arange(length) // 60
+    rows = torch.stack((segments, segments.flip(0)))
+    order = torch.arange(length).flip(0)
+    return {
+        "nothing": Sight(),
+        "padding": Sight(causal=True, key_mask=mask),
+        "a window": Sight(causal=True, window=9),
+        "a window both ways": Sight(window=9),
+        "documents": Sight(causal=True, q_segments=segments[cached:], k_segments=segments),
+        "documents by row": Sight(q_segments=rows[:, cached:], k_segments=rows),
+        "an order": Sight(causal=True, q_order=order[cached:], k_order=order),
+    }
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.parametrize("cached", [0, 30])
+@pytest.mark.parametrize("case", hiding(9, 0))
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The way that calls with masks take on CUDA, run uncompiled on the CPU."""
+    taken = []
+
+    def flexing(*given: object) -> Tensor:
+        taken.append(1)
+        return flex.flexible(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(attend, "serves", lambda q, v: True)
+    monkeypatch.setattr(attend, "flexible", flexing)
+    monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
+    monkeypatch.setattr(Sight, "spans", lambda self, T, S, biased: None)
+    monkeypatch.setattr(Work, "line", None)
+    length = ROWS + 40
+    at, sight = positions.plain(length, offset=1000), hiding(length, cached)[case]
+    q, (k, v) = torch.randn(2, 4, length - cached, 16), torch.randn(2, 2, 2, length, 16)
+    placed = posenc.encoding(name, heads=4, head_dim=16).at(at[cached:], at)
+    with torch.no_grad():
+        got = attention(q, k, v, placed, sight)
+        want = scores_of(q, k, placed, sight).softmax(-1).nan_to_num(0.0) @ v.repeat_interleave(2, dim=1)
+    assert taken or (name == "nope" and case == "nothing"), "one call needs no modifier at all"
+    torch.testing.assert_close(got, want)
+
+
+def test_nobody_waits_nor_loops_where_nobody_may_look() -> None:
+    """Fake tensors have no values, as those of a GPU are not there yet: one call of torch's attention, or one for
+    each declared document, and an assertion that holds positions to what they are taken to be."""
+    calls: list[str] = []
+
+    class Recording(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            calls.append(func.name())
+            return func(*args, **(kwargs or {}))
+
+    with FakeTensorMode(), Recording():
+        at, q = torch.arange(400), torch.empty(1, 4, 400, 64, dtype=torch.bfloat16)
+        placed = posenc.Placed(at, at, bias=LinearBias(torch.ones(4), at, at))
+        assert attention(q, q, q, placed, True).shape == q.shape
+        whole = [name for name in calls if "scaled_dot_product" in name]
+        packed = Sight(causal=True, q_segments=at // 200, documents=((200, 200),))
+        assert attention(q, q, q, placed, packed).shape == q.shape
+    assert len(whole) == 1
+    assert len([name for name in calls if "scaled_dot_product" in name]) == 3
+    assert len([name for name in calls if "_assert_async" in name]) == 3
