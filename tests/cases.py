@@ -6,16 +6,19 @@ from dataclasses import dataclass
 import posenc
 import reference
 from posenc import (
+    FIRE,
     T5,
     ALiBi,
     Encoding,
     FoX,
     Heads,
+    Kerple,
     Layers,
     Learned,
     NoPE,
     QueryScale,
     Rotary,
+    Sandwich,
     Sinusoidal,
     SomeHeads,
     Stack,
@@ -59,6 +62,9 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "alibi": lambda: ALiBi(4, max_exponent=4.0),
     "t5": lambda: T5(4, two_sided=True),
     "query-scale": lambda: QueryScale(floor=4),
+    "kerple": lambda: Kerple(4, kernel="power"),
+    "sandwich": lambda: Sandwich(4, first=0),
+    "fire": lambda: FIRE(4, nearest=9.0),
 }
 FORMULAS: dict[str, reference.Reference] = {
     "nope": reference.Reference(),
@@ -150,6 +156,8 @@ TEXTS = (
     "query-scale(floor=4)",
     "query-scale(floor=5, rule=ministral3)",
     "rotary(schedule=yarn(4, 512))",
+    "kerple(kernel=power, shared=True)",
+    "fire(nearest=20, units=5)",
     "stack(rotary, fox(bias=1))",
     "stack(sinusoidal, alibi, t5, query-scale(floor=3))",
     "heads(alibi*2, rotary*2)",

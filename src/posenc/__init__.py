@@ -25,7 +25,9 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.compose import SomeHeads as SomeHeads
     from posenc.encodings.compose import Stack as Stack
     from posenc.encodings.encoding import Encoding as Encoding
+    from posenc.encodings.fire import FIRE as FIRE
     from posenc.encodings.fox import FoX as FoX
+    from posenc.encodings.kerple import Kerple as Kerple
     from posenc.encodings.layers import Layers as Layers
     from posenc.encodings.learned import Learned as Learned
     from posenc.encodings.nope import NoPE as NoPE
@@ -33,6 +35,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.query_scale import QueryScale as QueryScale
     from posenc.encodings.rerotate import rerotate as rerotate
     from posenc.encodings.rotary import Rotary as Rotary
+    from posenc.encodings.sandwich import Sandwich as Sandwich
+    from posenc.encodings.shaw import Shaw as Shaw
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
     from posenc.encodings.t5 import T5 as T5
     from posenc.laws.check import check as check
@@ -58,7 +62,9 @@ else:
         "SomeHeads": "posenc.encodings.compose",
         "Stack": "posenc.encodings.compose",
         "Encoding": "posenc.encodings.encoding",
+        "FIRE": "posenc.encodings.fire",
         "FoX": "posenc.encodings.fox",
+        "Kerple": "posenc.encodings.kerple",
         "Layers": "posenc.encodings.layers",
         "Learned": "posenc.encodings.learned",
         "NoPE": "posenc.encodings.nope",
@@ -66,6 +72,8 @@ else:
         "QueryScale": "posenc.encodings.query_scale",
         "rerotate": "posenc.encodings.rerotate",
         "Rotary": "posenc.encodings.rotary",
+        "Sandwich": "posenc.encodings.sandwich",
+        "Shaw": "posenc.encodings.shaw",
         "Sinusoidal": "posenc.encodings.sinusoidal",
         "T5": "posenc.encodings.t5",
     }

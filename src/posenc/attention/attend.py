@@ -99,9 +99,9 @@ def attention(
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
     with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
+        work = Work.of(q, k, placed, sight, scale, exact_rows=return_logsumexp)
         if placed.scale is not None:
             q = (q * placed.scale).to(q.dtype)
-        work = Work.of(q, k, placed, sight, scale, exact_rows=return_logsumexp)
         return _attend(q, k, v, work, dropout, return_logsumexp)
 
 
@@ -187,7 +187,9 @@ class Work:
     @classmethod
     def of(cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float, exact_rows: bool) -> "Work":
         T, S = q.shape[2], k.shape[2]
-        bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+        bias = placed.bias
+        if bias is not None:
+            bias = bias.ordered(*sight.order(T, S, q.device)).meeting(q, k, scale)
         learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
         learned = tuple(x for x in learned if x.requires_grad)
         return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned)
@@ -237,6 +239,8 @@ class Work:
         hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
         if self.bias is None:
             return hidden.expand(-1, 1, last - first, keys)
+        if scores is not None and seen is not None:
+            scores = scores.masked_fill(~seen, -math.inf)
         if self.exact_rows:
             bias = self.bias.rows(first, last, keys, scores)
         else:

@@ -26,10 +26,13 @@ def scores(
     sight = Sight.of(sight)
     check(q, k, None, placed, sight, scale)
     T, S = q.shape[2], k.shape[2]
-    result = products(q, k) * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    result = products(q, k) * scale
     if placed.scale is not None:
         result = result * placed.scale
-    if placed.bias is not None:
-        result = result + placed.bias.ordered(*sight.order(T, S, q.device)).rows(0, T, S, result)
     seen = sight.visible(0, T, S, T, S, q.device)
-    return result if seen is None else result.masked_fill(~seen, -math.inf)
+    result = result if seen is None else result.masked_fill(~seen, -math.inf)
+    if placed.bias is None:
+        return result
+    bias = placed.bias.ordered(*sight.order(T, S, q.device)).meeting(q, k, scale)
+    return result + bias.rows(0, T, S, result)

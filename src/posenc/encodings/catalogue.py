@@ -9,13 +9,17 @@ from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.fire import FIRE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
+from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers
 from posenc.encodings.learned import Learned
 from posenc.encodings.nope import NoPE
 from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
+from posenc.encodings.sandwich import Sandwich
+from posenc.encodings.shaw import Shaw
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
@@ -75,6 +79,10 @@ CATALOGUE: dict[str, Entry] = {
     "rotary": Entry(Rotary, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
+    "kerple": Entry(Kerple),
+    "sandwich": Entry(Sandwich),
+    "fire": Entry(FIRE),
+    "shaw": Entry(Shaw),
     "fox": Entry(FoX),
     "query-scale": Entry(QueryScale),
 }

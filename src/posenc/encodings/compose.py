@@ -39,6 +39,8 @@ class Composed(Encoding):
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
         self.reads_content = any(part.reads_content for part in parts)
+        self.needs_scores = any(part.needs_scores for part in parts)
+        self.roundings = sum(part.roundings for part in parts)
         self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
         self.schedule = next((part.schedule for part in parts if part.schedule is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
