@@ -24,11 +24,16 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.compose import Heads as Heads
     from posenc.encodings.compose import SomeHeads as SomeHeads
     from posenc.encodings.compose import Stack as Stack
+    from posenc.encodings.cope import CoPE as CoPE
+    from posenc.encodings.deberta import DeBERTa as DeBERTa
     from posenc.encodings.encoding import Encoding as Encoding
     from posenc.encodings.fire import FIRE as FIRE
     from posenc.encodings.fox import FoX as FoX
+    from posenc.encodings.grape import Grape as Grape
+    from posenc.encodings.inkling import Inkling as Inkling
     from posenc.encodings.kerple import Kerple as Kerple
     from posenc.encodings.layers import Layers as Layers
+    from posenc.encodings.layoutlm import LayoutLM as LayoutLM
     from posenc.encodings.learned import Learned as Learned
     from posenc.encodings.nope import NoPE as NoPE
     from posenc.encodings.placed import Placed as Placed
@@ -39,6 +44,8 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.shaw import Shaw as Shaw
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
     from posenc.encodings.t5 import T5 as T5
+    from posenc.encodings.transformer_xl import TransformerXL as TransformerXL
+    from posenc.encodings.window import Window as Window
     from posenc.laws.check import check as check
     from posenc.sight import Sight as Sight
 else:
@@ -61,11 +68,16 @@ else:
         "Heads": "posenc.encodings.compose",
         "SomeHeads": "posenc.encodings.compose",
         "Stack": "posenc.encodings.compose",
+        "CoPE": "posenc.encodings.cope",
+        "DeBERTa": "posenc.encodings.deberta",
         "Encoding": "posenc.encodings.encoding",
         "FIRE": "posenc.encodings.fire",
         "FoX": "posenc.encodings.fox",
+        "Grape": "posenc.encodings.grape",
+        "Inkling": "posenc.encodings.inkling",
         "Kerple": "posenc.encodings.kerple",
         "Layers": "posenc.encodings.layers",
+        "LayoutLM": "posenc.encodings.layoutlm",
         "Learned": "posenc.encodings.learned",
         "NoPE": "posenc.encodings.nope",
         "Placed": "posenc.encodings.placed",
@@ -76,6 +88,8 @@ else:
         "Shaw": "posenc.encodings.shaw",
         "Sinusoidal": "posenc.encodings.sinusoidal",
         "T5": "posenc.encodings.t5",
+        "TransformerXL": "posenc.encodings.transformer_xl",
+        "Window": "posenc.encodings.window",
     }
     __all__ = list(_HOMES)
 

@@ -20,7 +20,7 @@ from posenc.attention.fit import check
 from posenc.encodings.bias import Bias, Channels
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.block import fused
+from posenc.kernels.attention.block import fused, products
 from posenc.kernels.attention.blocks import by_blocks, by_operators, mask_dtype, recomputed
 from posenc.sight import Sight
 
@@ -131,7 +131,7 @@ def _attend(
         raise InvalidArgument(
             f"dropout={dropout} is not offered for a bias that reads scores, nor inside a function transform; use 0"
         )
-    if return_logsumexp or work.needs_scores or transformed:
+    if return_logsumexp or transformed or (work.needs_scores and not compiling):
         out, lse = recomputed(q, k, v, work) if not transformed else by_operators(q, k, v, work)
         return (out, lse) if return_logsumexp else out
     channels = work.channels(q, compiling)
@@ -144,7 +144,8 @@ def _attend(
         causal = said(work.is_causal)
         return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     if compiling:
-        mask = work.mask(0, work.queries)
+        scores = products(q, k) * work.scale if work.needs_scores else None
+        mask = work.mask(0, work.queries, scores)
         return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     return by_blocks(q, k, v, work, dropout)
 

@@ -8,11 +8,16 @@ from posenc.encodings.catalogue import encoding as encoding
 from posenc.encodings.compose import Heads as Heads
 from posenc.encodings.compose import SomeHeads as SomeHeads
 from posenc.encodings.compose import Stack as Stack
+from posenc.encodings.cope import CoPE as CoPE
+from posenc.encodings.deberta import DeBERTa as DeBERTa
 from posenc.encodings.encoding import Encoding as Encoding
 from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.fox import FoX as FoX
+from posenc.encodings.grape import Grape as Grape
+from posenc.encodings.inkling import Inkling as Inkling
 from posenc.encodings.kerple import Kerple as Kerple
 from posenc.encodings.layers import Layers as Layers
+from posenc.encodings.layoutlm import LayoutLM as LayoutLM
 from posenc.encodings.learned import Learned as Learned
 from posenc.encodings.nope import NoPE as NoPE
 from posenc.encodings.placed import Placed as Placed
@@ -23,3 +28,5 @@ from posenc.encodings.sandwich import Sandwich as Sandwich
 from posenc.encodings.shaw import Shaw as Shaw
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
 from posenc.encodings.t5 import T5 as T5
+from posenc.encodings.transformer_xl import TransformerXL as TransformerXL
+from posenc.encodings.window import Window as Window

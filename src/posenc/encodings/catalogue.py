@@ -8,12 +8,17 @@ from typing import Any
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.compose import Heads, Stack
+from posenc.encodings.cope import CoPE
+from posenc.encodings.deberta import DeBERTa
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.fire import FIRE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
+from posenc.encodings.grape import Grape
+from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers
+from posenc.encodings.layoutlm import LayoutLM
 from posenc.encodings.learned import Learned
 from posenc.encodings.nope import NoPE
 from posenc.encodings.query_scale import QueryScale
@@ -23,6 +28,8 @@ from posenc.encodings.shaw import Shaw
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
+from posenc.encodings.transformer_xl import TransformerXL
+from posenc.encodings.window import Window
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
 from posenc.schedules import LengthSchedule, Schedule, planned
@@ -83,7 +90,14 @@ CATALOGUE: dict[str, Entry] = {
     "sandwich": Entry(Sandwich),
     "fire": Entry(FIRE),
     "shaw": Entry(Shaw),
+    "inkling": Entry(Inkling),
+    "transformer-xl": Entry(TransformerXL),
+    "deberta": Entry(DeBERTa),
+    "cope": Entry(CoPE),
+    "grape-a": Entry(Grape),
     "fox": Entry(FoX),
+    "window": Entry(Window),
+    "layoutlm": Entry(LayoutLM),
     "query-scale": Entry(QueryScale),
 }
 

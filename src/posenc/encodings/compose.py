@@ -39,6 +39,7 @@ class Composed(Encoding):
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
         self.reads_content = any(part.reads_content for part in parts)
+        self.meets = any(part.meets for part in parts)
         self.needs_scores = any(part.needs_scores for part in parts)
         self.roundings = sum(part.roundings for part in parts)
         self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
@@ -160,6 +161,11 @@ class Stack(Composed):
 
     def __init__(self, *parts: Encoding) -> None:
         super().__init__(parts)
+
+    def _hold(self, parts: tuple[Encoding, ...]) -> None:
+        super()._hold(parts)
+        # What reads queries that were turned reads where they stand.
+        self.relative = self.relative and not (self.meets and "rotate" in self.doors)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedStack(self._placed(q_positions, k_positions, dtype), self.axes, (q_positions, k_positions))

@@ -26,6 +26,7 @@ class QueryTable(Bias):
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
         column: which of the R columns an offset picks.
         heads: H.
+        added: what is added to every query of a head before it meets the table.
         queries: what meets the table, already scaled; None until queries and keys are known.
     """
 
@@ -36,18 +37,23 @@ class QueryTable(Bias):
         heads: int,
         q_positions: Tensor,
         k_positions: Tensor,
+        *,
+        added: Float[Tensor, "H 1 n"] | None = None,
         queries: Float[Tensor, "B H T n"] | None = None,
     ) -> None:
-        self.table, self.column, self.heads, self.queries = table, column, heads, queries
+        self.table, self.column, self.heads, self.added, self.queries = table, column, heads, added, queries
         self.q_positions, self.k_positions = q_positions, k_positions
         self.learned = (table,) if queries is None else (queries, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        return self.asked_by(q.to(torch.promote_types(q.dtype, torch.float32)) * scale)
+        if self.queries is not None:  # something else asks in place of queries
+            return self
+        q = q.to(torch.promote_types(q.dtype, torch.float32))
+        return self.asked_by((q if self.added is None else q + self.added) * scale)
 
     def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
-        return QueryTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, queries)
+        return QueryTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, queries=queries)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
@@ -79,6 +85,8 @@ class KeyTable(Bias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.keys is not None
         said = product(self.table.mT, self.keys[:, :, :keys].mT)
+        if said.shape[-2] == 1:
+            return said.expand(-1, -1, last - first, -1)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return said.gather(-2, among_heads(picked, said))
 

@@ -2,9 +2,9 @@
 
     score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
 
-A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away take the
-row of the nearer end, so that no position is too far. Values may get a table of their own in the paper; no model in
-use has one, and there is none here. Whatever ``scale`` attention is called with multiplies q·A too.
+A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away take
+the row of the nearer end, so that no position is too far. Values may have a table of their own in the paper; no
+model in use has one, and there is none here. Whatever ``scale`` attention is called with multiplies q·A too.
 """
 
 from typing import ClassVar, final
@@ -35,10 +35,18 @@ class Shaw(Encoding):
     name: ClassVar[str] = "shaw"
     doors = ("bias",)
     relative = True
+    meets = True
     needs = ("heads", "head_dim")
 
     def __init__(
-        self, head_dim: int, heads: int, *, behind: int = 64, ahead: int = 8, shared: bool = False, std: float = 0.02
+        self,
+        head_dim: int,
+        heads: int,
+        *,
+        behind: int = 64,
+        ahead: int = 8,
+        shared: bool = False,
+        std: float = 0.02,
     ) -> None:
         super().__init__()
         if head_dim < 1 or heads < 1:
