@@ -20,7 +20,7 @@ from posenc.attention.fit import check
 from posenc.encodings.bias import Bias, Channels
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.block import fused, products
+from posenc.kernels.attention.block import fused
 from posenc.kernels.attention.blocks import by_blocks, by_operators, mask_dtype, recomputed
 from posenc.sight import Sight
 
@@ -144,7 +144,7 @@ def _attend(
         causal = said(work.is_causal)
         return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     if compiling:
-        scores = products(q, k) * work.scale if work.needs_scores else None
+        scores = _all_scores(q, k, work.scale) if work.needs_scores else None
         mask = work.mask(0, work.queries, scores)
         return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     return by_blocks(q, k, v, work, dropout)
@@ -156,10 +156,21 @@ def _through_channels(
     """The bias as more channels of q and k, in front, so that it is summed before q·k is added."""
     B, H = q.shape[:2]
     more_q, more_k = (x.to(q.dtype).expand(B, -1, -1, -1) for x in channels)
-    k, v = (x if x.shape[1] == H else x.repeat_interleave(H // x.shape[1], dim=1) for x in (k, v))
+    k, v = (_for_every_head(x, H) for x in (k, v))
     q, k = torch.cat((more_q, q * work.scale), dim=-1), torch.cat((more_k, k), dim=-1)
     wide = pad(v, (0, q.shape[-1] - v.shape[-1]))
     return sdpa(q, k, wide, is_causal=said(work.is_causal), scale=1.0, dropout_p=dropout)[..., : v.shape[-1]]
+
+
+def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
+    """q·kᵀ·scale in one piece, without the views of groups whose lengths an exporter cannot tell."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return q.to(wide) @ _for_every_head(k, q.shape[1]).to(wide).mT * scale
+
+
+def _for_every_head(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
+    """What heads share, once for every head."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def said(flag: bool) -> bool:

@@ -3,9 +3,10 @@
     score(q, k) = q·k/√D + Σ_a T_a[h, bucket_a(p_k,a − p_q,a)]
 
 Axis 0 is the token's place in the text, axes 1 and 2 are where its box stands on the page, x and y in whole steps
-(of a page that is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders; beyond
-``max_distance`` an axis knows near from far and nothing more, so that no position is too far. LayoutLMv2 adds the
-numbers to scores already divided by √D, as here; LayoutLMv3 divides them by √D too: multiply its tables by 1/√D.
+(of a page that is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders;
+beyond ``max_distance`` an axis knows near from far and nothing more, so that no position is too far. LayoutLMv2
+adds the numbers to scores already divided by √D, as here; LayoutLMv3 divides them by √D too: multiply its tables by
+1/√D.
 """
 
 from collections.abc import Sequence

@@ -3,9 +3,9 @@
     score(q, k) = q·k/√D + T[h, Δ_y, Δ_x],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
 Positions are the row and the column of a token in its window, ``(2, T)``; more axes, as of video, are taken alike.
-T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x − 1,
-as in checkpoints. A place outside the window has no row, and is an error. BEiT's tables hold three rows more, for
-the class token, which has no place; that token's scores are its model's business.
+T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x
+− 1, as in checkpoints. A place outside the window has no row, and is an error. BEiT's tables hold three rows more,
+for the class token, which has no place; that token's scores are its model's business.
 """
 
 import math
