@@ -57,8 +57,10 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
         return (k @ e.u[h] + (q + e.v[h]) @ (e.weight @ wave).view(H, D)[h]) / math.sqrt(D)
     if isinstance(e, DeBERTa):
         m = 4
-        size = n if abs(n) <= m else math.copysign(
-            math.ceil(math.log(abs(n) / m) / math.log(19 / m) * (m - 1) - 1e-9) + m, n
+        size = (
+            n
+            if abs(n) <= m
+            else math.copysign(math.ceil(math.log(abs(n) / m) / math.log(19 / m) * (m - 1) - 1e-9) + m, n)
         )
         row = min(max(int(size) + 8, 0), 15)
         keys, queries = (table.view(16, H, D)[row, h] for table in (e.keys, e.queries))
@@ -70,7 +72,8 @@ def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> 
         return rows[0] + (at - low) * (rows[1] - rows[0])
     assert isinstance(e, Grape)
     of_q, of_k = (
-        torch.log1p((x @ weight[h] + bias[h]).exp()) for x, weight, bias in zip((q, k), e.weight, e.bias, strict=True)
+        torch.log1p((x @ weight[h] + bias[h]).exp())
+        for x, weight, bias in zip((q, k), e.weight, e.bias, strict=True)
     )
     return -reference.slopes(H)[h] * abs(n) * (of_q + of_k)
 
@@ -127,7 +130,9 @@ def test_left_padding_and_a_rank_s_heads(name: str) -> None:
 
     whole = attention(q, k, v, e.at(plain(T), dtype=torch.float64), True)
     half = SomeHeads(e, 2, 4).at(plain(T), dtype=torch.float64)
-    torch.testing.assert_close(attention(q[:, 2:], k[:, 1:], v[:, 1:], half, True), whole[:, 2:], rtol=0, atol=1e-12)
+    torch.testing.assert_close(
+        attention(q[:, 2:], k[:, 1:], v[:, 1:], half, True), whole[:, 2:], rtol=0, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -30,6 +30,17 @@ ENCODINGS: dict[str, Style] = {
     "alibi": Style("ALiBi", "#009E73", (9, 2.5), "v"),
     "t5": Style("T5", "#CC79A7", (4, 1.2), "X"),
     "fox": Style("FoX", "#56B4E9", (2, 1), "p"),
+    "kerple": Style("KERPLE", "#8C564B", (3, 1), "+"),
+    "sandwich": Style("Sandwich", "#BCBD22", (1, 0.8), "x"),
+    "fire": Style("FIRE", "#B22222", (8, 1, 1, 1), "1"),
+    "shaw": Style("Shaw", "#4B0082", (4, 3), "2"),
+    "inkling": Style("Inkling", "#2F4F4F", (10, 1), "3"),
+    "transformer-xl": Style("Transformer-XL", "#556B2F", (3, 3), "4"),
+    "deberta": Style("DeBERTa", "#1F77B4", (6, 1, 2, 1), "|"),
+    "cope": Style("CoPE", "#C71585", (2, 3), "_"),
+    "grape-a": Style("GRAPE-A", "#6A3D9A", (5, 1, 1, 1, 1, 1), "."),
+    "window": Style("window table", "#008080", (9, 1, 3, 1), "$w$"),
+    "layoutlm": Style("LayoutLM", "#A0522D", (1.5, 2.5), "$l$"),
     "query-scale": Style("query scale", "#332288", (6, 1.5, 1, 1.5, 1, 1.5), "h"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")

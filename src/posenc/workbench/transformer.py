@@ -203,7 +203,7 @@ class Transformer(nn.Module):
         if positions is None:
             offset = 0 if cache is None else len(cache)
             positions = posenc.positions.plain(tokens.shape[1], offset=offset, device=tokens.device)
-            positions = positions if self.encoding.axes == 1 else positions.expand(self.encoding.axes, -1)
+            positions = of_text(positions, self.encoding)
         sight = Sight(causal=self.config.causal) if sight is None else sight
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
@@ -222,6 +222,11 @@ class Transformer(nn.Module):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
             tokens.append(step)
         return torch.cat(tokens, dim=1)
+
+
+def of_text(positions: Tensor, encoding: Encoding) -> Tensor:
+    """Positions of plain text as the encoding takes them: the same along every axis, where it has several."""
+    return positions if encoding.axes == 1 else positions.expand(encoding.axes, -1)
 
 
 def _table_dtype(weight: Tensor) -> torch.dtype:

@@ -7,6 +7,7 @@ import torch
 import posenc
 from posenc.workbench.claims.claim import Evidence, Verdict, claim, same
 from posenc.workbench.claims.order import order_error
+from posenc.workbench.transformer import of_text
 
 WIDTH, HEADS, HEAD_DIM, ROWS = 768, 12, 64, 512
 FAR = 10**6
@@ -55,7 +56,7 @@ def _moves(name: str, by: int, one_further: bool = False) -> float:
     x = torch.randn(1, 2, WIDTH, generator=generator)
 
     def scores(at: list[int]) -> torch.Tensor:
-        placed = made.at(torch.tensor(at))
+        placed = made.at(of_text(torch.tensor(at), made))
         embedded = placed.embed(x)
         here, _ = placed.read(embedded)
         heads = embedded.view(1, 2, HEADS, HEAD_DIM).transpose(1, 2)

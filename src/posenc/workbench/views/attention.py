@@ -11,6 +11,7 @@ from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape
 from posenc.names import canonical
 from posenc.workbench.palette import style
+from posenc.workbench.transformer import of_text
 from posenc.workbench.views.layer import visible
 from posenc.workbench.views.view import Axis, Heatmap, View, within
 
@@ -54,7 +55,7 @@ def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> F
     vocabulary = sorted(set(tokens))
     vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)
     w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator, dtype=torch.float64) / math.sqrt(WIDTH)
-    placed = encoding.at(posenc.positions.plain(len(tokens)), dtype=torch.float64)
+    placed = encoding.at(of_text(posenc.positions.plain(len(tokens)), encoding), dtype=torch.float64)
     x = placed.embed(vectors[[vocabulary.index(t) for t in tokens]][None])
     here, _ = placed[0].read(x)
     q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])

@@ -10,6 +10,7 @@ import posenc
 from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
+from posenc.workbench.transformer import of_text
 from posenc.workbench.views.layer import visible
 from posenc.workbench.views.view import Axis, Heatmap, View
 
@@ -55,7 +56,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
     """One attention layer, weights fixed by a seed, over the words at positions 0, 1, 2 …"""
     generator = torch.Generator().manual_seed(0)
     weights = torch.randn(3, WIDTH, WIDTH, generator=generator) / WIDTH**0.5
-    placed = encoding.at(posenc.positions.plain(len(words)))
+    placed = encoding.at(of_text(posenc.positions.plain(len(words)), encoding))
     x = placed.embed(word_vectors(words)[None])
     q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)
     here, _ = placed[0].read(x)
