@@ -15,7 +15,8 @@ FACTS = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
 def test_every_name_is_made_from_the_same_facts(name: str) -> None:
     made = encoding(name, **FACTS)
     assert made.doors == tuple(door for door in ("embed", "rotate", "bias", "scale") if door in made.doors)
-    placed, x = made.at(plain(5)), torch.randn(2, 5, 32)
+    at = plain(5) if made.axes == 1 else plain(5).expand(made.axes, -1)
+    placed, x = made.at(at), torch.randn(2, 5, 32)
     q = torch.randn(2, 4, 5, 8)
     assert (placed.embed(x) is not x) == ("embed" in made.doors), "a door that is not used is the identity"
     assert (placed.rotate(q, q)[0] is not q) == ("rotate" in made.doors)
