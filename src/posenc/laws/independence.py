@@ -50,7 +50,7 @@ def low_precision_rounds_once(subject: Subject) -> None:
             what, wide = f"{name} in {dtype}", wanted.abs()
             door, layer = name.split(" ")[0], name.partition(" ")[2]
             biases = want.get(f"bias {layer}", torch.zeros(1)).abs().max().item()
-            size = read + _bias_error(encoding, biases, (x, q, k))
+            size = read + _bias_error(encoding, biases, (x, q, k), u)
             if door in "xqk":
                 # One rounding to the type; before it, float32 tables, two products and a sum.
                 near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
@@ -86,8 +86,9 @@ def _read_error(encoding: Encoding, x: Tensor) -> float:
     return T * (C + 4) * 2.0**-24 * (x.double().abs().sum(-1).max().item() * weight + weight)
 
 
-def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor]) -> float:
-    """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet."""
+def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float) -> float:
+    """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet,
+    which was rounded by u before if it was turned."""
     if not encoding.roundings:
         return 0.0
     sums = [
@@ -99,7 +100,8 @@ def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor,
     ]
     reach = max(math.prod(max(1.0, size) for size in own) for own in sums)
     meets = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
-    return encoding.roundings * 2.0**-24 * (largest + reach * meets)
+    turned = u if encoding.meets and "rotate" in encoding.doors else 0.0
+    return (encoding.roundings * 2.0**-24 + turned) * (largest + reach * meets)
 
 
 class _At(torch.nn.Module):

@@ -55,8 +55,8 @@ def find(name: str) -> Question:
 
 
 SHOWN = (
-    *("sinusoidal", "learned", "rotary", "alibi", "t5", "fox", "kerple", "sandwich", "fire", "shaw", "inkling"),
-    *("transformer-xl", "deberta", "cope", "grape-a"),
+    *("sinusoidal", "learned", "rotary", "alibi", "t5", "fox", "kerple", "sandwich", "shaw", "inkling"),
+    *("transformer-xl", "deberta", "cope"),
 )
 """The encodings of one axis that look like no other in a layer that reads a sentence."""
 ENCODINGS = {"nope": "none"} | {name: style(name).label for name in SHOWN}
