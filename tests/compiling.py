@@ -65,7 +65,14 @@ def mutants_are_rejected() -> None:
 
 
 FEW = ("rotary", "alibi", "learned", "fox", "t5")
-SOME = (*FEW, "query-scale", "stack(rotary, fox(bias=1))", "layers with a window", "rotary(axes=chunked(2, 1, 1))")
+SOME = (
+    *FEW,
+    "cope",
+    "query-scale",
+    "stack(rotary, fox(bias=1))",
+    "layers with a window",
+    "rotary(axes=chunked(2, 1, 1))",
+)
 """One of every door, and of what is made of others."""
 
 Laws = list[tuple[str, Callable[[], None]]]
