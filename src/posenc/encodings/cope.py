@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encodings.bias import Bias
+from posenc.encodings.bias import Bias, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
@@ -45,6 +45,7 @@ class CountedBias(Bias):
         said: Float[Tensor, "B H T P"] | None = None,
     ) -> None:
         self.table, self.heads, self.order, self.said = table, heads, order, said
+        self.straight = order is not None and consecutive(order, order)
         self.learned = () if said is None else (said,)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
@@ -69,6 +70,8 @@ class CountedBias(Bias):
     def _counted(self, gates: Float[Tensor, "B H rows S"], keys: int) -> Float[Tensor, "B H rows S"]:
         """Sums of gates from every key on, along the order."""
         assert self.order is not None
+        if self.straight:
+            return gates.flip(-1).cumsum(-1).flip(-1)
         place = self.order[..., :keys].sort(dim=-1, descending=True).indices
         place = (place if place.dim() == 1 else place[:, None, None]).expand(gates.shape)
         sums = gates.gather(-1, place).cumsum(-1)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.encodings.bias import Bias, offsets
+from posenc.encodings.bias import Bias, consecutive, offsets
 from posenc.encodings.wide import product
 
 Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
@@ -43,6 +43,7 @@ class QueryTable(Bias):
     ) -> None:
         self.table, self.column, self.heads, self.added, self.queries = table, column, heads, added, queries
         self.q_positions, self.k_positions = q_positions, k_positions
+        self.straight = consecutive(q_positions, k_positions)
         self.learned = (table,) if queries is None else (queries, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
@@ -57,9 +58,20 @@ class QueryTable(Bias):
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
+        if self.straight:
+            return self._along(first, last, keys)
         said = product(self.queries[:, :, first:last], self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return said.gather(-1, among_heads(picked, said))
+
+    def _along(self, first: int, last: int, keys: int) -> Float[Tensor, "B H rows S"]:
+        """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
+        which each row begins one number earlier than the one above is the bias."""
+        rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        found = torch.arange(1 - rows - start, keys - start, device=self.q_positions.device)
+        said = product(self.queries[:, :, first:last], self.table.index_select(-1, self.column(found))).contiguous()
+        sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys), said.stride()
+        return said.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
 
 class KeyTable(Bias):

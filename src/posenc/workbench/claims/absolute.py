@@ -67,8 +67,9 @@ def two_ways_past_the_end() -> Evidence:
 
 @claim(
     told="A learned table costs parameters, a sinusoidal code none.",
-    precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the others only "
-    "those that learn maps as wide as the model, or a number for every offset of a window, have a tenth of them.",
+    precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the "
+    "others only those that learn maps as wide as the model, or a number for every offset of a window, have a "
+    "tenth of them.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
     settles=("a-property-10", "interview-1"),
