@@ -58,18 +58,19 @@ class QueryTable(Bias):
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
+        asked = self.queries[:, :, first:last]
         if self.straight:
-            return self._along(first, last, keys)
-        said = product(self.queries[:, :, first:last], self.table)
+            return self._along(asked, first, keys)
+        said = product(asked, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return said.gather(-1, among_heads(picked, said))
 
-    def _along(self, first: int, last: int, keys: int) -> Float[Tensor, "B H rows S"]:
+    def _along(self, asked: Tensor, first: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
         which each row begins one number earlier than the one above is the bias."""
-        rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        rows, start = asked.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         found = torch.arange(1 - rows - start, keys - start, device=self.q_positions.device)
-        said = product(self.queries[:, :, first:last], self.table.index_select(-1, self.column(found))).contiguous()
+        said = product(asked, self.table.index_select(-1, self.column(found))).contiguous()
         sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys), said.stride()
         return said.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
