@@ -12,9 +12,15 @@ from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
 from posenc.workbench.lab.rooms import ROOMS
-from posenc.workbench.views.catalogue import VIEWS
+from posenc.workbench.views.catalogue import VIEWS, make
 
 HERE = Path(__file__).parent
+
+PICTURES = {
+    "added-sandwich": ("added", {"encoding": "sandwich"}),
+    "added-fire": ("added", {"encoding": "fire(nearest=64)"}),
+}
+"""Views with other settings than their own, for pages that need them so."""
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -23,6 +29,9 @@ def on_files(files: Any, config: Any) -> Any:
 
     for name, view in VIEWS.items():
         files.append(File.generated(config, f"figures/{name}.svg", content=rendered(draw(view()))))
+    for name, (view_name, settings) in PICTURES.items():
+        picture = rendered(draw(make(view_name, settings)))
+        files.append(File.generated(config, f"figures/{name}.svg", content=picture))
     lesson = rendered(three_panels(), "png")
     files.append(File.generated(config, "figures/positional_encoding_viz.png", content=lesson))
     return files
@@ -30,9 +39,9 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in the tables that are computed."""
-    for marker, make in MADE.items():
+    for marker, made in MADE.items():
         if marker in markdown:
-            markdown = markdown.replace(marker, make())
+            markdown = markdown.replace(marker, made())
     return markdown
 
 

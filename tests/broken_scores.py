@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from broken import BrokenRotary
-from posenc import Bias, Encoding, FoX, OffsetBias, Placed, Sight
+from posenc import Bias, CoPE, Encoding, FoX, OffsetBias, Placed, Shaw, Sight
 from posenc.encodings.alibi import LinearBias, slopes
+from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
 from posenc.encodings.placed import Carry, KeyPositions, Positions, over_heads, row_scale
 from posenc.kernels.attention.channels import linear
@@ -187,6 +188,55 @@ class PlacedBroken(Placed):
 
     def carrying(self, carry: Carry | None) -> Placed:
         return PlacedBroken(self.broken, self.q_positions, self.k_positions, carry)
+
+
+class Counts(Biased):
+    """CoPE inside, whose bias each mutant below makes another of."""
+
+    meets = True
+    roundings = 12
+    needs_scores = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cope = CoPE(8, 4, positions=5, std=1.0)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return CountedBias(self.cope.weight.double(), 4)
+
+
+class ReadsScoresUntold(Counts):
+    needs_scores = False
+
+
+class CountedByRow(CountedBias):
+    """Adds gates up along the rows of the tensors, and not along the order of tokens."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return CountedByRow(self.table, self.heads, torch.arange(k_order.shape[-1]))
+
+
+class CountsByRow(Counts):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return CountedByRow(self.cope.weight.double(), 4)
+
+
+class MeetsByRow(Biased):
+    """What queries say of distances between the rows of the tensors."""
+
+    meets = True
+    roundings = 12
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shaw = Shaw(8, 4, behind=9, std=1.0)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        S = k_positions.shape[-1]
+        rows = torch.arange(S - q_positions.shape[-1], S), torch.arange(S)
+        bias = self.shaw.at(*rows, dtype=torch.float64).bias
+        assert bias is not None
+        return bias
 
 
 class ScaleLate(Encoding):

@@ -117,12 +117,13 @@ MORE = ("alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
 SOME = (
     "learned",
     "alibi",
+    "cope",
     "query-scale",
     "stack(rotary, fox(bias=1))",
     "heads(alibi*2, rotary*2)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
 )
-"""One of every kind: rows, a line, a scale, a rotation, gates that read tokens, a stack, heads, layers and axes."""
+"""One of every kind: rows, line, scores, scale, a rotation, gates that read tokens, a stack, heads, layers, axes."""
 
 INDUCTOR = {"inductor": FEW, "inductor, more": MORE}
 

@@ -24,10 +24,17 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.channel_rotary import ChannelRotary as ChannelRotary
     from posenc.encodings.compose import Heads as Heads
     from posenc.encodings.compose import Stack as Stack
+    from posenc.encodings.cope import CoPE as CoPE
+    from posenc.encodings.deberta import DeBERTa as DeBERTa
     from posenc.encodings.encoding import Encoding as Encoding
+    from posenc.encodings.fire import FIRE as FIRE
     from posenc.encodings.fope import FoPE as FoPE
     from posenc.encodings.fox import FoX as FoX
+    from posenc.encodings.grape import Grape as Grape
+    from posenc.encodings.inkling import Inkling as Inkling
+    from posenc.encodings.kerple import Kerple as Kerple
     from posenc.encodings.layers import Layers as Layers
+    from posenc.encodings.layoutlm import LayoutLM as LayoutLM
     from posenc.encodings.learned import Learned as Learned
     from posenc.encodings.learned_grid import LearnedGrid as LearnedGrid
     from posenc.encodings.learned_rotary import LearnedRotary as LearnedRotary
@@ -37,11 +44,15 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.query_scale import QueryScale as QueryScale
     from posenc.encodings.rerotate import rerotate as rerotate
     from posenc.encodings.rotary import Rotary as Rotary
+    from posenc.encodings.sandwich import Sandwich as Sandwich
+    from posenc.encodings.shaw import Shaw as Shaw
     from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal
     from posenc.encodings.sinusoidal_grid import SinusoidalGrid as SinusoidalGrid
     from posenc.encodings.some_heads import SomeHeads as SomeHeads
     from posenc.encodings.ssmax import SSMax as SSMax
     from posenc.encodings.t5 import T5 as T5
+    from posenc.encodings.transformer_xl import TransformerXL as TransformerXL
+    from posenc.encodings.window import Window as Window
     from posenc.encodings.xpos import XPos as XPos
     from posenc.laws.check import check as check
     from posenc.sight import Sight as Sight
@@ -66,10 +77,17 @@ else:
         "Heads": "posenc.encodings.compose",
         "SomeHeads": "posenc.encodings.some_heads",
         "Stack": "posenc.encodings.compose",
+        "CoPE": "posenc.encodings.cope",
+        "DeBERTa": "posenc.encodings.deberta",
         "Encoding": "posenc.encodings.encoding",
         "FoPE": "posenc.encodings.fope",
+        "FIRE": "posenc.encodings.fire",
         "FoX": "posenc.encodings.fox",
+        "Grape": "posenc.encodings.grape",
+        "Inkling": "posenc.encodings.inkling",
+        "Kerple": "posenc.encodings.kerple",
         "Layers": "posenc.encodings.layers",
+        "LayoutLM": "posenc.encodings.layoutlm",
         "Learned": "posenc.encodings.learned",
         "LearnedGrid": "posenc.encodings.learned_grid",
         "LearnedRotary": "posenc.encodings.learned_rotary",
@@ -79,11 +97,15 @@ else:
         "QueryScale": "posenc.encodings.query_scale",
         "rerotate": "posenc.encodings.rerotate",
         "Rotary": "posenc.encodings.rotary",
+        "Sandwich": "posenc.encodings.sandwich",
+        "Shaw": "posenc.encodings.shaw",
         "Sinusoidal": "posenc.encodings.sinusoidal",
         "SinusoidalGrid": "posenc.encodings.sinusoidal_grid",
         "SSMax": "posenc.encodings.ssmax",
         "T5": "posenc.encodings.t5",
         "XPos": "posenc.encodings.xpos",
+        "TransformerXL": "posenc.encodings.transformer_xl",
+        "Window": "posenc.encodings.window",
     }
     __all__ = list(_HOMES)
 

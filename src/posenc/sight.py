@@ -167,8 +167,14 @@ class Sight:
         """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
         q_order, k_order = (self.q_order, self.k_order) if self.q_order is not None else self.order(T, S, device)
         segments = None if self.q_segments is None else self.q_segments[..., first:last]
-        orders = {"q_order": q_order[..., first:last], "k_order": k_order}
-        return replace(self, **orders, q_segments=segments, documents=None, padding=None)
+        return replace(
+            self,
+            q_order=q_order[..., first:last],
+            k_order=k_order,
+            q_segments=segments,
+            documents=None,
+            padding=None,
+        )
 
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device

@@ -113,13 +113,13 @@ def attention(
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
     with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
-        if placed.scale is not None:
-            q = (q * placed.scale).to(q.dtype)
 
         def attend(q: Tensor, k: Tensor, v: Tensor, here: Placed, seen: Sight) -> tuple[Tensor, Tensor | None]:
-            return _once(q, k, v, Work.of(q, k, here, seen, scale, return_logsumexp, impl), dropout)
+            work = Work.of(q, k, here, seen, scale, return_logsumexp, impl)
+            scaled = q if here.scale is None else (q * here.scale).to(q.dtype)
+            return _once(scaled, k, v, work, dropout)
 
-        way = attend if placed.decay is None else partial(decayed, attend)
+        way = attend if placed.decay is None else partial(decayed, attend, scale)
         out, lse = way(q, k, v, placed, sight)
     return out if lse is None else (out, lse)
 
@@ -163,7 +163,7 @@ def _summed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor
 def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Float[Tensor, "B H T V"]:
     """The way to whoever computes; every branch equals softmax(scores)·v."""
     compiling = torch.compiler.is_compiling()
-    if work.needs_scores or _transformed():
+    if _transformed() or (work.needs_scores and not compiling):
         return _summed(q, k, v, work)[0]
     spans = None if compiling else work.sight.spans(work.queries, work.all_keys, work.bias is not None)
     if spans is not None:
@@ -181,12 +181,19 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
         causal = said(work.is_causal)
         return sdpa(q, k, v, is_causal=causal, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     if compiling:
-        mask = work.mask(0, work.queries)
+        mask = work.mask(0, work.queries, _all_scores(q, k, work.scale) if work.needs_scores else None)
         return sdpa(q, k, v, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
     if not dropout and work.queries > ROWS and work.flexes and serves(q, v):
         hides = work.sight.modifier(work.queries, work.all_keys, work.device)
         return flexible(q, k, v, None if work.bias is None else work.bias.modifier, hides, work.scale)
     return by_blocks(q, k, v, work, dropout)
+
+
+def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
+    """q·kᵀ·scale in one piece, without the views of groups whose lengths an exporter cannot tell."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    every = k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    return q.to(wide) @ every.to(wide).mT * scale
 
 
 def _along_line(q: Tensor, work: Work, learning: bool) -> bool:

@@ -30,23 +30,30 @@ Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], tuple[Tensor, Tensor 
 
 
 def decayed(
-    attend: Attend, q: Tensor, k: Tensor, v: Tensor, placed: Placed, sight: Sight
+    attend: Attend, scale: float, q: Tensor, k: Tensor, v: Tensor, placed: Placed, sight: Sight
 ) -> tuple[Tensor, Tensor | None]:
     """Output and logsumexp of ``attend`` for channels that fade, some rows at a time where positions lie apart."""
-    assert placed.decay is not None
+    decay = placed.decay
+    assert decay is not None
     out_type, T, S = q.dtype, q.shape[2], k.shape[2]
     if q.dtype == torch.float16:  # ends at 65 504
         q, k, v = q.float(), k.float(), v.float()
     parts, found = list(_close(placed.q_positions, 0, T)), []
-    bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+    bias = placed.bias
+    if bias is not None:
+        ordered = bias.ordered(*sight.order(T, S, q.device))
+        bias = ordered.meeting(q, k, scale)
+        if bias is not ordered:  # it has met queries as they entered, and must not meet those that follow
+            placed = copy.copy(placed)
+            placed.bias = RowsBias(bias, 0)
     for first, last in parts:
         here, seen = placed, sight
         if len(parts) > 1:
-            scale = None if placed.scale is None else placed.scale[:, :, first:last]
+            own_scale = None if placed.scale is None else placed.scale[:, :, first:last]
             some = None if bias is None else RowsBias(bias, first)
-            here = Placed(placed.q_positions[..., first:last], placed.k_positions, bias=some, scale=scale)
+            here = Placed(placed.q_positions[..., first:last], placed.k_positions, bias=some, scale=own_scale)
             seen = sight.rows(first, last, T, S, q.device)
-        near_q, near_k = _anchored(q[:, :, first:last], k, placed.decay, here)
+        near_q, near_k = _anchored(q[:, :, first:last], k, decay, here)
         here = copy.copy(here)
         here.decay = None
         found.append(attend(near_q, near_k, v, here, seen))

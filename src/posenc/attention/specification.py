@@ -28,10 +28,13 @@ def scores(
     check(q, k, None, placed, sight, scale)
     T, S = q.shape[2], k.shape[2]
     plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
-    result = plain * (1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale)
+    scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
+    result = plain * scale
     if placed.scale is not None:
         result = result * placed.scale
-    if placed.bias is not None:
-        result = result + placed.bias.ordered(*sight.order(T, S, q.device)).rows(0, T, S, result)
     seen = sight.visible(0, T, S, T, S, q.device)
-    return result if seen is None else result.masked_fill(~seen, -math.inf)
+    result = result if seen is None else result.masked_fill(~seen, -math.inf)
+    if placed.bias is None:
+        return result
+    bias = placed.bias.ordered(*sight.order(T, S, q.device)).meeting(q, k, scale)
+    return result + bias.rows(0, T, S, result)

@@ -42,7 +42,9 @@ class Work:
         cls, q: Tensor, k: Tensor, placed: Placed, sight: Sight, scale: float, exact_rows: bool, impl: Impl
     ) -> "Work":
         T, S = q.shape[2], k.shape[2]
-        bias = None if placed.bias is None else placed.bias.ordered(*sight.order(T, S, q.device))
+        bias = placed.bias
+        if bias is not None:
+            bias = bias.ordered(*sight.order(T, S, q.device)).meeting(q, k, scale)
         learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
         learned = tuple(x for x in learned if x.requires_grad)
         return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned, impl)
@@ -107,6 +109,8 @@ class Work:
         hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
         if self.bias is None:
             return hidden.expand(-1, 1, last - first, keys)
+        if scores is not None and seen is not None:
+            scores = scores.masked_fill(~seen, -math.inf)
         if self.exact_rows:
             bias = self.bias.rows(first, last, keys, scores)
         else:

@@ -40,7 +40,7 @@ class Bias(ABC):
     band: Float[Tensor, "#B H T R"] | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
-    """Whether ``rows`` reads the scaled scores of its block, as CoPE does."""
+    """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
 
     learned: tuple[Tensor, ...] = ()
     """The tensors that ``rows`` computes from and that gradients flow to."""
@@ -73,6 +73,11 @@ class Bias(ABC):
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
         """The same, knowing the order of the tokens; for those that sum along it."""
+        return self
+
+    def meeting(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
+        """The same, knowing queries and keys as they enter attention, and what multiplies their products; for those
+        that read them."""
         return self
 
 
@@ -146,7 +151,12 @@ class SumBias(Bias):
         return SumBias(tuple(part.part(row, first, last) for part in self.parts))
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        parts = tuple(part.ordered(q_order, k_order) for part in self.parts)
+        return self._of(tuple(part.ordered(q_order, k_order) for part in self.parts))
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        return self._of(tuple(part.meeting(q, k, scale) for part in self.parts))
+
+    def _of(self, parts: tuple[Bias, ...]) -> Bias:
         return self if parts == self.parts else SumBias(parts)
 
 
@@ -206,6 +216,13 @@ class HeadsBias(Bias):
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return HeadsBias(tuple((part and part.ordered(q_order, k_order), heads) for part, heads in self.parts))
 
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        group, counts = q.shape[1] // k.shape[1], [heads for _, heads in self.parts]
+        own = zip(self.parts, q.split(counts, dim=1), k.split([n // group for n in counts], dim=1), strict=True)
+        return HeadsBias(
+            tuple((part and part.meeting(some_q, some_k, scale), n) for (part, n), some_q, some_k in own)
+        )
+
 
 class SomeHeads(Bias):
     """The heads ``first`` to ``last`` (excluded) of a bias: one rank's share of it."""
@@ -216,12 +233,13 @@ class SomeHeads(Bias):
         self.line = None if whole.line is None else whole.line[first:last]
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return self.whole.rows(first, last, keys, scores)[:, self.first : self.last]
+        return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        return self.whole.differences(first, last, keys, visible, scores)[:, self.first : self.last]
+        of_all = self.whole.differences(first, last, keys, visible, self._own(scores))
+        return of_all[:, self.first : self.last]
 
     def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
         whole = self.whole.channels(dtype, scale)
@@ -235,6 +253,19 @@ class SomeHeads(Bias):
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return SomeHeads(self.whole.ordered(q_order, k_order), self.first, self.last)
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        group = q.shape[1] // k.shape[1]
+        whole = self.whole.meeting(self._among_all(q), self._among_all(k, group), scale)
+        return SomeHeads(whole, self.first, self.last)
+
+    def _own(self, scores: Tensor | None) -> Tensor | None:
+        return None if scores is None else self._among_all(scores)
+
+    def _among_all(self, x: Tensor, group: int = 1) -> Tensor:
+        """What belongs to these heads, with zeros for the others, as the whole bias takes it."""
+        before, behind = self.first // group, (self.whole.heads - self.last) // group
+        return torch.nn.functional.pad(x, (0, 0, 0, 0, before, behind))
 
 
 def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:

@@ -9,12 +9,19 @@ from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Heads, Stack
+from posenc.encodings.cope import CoPE
+from posenc.encodings.deberta import DeBERTa
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
+from posenc.encodings.grape import Grape
 from posenc.encodings.hope import high_frequency
+from posenc.encodings.inkling import Inkling
+from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers
+from posenc.encodings.layoutlm import LayoutLM
 from posenc.encodings.learned import Learned
 from posenc.encodings.learned_grid import LearnedGrid
 from posenc.encodings.learned_rotary import LearnedRotary
@@ -22,11 +29,15 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.pope import PoPE
 from posenc.encodings.query_scale import QueryScale
 from posenc.encodings.rotary import Rotary
+from posenc.encodings.sandwich import Sandwich
+from posenc.encodings.shaw import Shaw
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.encodings.sinusoidal_grid import SinusoidalGrid
 from posenc.encodings.ssmax import SSMax
 from posenc.encodings.t5 import T5
 from posenc.encodings.text import Recipe, parse
+from posenc.encodings.transformer_xl import TransformerXL
+from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
@@ -89,7 +100,18 @@ CATALOGUE: dict[str, Entry] = {
     "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
+    "kerple": Entry(Kerple),
+    "sandwich": Entry(Sandwich),
+    "fire": Entry(FIRE),
+    "shaw": Entry(Shaw),
+    "inkling": Entry(Inkling),
+    "transformer-xl": Entry(TransformerXL),
+    "deberta": Entry(DeBERTa),
+    "cope": Entry(CoPE),
+    "grape-a": Entry(Grape),
     "fox": Entry(FoX),
+    "window": Entry(Window),
+    "layoutlm": Entry(LayoutLM),
     "query-scale": Entry(QueryScale),
     "channel-rotary": Entry(ChannelRotary, {"layout": "gemma4-vision"}),
     "learned-grid": Entry(LearnedGrid, {"tables": "sum"}),

@@ -38,6 +38,9 @@ class Composed(Encoding):
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
         self.reads_content = any(part.reads_content for part in parts)
+        self.meets = any(part.meets for part in parts)
+        self.needs_scores = any(part.needs_scores for part in parts)
+        self.roundings = sum(part.roundings for part in parts)
         self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
         self.schedule = next((part.schedule for part in parts if part.schedule is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
@@ -178,6 +181,11 @@ class Stack(Composed):
         for i, part in reversed(list(enumerate(self.encodings))):
             k = part.turn_back(k, self._axes_for(i, positions))
         return k
+
+    def _hold(self, parts: tuple[Encoding, ...]) -> None:
+        super()._hold(parts)
+        # What reads queries that were turned reads where they stand.
+        self.relative = self.relative and not (self.meets and "rotate" in self.doors)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedStack(self._placed(q_positions, k_positions, dtype), self.axes, (q_positions, k_positions))

@@ -50,6 +50,16 @@ class Encoding(nn.Module, ABC):
     reads_content: bool = False
     """Whether a placed one must read tokens before attention can use it."""
 
+    meets: bool = False
+    """Whether its bias reads queries and keys as they enter attention: turned, if something turns them."""
+
+    needs_scores: bool = False
+    """Whether its bias reads the scores of a row, which therefore cannot be attended to in parts."""
+
+    roundings: int = 0
+    """How often float32 rounds a number of its bias beyond once for a factor and once for itself: each time by
+    2^-24 of numbers no larger than the largest of that bias, or what its parameters make of queries and keys."""
+
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
 

@@ -9,7 +9,6 @@ here: a key ahead of its query gets no meaningful bias, so use a causal sight. T
 positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
-from contextlib import nullcontext
 from typing import ClassVar, final
 
 import torch
@@ -20,6 +19,7 @@ from torch.nn.functional import logsigmoid
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.channels import Channels, of_sums
 
@@ -47,8 +47,7 @@ class ForgetBias(Bias):
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
         place = place[:, None].expand(B, H, S)
-        wide = torch.float32 if self.gates.device.type == "mps" else torch.float64
-        sums = self.gates.to(wide).gather(-1, place).cumsum(-1)
+        sums = self.gates.to(widest(self.gates.device)).gather(-1, place).cumsum(-1)
         k_sums = torch.empty_like(sums).scatter(-1, place, sums)
         T = q_order.shape[-1]
         upto = torch.searchsorted(by_order, q_order.expand(B, T).contiguous(), right=True)
@@ -134,11 +133,7 @@ class FoX(Encoding):
 
     def gates(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B H T"]:
         """ln f of every token, in float32 or wider."""
-        wide = torch.promote_types(x.dtype, torch.float32)
-        # The meta device knows no autocast.
-        with nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False):
-            scores = nn.functional.linear(x.to(wide), self.weight.to(wide), self.bias.to(wide))
-        return logsigmoid(scores).transpose(1, 2)
+        return logsigmoid(linear(x, self.weight, self.bias)).transpose(1, 2)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedFoX(self, (q_positions, k_positions))

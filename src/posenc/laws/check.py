@@ -101,10 +101,10 @@ def check(
 
 def verdict(law: Law, subject: Subject) -> Verdict:
     """One law, held against one subject."""
-    why_not = law.why_not(subject)
-    if why_not:
-        return Verdict(law.name, law.says, "not owed", why_not)
     try:
+        why_not = law.why_not(subject)
+        if why_not:
+            return Verdict(law.name, law.says, "not owed", why_not)
         law(subject)
     except AssertionError as broken:
         return Verdict(law.name, law.says, "broken", str(broken))

@@ -25,6 +25,7 @@ def opens_the_doors_it_declares(subject: Subject) -> None:
     owed(
         encoding.reads_content == any(here.unread for _, here in layers), f"reads_content={encoding.reads_content}"
     )
+    reads_scores = False
     found = {"embed"} if not torch.equal(placed.embed(x), x) else set()
     for _, unread in layers:
         here, carry = unread.read(x)
@@ -36,10 +37,12 @@ def opens_the_doors_it_declares(subject: Subject) -> None:
             else {"rotate"}
         )
         found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
+        reads_scores |= here.bias is not None and here.bias.needs_scores
         owed(not here.unread, "it is still unread after reading")
         owed((carry is not None) == bool(here.carried), f"carried={here.carried}, and read gave {carry!r:.20}")
         if carry is not None:
             owed(carry.shape == (2, here.carried, 9), f"a carry of shape {tuple(carry.shape)}; one value per key")
+    owed(encoding.needs_scores == reads_scores, f"needs_scores={encoding.needs_scores}")
     owed(found == set(encoding.doors), f"doors={encoding.doors}, and those that act are {tuple(sorted(found))}")
 
 

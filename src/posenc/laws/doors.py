@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc.attention import attention, scores
+from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
 from posenc.laws.subject import Subject, each_layer
@@ -47,7 +48,7 @@ def doors64(subject: Subject, encoding: Encoding, positions: Tensor, dtype: torc
 
 def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Inputs) -> dict[str, Tensor]:
     x, q, k, v = given
-    T, wide = positions.shape[-1], torch.promote_types(x.dtype, torch.float32)
+    wide = torch.promote_types(x.dtype, torch.float32)
     placed = encoding.at(positions, dtype=wide)
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
     far = encoding.at(distant, positions, dtype=wide)
@@ -57,22 +58,34 @@ def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Input
         turned_q, turned_k = here.rotate(q, k)
         found = {"q": turned_q, "k": turned_k}
         if here.bias is not None:
-            found["bias"] = rows(here, T, T)
+            found["bias"] = rows(here, turned_q, turned_k)
         if here.scale is not None:
             found["scale"] = here.scale
         sight = encoding.sight(layer, True)
         found["y"] = attention(turned_q, turned_k, v, here, sight)
-        found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, far[layer].carrying(carry))
+        there = far[layer].read(x[:, :1])[0].carrying(carry)
+        found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, there)
         result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}
     return {name: tensor.detach() for name, tensor in result.items()}
 
 
-def rows(placed: Placed, T: int, S: int) -> Tensor:
-    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
+def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
+    """The bias of tokens in plain order, knowing their queries and keys, as attention has it."""
     assert placed.bias is not None
-    q_order, k_order = Sight().order(T, S, placed.q_positions.device)
-    none = torch.zeros(1, placed.bias.heads, T, S, dtype=torch.float64)
-    return placed.bias.ordered(q_order, k_order).rows(0, T, S, none if placed.bias.needs_scores else None)
+    orders = Sight().order(q.shape[2], k.shape[2], q.device)
+    return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))
+
+
+def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
+    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
+    bias, T, S = met(placed, q, k), q.shape[2], k.shape[2]
+    return bias.rows(0, T, S, no_scores(bias, q, k) if bias.needs_scores else None)
+
+
+def no_scores(bias: Bias, q: Tensor, k: Tensor) -> Tensor:
+    """Scores of zero, ``(B, H, T, S)``."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return q.new_zeros(q.shape[0], bias.heads, q.shape[2], k.shape[2], dtype=wide)
 
 
 def defined(

@@ -77,7 +77,7 @@ def slots_are_a_cache(subject: Subject) -> None:
             k_order = torch.arange(S + empty) - slots[0]
             mask = ((k_order >= 0) & (k_order < S)).expand(2, -1)
             here = encoding.at(positions[..., S - T :], pad(positions, slots), dtype=torch.float64)[layer]
-            here = here.carrying(_slotted(carry, slots))
+            here = here.read(x[:, S - T :])[0].carrying(_slotted(carry, slots))
             sight = Sight(
                 causal=True,
                 q_order=torch.arange(S - T, S),

@@ -45,18 +45,20 @@ def low_precision_rounds_once(subject: Subject) -> None:
         encoding = subject.build().to(dtype)
         got, want = doors(subject, encoding, at, dtype), doors64(subject, encoding, at, dtype)
         x, q, k, v = inputs(subject, 9, dtype)
-        size = _read_error(encoding, x)
+        read = _read_error(encoding, x)
         for name, wanted in want.items():
             what, wide = f"{name} in {dtype}", wanted.abs()
             door, layer = name.split(" ")[0], name.partition(" ")[2]
+            biases = want.get(f"bias {layer}", torch.zeros(1)).abs().max().item()
+            size = read + _bias_error(encoding, biases, (x, q, k), u)
             if door in "xqk":
                 # One rounding to the type; before it, float32 tables, two products and a sum.
                 near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
             elif door in ("bias", "scale"):
-                # float32: a rounding of the factor and one of the product; and what reading was off by.
+                # float32: a rounding of the factor and one of the product; and what reading and sums were off by.
                 near(got[name], wanted, 2.0**-23 * wide + (size if door == "bias" else 0.0), what)
             else:
-                bias = want.get(f"bias {layer}", torch.zeros(1)).abs().max() * 2.0**-23 + size
+                bias = biases * 2.0**-23 + size
                 scale = want.get(f"scale {layer}")
                 factor = 1.0 if scale is None else scale.abs().max().item()
                 # Weights and the result are rounded to the type: u·max|v| each; scores come from q and k, rounded
@@ -82,6 +84,24 @@ def _read_error(encoding: Encoding, x: Tensor) -> float:
     weight = max((p.detach().double().abs().max().item() for p in encoding.parameters()), default=0.0)
     T, C = x.shape[1:]
     return T * (C + 4) * 2.0**-24 * (x.double().abs().sum(-1).max().item() * weight + weight)
+
+
+def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float) -> float:
+    """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet,
+    which was rounded by u before if it was turned."""
+    if not encoding.roundings:
+        return 0.0
+    sums = [
+        [
+            p.detach().double().flatten(1 if p.dim() > 1 else 0).abs().sum(-1).max().item()
+            for p in part.parameters(recurse=False)
+        ]
+        for part in encoding.modules()
+    ]
+    reach = max(math.prod(max(1.0, size) for size in own) for own in sums)
+    meets = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
+    turned = u if encoding.meets and "rotate" in encoding.doors else 0.0
+    return (encoding.roundings * 2.0**-24 + turned) * (largest + reach * meets)
 
 
 class _At(torch.nn.Module):

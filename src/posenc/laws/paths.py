@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from posenc.attention import attention, scores
 from posenc.encodings.bias import Bias, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention import blocks
-from posenc.laws.doors import defined, inputs, rows
-from posenc.laws.law import law, near, owed
+from posenc.laws.doors import defined, inputs, met
+from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer
 from posenc.sight import Sight
 
@@ -25,15 +26,15 @@ def _no_bias(subject: Subject) -> str:
 def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tuple[str, Placed, Bias]]:
     """The biases of T tokens that meet S, near and far."""
     encoding = subject.build().to(dtype)
-    x = inputs(subject, S, dtype)[0]
+    x, q, k, _ = inputs(subject, S, dtype)
     for first in (0, encoding.position_limit - S):
         positions = subject.plain(S, first)
         carries = [unread.read(x)[1] for _, unread in each_layer(encoding.at(positions), subject.kinds)]
         placed = encoding.at(positions[..., S - T :], positions, dtype=dtype)
         for (layer, unread), carry in zip(each_layer(placed, subject.kinds), carries, strict=True):
-            here = unread.carrying(carry)
+            here = unread.read(x[:, S - T :])[0].carrying(carry)
             if here.bias is not None:
-                bias = here.bias.ordered(*Sight().order(T, S, positions.device))
+                bias = met(here, *here.rotate(q[:, :, S - T :], k))
                 yield f"layer {layer}, positions from {first}, the last {T} of {S}", here, bias
 
 
@@ -44,17 +45,18 @@ def shortcuts_are_rows(subject: Subject) -> None:
         S = subject.longest(S)
         T = min(T, S)
         for dtype in (torch.float64, torch.float32):
-            for where, here, bias in _biases(subject, T, S, dtype):
-                dense = (
-                    bias.rows(0, T, S, torch.zeros(2, bias.heads, T, S)) if bias.needs_scores else rows(here, T, S)
-                )
+            for where, _, bias in _biases(subject, T, S, dtype):
+                none = torch.zeros(2, bias.heads, T, S, dtype=dtype)
+                dense = bias.rows(0, T, S, none if bias.needs_scores else None)
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
                 if bias.line is not None:
                     owed(
                         bias.line.shape == (bias.heads, 2 * S - 1),
                         f"line of shape {tuple(bias.line.shape)}, {where}",
                     )
-                    near(bias.line[:, distances + S - 1].expand_as(dense), dense, 0.0, f"line at {where}")
+                    # A function of several roundings may be rounded otherwise in a tensor of another shape.
+                    off = subject.declared.roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
+                    near(bias.line[:, distances + S - 1].expand_as(dense), dense, off, f"line at {where}")
                 if bias.band is not None:
                     _near_band(bias.band, dense, distances, where)
                 for narrow in (torch.float32, torch.bfloat16, torch.float16) if T == S else ():
@@ -90,18 +92,22 @@ def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float,
 
 @law(_no_bias)
 def rows_are_scores(subject: Subject) -> None:
-    """Queries of zeros have the rows as scores, and a block of rows is that part of all rows."""
+    """Where queries or keys are zeros the rows are the scores, and a block of rows is that part of all rows."""
     S = subject.longest(9)
-    for where, here, bias in _biases(subject, S, S, torch.float64):
-        if bias.needs_scores:
-            continue
-        dense = bias.rows(0, S, S)
-        q = torch.zeros(2, subject.heads, S, subject.head_dim + here.added, dtype=torch.float64)
-        got = scores(q, q[:, : subject.kv_heads], here)
-        near(got, dense.expand_as(got), 0.0, f"scores at {where}")
-        for first, last, keys in ((0, 1, S), (2, S, S - 1), (S - 1, S, S)):
-            part = dense[..., first:last, :keys]
-            near(bias.rows(first, last, keys), part, 0.0, f"rows {first} to {last} of {keys} keys, {where}")
+    _, q, k, _ = inputs(subject, S, torch.float64)
+    # Products of blocks of other sizes may be summed in another order.
+    off = ROUNDING if subject.declared.roundings else 0.0
+    for where, here, _ in _biases(subject, S, S, torch.float64):
+        turned_q, turned_k = (pad(x, (0, here.added)) for x in (q, k))
+        for zeros, given in (("keys", (turned_q, 0 * turned_k)), ("queries", (0 * turned_q, turned_k))):
+            bias = met(here, *given)
+            if bias.needs_scores:
+                continue
+            dense, got = bias.rows(0, S, S), scores(*given, here)
+            near(got, dense.expand_as(got), 0.0, f"scores at {zeros} of zeros, {where}")
+            for first, last, keys in ((0, 1, S), (2, S, S - 1), (S - 1, S, S)):
+                part, what = dense[..., first:last, :keys], f"rows {first} to {last} of {keys} keys, {where}"
+                near(bias.rows(first, last, keys), part, off * (1 + part.abs().max()), what)
 
 
 Way = tuple[str, Sight, float | None]
@@ -181,7 +187,8 @@ class Meeting:
         whole = encoding.at(positions, dtype=torch.float64)
         cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
         for layer, unread in each_layer(whole, subject.kinds):
-            here = cached[layer].carrying(unread.read(whole.embed(x))[1])
+            embedded = whole.embed(x)
+            here = cached[layer].read(embedded[:, S - T :])[0].carrying(unread.read(embedded)[1])
             layers.append((layer, here, *here.rotate(q[:, :, S - T :], k)))
         return cls(encoding, [*given, *encoding.parameters()], layers)
 

@@ -28,6 +28,7 @@ class Layer:
     encoding: Encoding
     layer: int
     positions: Tensor
+    x: Tensor
     q: Tensor
     k: Tensor
     v: Tensor
@@ -35,10 +36,10 @@ class Layer:
     whole: Tensor
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """The encoding at these tokens, with their carry."""
+        """The encoding at these tokens, of which it reads the queries', with the keys' carry."""
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.layer]
-        return here.carrying(None if self.carry is None else self.carry[..., keys])
+        return here.read(self.x[:, queries])[0].carrying(None if self.carry is None else self.carry[..., keys])
 
     def sight(self, queries: Tensor, keys: Tensor) -> Sight:
         """Causal, every token at its own place in the order."""
@@ -60,7 +61,7 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
         here, carry = unread.read(x)
         y = attention(*here.rotate(q, k), v, here, encoding.sight(layer, True))
-        found.append(Layer(subject, encoding, layer, positions, q, k, v, carry, y))
+        found.append(Layer(subject, encoding, layer, positions, x, q, k, v, carry, y))
     return found
 
 
@@ -106,11 +107,11 @@ def permuted_is_whole(subject: Subject) -> None:
 
 
 def _no_ring(subject: Subject) -> str:
-    return (
-        "what lies between two keys is summed, and a part of the keys lacks it"
-        if subject.declared.reads_content
-        else ""
-    )
+    if subject.declared.needs_scores:
+        return "its bias reads the scores of all keys of a row"
+    each = each_layer(subject.declared.at(subject.plain(1)), subject.kinds)
+    carries = any(here.carried for _, here in each)
+    return "what lies between two keys is summed, and a part of the keys lacks it" if carries else ""
 
 
 @law(_no_ring)
@@ -152,7 +153,7 @@ def heads_are_whole(subject: Subject) -> None:
         for shared in range(subject.kv_heads):
             first, last = shared * group, (shared + 1) * group
             some = SomeHeads(layer.encoding, first, last)
-            here = some.at(layer.positions, dtype=torch.float64)[layer.layer].carrying(layer.carry)
+            here = some.at(layer.positions, dtype=torch.float64)[layer.layer].read(layer.x)[0].carrying(layer.carry)
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
             got = attention(q, k, layer.v[:, shared : shared + 1], here, some.sight(layer.layer, True))
             near(got, layer.whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")

@@ -228,6 +228,7 @@ def _differentiable(
     grad: Tensor | None, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, work: Work
 ) -> tuple[Tensor | None, ...]:
     """The gradients as functions that autograd can differentiate again, by plain operators."""
+    q, k, v = (x.view_as(x) for x in (q, k, v))  # what a bias learned may come from q: its part is not theirs too
     out, lse = by_operators(q, k, v, work)
     given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]
     inputs = (q, k, v, *work.learned)

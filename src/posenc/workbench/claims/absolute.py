@@ -19,6 +19,10 @@ def refused(table: posenc.Learned, length: int) -> bool:
     return False
 
 
+LARGE = ("inkling", "transformer-xl", "deberta", "window")
+"""Encodings of scores that learn maps of the tokens or tables of vectors, or of all offsets of a window."""
+
+
 @claim(
     told="A table of 512 rows works up to length 511.",
     precise="Up to length 512, positions 0 … 511. Length 513 has no row and raises, as 600 does.",
@@ -63,8 +67,9 @@ def two_ways_past_the_end() -> Evidence:
 
 @claim(
     told="A learned table costs parameters, a sinusoidal code none.",
-    precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none, and no "
-    "encoding of the catalogue without such rows has a tenth of them.",
+    precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the "
+    "others only those that learn maps as wide as the model, or a number for every offset of a window, have a "
+    "tenth of them.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
     settles=("a-property-10", "interview-1"),
@@ -78,6 +83,8 @@ def parameters() -> Evidence:
             findings.append(same(name, count, 393_216 * made.axes))  # a table an axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))
+        elif name in LARGE:
+            findings.append(above(name, count, 39_321))
         else:
             findings.append(below(name, count, 39_321))
     return tuple(findings)

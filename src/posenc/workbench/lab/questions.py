@@ -55,19 +55,10 @@ def find(name: str) -> Question:
 
 
 SHOWN = (
-    "sinusoidal",
-    "learned",
-    "rotary",
-    "xpos",
-    "pope",
-    "fope",
-    "hope-high-frequency",
-    "alibi",
-    "t5",
-    "fox",
-    "ssmax",
+    *("sinusoidal", "learned", "rotary", "xpos", "pope", "fope", "hope-high-frequency", "alibi", "t5", "fox"),
+    *("ssmax", "kerple", "sandwich", "shaw", "inkling", "transformer-xl", "deberta", "cope"),
 )
-"""The encodings that look like no other in a layer that reads a sentence."""
+"""The encodings of one axis that look like no other in a layer that reads a sentence."""
 ENCODINGS = {"nope": "none"} | {name: style(name).label for name in SHOWN}
 BASES = (2, 10, 100, 1_000, 10_000, 100_000, 500_000, 1_000_000, 10_000_000)
 FAR = (0, 1, 10, 100, 1_000, 4_096, 10_000, 32_768, 100_000, 131_072, 1_000_000, 10_000_000, 10**8, 2**31 - 1)

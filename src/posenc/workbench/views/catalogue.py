@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.views import (
+    added,
     alibi,
     attention,
     exactness,
@@ -33,6 +34,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "slopes": alibi.ladder,
     "bias": alibi.bias,
     "weights": alibi.weights,
+    "added": added.distance,
     "attention": attention.maps,
     "shuffle": order_blind.shuffle,
     "cat-sat": order_blind.cat_sat,

@@ -1,0 +1,122 @@
+"""CoPE: positions that count what the query finds worth counting (Golovneva et al. 2024; 2405.18719).
+
+    score(q_i, k_j) = s_ij + (1 − w)·q·E[⌊p_ij⌋] + w·q·E[⌊p_ij⌋ + 1]
+    s_ij = q·k/√D,   p_ij = min(Σ_t σ(s_it), P − 1),   w = p_ij − ⌊p_ij⌋
+
+The sum runs over what the query sees from key j on, along the order of tokens, both ends counted: a key's position
+is how many keys that matter to the query lie between the two. E has P rows of D numbers, which all heads share; q
+is not divided by √D. Hidden keys count nothing, as their score is −∞ before the gate: a gate on scores of the
+future, as some codes have it, lets a token see ahead.
+
+A row's scores must all be there before its first position is known, so that no fused kernel serves: attention makes
+them for some rows at a time. It knows no positions of tokens, only their order.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from posenc.encodings.bias import Bias, consecutive
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.wide import linear
+from posenc.errors import InvalidArgument
+
+
+class CountedBias(Bias):
+    """What queries say of the counted position of every key.
+
+    Args:
+        table: E, ``(P, D)``.
+        heads: H.
+        order: the keys' places in their sequence; None while that is not known.
+        said: what every query says of the P positions; None until queries are known.
+    """
+
+    needs_scores = True
+
+    def __init__(
+        self,
+        table: Float[Tensor, "P D"],
+        heads: int,
+        order: Tensor | None = None,
+        said: Float[Tensor, "B H T P"] | None = None,
+    ) -> None:
+        self.table, self.heads, self.order, self.said = table, heads, order, said
+        self.straight = order is not None and consecutive(order, order)
+        self.learned = () if said is None else (said,)
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return CountedBias(self.table, self.heads, k_order, self.said)
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        return CountedBias(self.table, self.heads, self.order, linear(q, self.table))
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+        if scores is None or self.said is None or self.order is None:
+            raise InvalidArgument(
+                "this bias counts by scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, and "
+                "rows with the scores of its block"
+            )
+        counted = self._counted(scores.sigmoid(), keys).clamp(max=len(self.table) - 1)
+        below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
+        said = self.said[:, :, first:last].to(counted.dtype)
+        low = said.gather(-1, below.long())
+        high = said.gather(-1, (below.long() + 1).clamp(max=len(self.table) - 1))
+        return low + (counted - below) * (high - low)
+
+    def _counted(self, gates: Float[Tensor, "B H rows S"], keys: int) -> Float[Tensor, "B H rows S"]:
+        """Sums of gates from every key on, along the order."""
+        assert self.order is not None
+        if self.straight:
+            return gates.flip(-1).cumsum(-1).flip(-1)
+        place = self.order[..., :keys].sort(dim=-1, descending=True).indices
+        place = (place if place.dim() == 1 else place[:, None, None]).expand(gates.shape)
+        sums = gates.gather(-1, place).cumsum(-1)
+        return torch.empty_like(sums).scatter(-1, place, sums)
+
+
+@final
+class CoPE(Encoding):
+    """Adds what a query says of the counted position of every key to the scores.
+
+    Args:
+        head_dim: D, channels of a head.
+        heads: H, query heads.
+        positions: P, counted positions with a row; further ones share the last. 64 in the paper's language models.
+        std: the table starts as N(0, std²).
+    """
+
+    name: ClassVar[str] = "cope"
+    doors = ("bias",)
+    relative = True
+    per_layer = True
+    meets = True
+    needs_scores = True
+    needs = ("heads", "head_dim")
+
+    def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
+        super().__init__()
+        if head_dim < 1 or heads < 1:
+            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        if positions < 2:
+            raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
+        self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std
+        self.roundings = head_dim + 4
+        self.weight = nn.Parameter(torch.empty(positions, head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.std)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        table = self.weight.to(torch.promote_types(dtype, torch.float32))
+        return Placed(q_positions, k_positions, bias=CountedBias(table, self.heads))
+
+    def describe(self) -> str:
+        return f"CoPE: {self.heads} heads count to {self.positions - 1}"
+
+    def extra_repr(self) -> str:
+        return f"head_dim={self.head_dim}, heads={self.heads}, positions={self.positions}"

@@ -1,0 +1,112 @@
+"""DeBERTa's disentangled attention: queries and keys both meet tables of the distance (He et al. 2021; 2006.03654).
+
+    score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
+
+K and Q have a row of D numbers for each of 2N buckets; the scale of its checkpoints is 1/√(3D), as three terms are
+added: pass ``scale=(3 * head_dim) ** -0.5`` to attention. δ keeps distances up to m = N/2; a distance n > m falls
+into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j: query − key, the opposite of T5. Rows are
+δ + N, at most 2N − 1: behind the query N − 1 and everything beyond share the last row, ahead of it N − 1 has row 1
+and what is beyond row 0. The authors' code takes the logarithm in floating point; here the last distance of every
+bucket is found with integers, which no type moves.
+
+Checkpoints hold one table of 2N × C for all layers, which the layer's own projections (or two more) make into K and
+Q; here every layer has K and Q themselves: ``keys`` is what the projection to keys makes of the table, ``queries``
+what that to queries does. transformers mixes up M and N where there are fewer queries than keys; here nothing but
+positions counts.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from posenc.encodings.bias import SumBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.looked_up import KeyTable, QueryTable
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+def last_distances(middle: int, max_distance: int) -> list[int]:
+    """The last distance of the buckets m, m+1 … 2m−1, m the ``middle``."""
+    lasts = []
+    for j in range(middle):
+        # The largest n with (n/m)^(m−1) ≤ ((M−1)/m)^j, in whole numbers.
+        power, low, high = middle - 1, middle, max_distance
+        while low < high:
+            n = (low + high + 1) // 2
+            if n**power * middle**j <= (max_distance - 1) ** j * middle**power:
+                low = n
+            else:
+                high = n - 1
+        lasts.append(low)
+    return lasts
+
+
+@final
+class DeBERTa(Encoding):
+    """Adds what queries and keys say of the bucket of their distance to the scores. Two-sided.
+
+    Args:
+        head_dim: D, channels of a head.
+        heads: H, query heads.
+        buckets: N, of each side; even, at least 4. 256 in DeBERTa-v3 (``position_buckets``).
+        max_distance: M; from M−1 on all distances of a side share a bucket. 512 (``max_relative_positions``).
+        std: tables start as N(0, std²).
+    """
+
+    name: ClassVar[str] = "deberta"
+    doors = ("bias",)
+    relative = True
+    per_layer = True
+    meets = True
+    needs = ("heads", "head_dim")
+
+    lasts: Tensor
+
+    def __init__(
+        self, head_dim: int, heads: int, *, buckets: int = 256, max_distance: int = 512, std: float = 0.02
+    ) -> None:
+        super().__init__()
+        if head_dim < 1 or heads < 1:
+            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        if buckets < 4 or buckets % 2:
+            raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
+        if max_distance - 1 <= buckets // 2:
+            raise InvalidArgument(
+                f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer ones have their own buckets"
+            )
+        self.head_dim, self.heads, self.buckets, self.max_distance = head_dim, heads, buckets, max_distance
+        self.std, self.roundings = std, head_dim + 4
+        self.keys = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
+        self.queries = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
+        self.register_buffer("lasts", torch.empty(buckets // 2, dtype=torch.int64), persistent=False)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.keys, std=self.std)
+        nn.init.normal_(self.queries, std=self.std)
+        self.lasts.copy_(torch.tensor(last_distances(self.buckets // 2, self.max_distance), device="cpu"))
+
+    def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The row of every offset, key position − query position."""
+        distance, middle = offsets.abs(), self.buckets // 2
+        size = torch.where(distance <= middle, distance, middle + torch.bucketize(distance, self.lasts))
+        return (self.buckets - offsets.sign() * size).clamp(max=2 * self.buckets - 1)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        wide = torch.promote_types(dtype, torch.float32)
+        keys, queries = (
+            table.to(wide).unflatten(1, (self.heads, self.head_dim)).permute(1, 2, 0)
+            for table in (self.keys, self.queries)
+        )
+        at = self.bucket, self.heads, q_positions, k_positions
+        return Placed(q_positions, k_positions, bias=SumBias((QueryTable(keys, *at), KeyTable(queries, *at))))
+
+    def describe(self) -> str:
+        return f"DeBERTa: {self.heads} heads, {self.buckets} buckets a side to {self.max_distance}"
+
+    def extra_repr(self) -> str:
+        shape = f"head_dim={self.head_dim}, heads={self.heads}"
+        return f"{shape}, buckets={self.buckets}, max_distance={self.max_distance}"

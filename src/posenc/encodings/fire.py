@@ -1,0 +1,137 @@
+"""FIRE: a small network of the distance, measured by how far the query could look (Li et al. 2024; 2310.04418).
+
+    score(q, k) = q·k/√D + W₂·relu(w₁·z + b₁) + b₂,   z = ψ(n) / (ψ(max(p_q, |m|·L₀)) + ε),   ψ(x) = ln(|c|·x + 1)
+
+n is the distance |p_k − p_q| and p_q the query's own position, the furthest that a causal query can look: not the
+length of the sequence, by which a cached token would get another bias than the same token read whole. c and m are
+learned, L₀ is not; ε is 1e-6. Up to position |m|·L₀ the normaliser is one number and the bias a function of the
+offset; beyond, every row has its own.
+
+The network reads one number, so that it is piecewise linear with as many pieces as units and one: the piece of z is
+looked up, and no tensor with an axis of units is made. Values and gradients are the network's.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from posenc.encodings.bias import Bias, consecutive, heads_second, offsets
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.wide import widest
+from posenc.errors import InvalidArgument
+from posenc.kernels.memory import may_be_looked_at
+
+EPSILON = 1e-6
+
+
+class FireBias(Bias):
+    """The network at the distances of every row, each measured by the row's own normaliser.
+
+    Args:
+        c: what distances are multiplied by inside the logarithm.
+        nearest: |m|·L₀, the least that a row is measured by.
+        breaks: where the pieces of the network end, ascending.
+        pieces: value at z = 0 and slope of every piece, two numbers a head.
+    """
+
+    def __init__(
+        self,
+        c: Float[Tensor, ""],
+        nearest: Float[Tensor, ""],
+        breaks: Float[Tensor, " units"],
+        pieces: tuple[Float[Tensor, "pieces H"], Float[Tensor, "pieces H"]],
+        q_positions: Tensor,
+        k_positions: Tensor,
+    ) -> None:
+        self.c, self.nearest, self.breaks, self.pieces = c, nearest, breaks, pieces
+        self.q_positions, self.k_positions = q_positions, k_positions
+        self.heads, self.learned = pieces[0].shape[1], (c, nearest, *pieces)
+        if consecutive(q_positions, k_positions) and may_be_looked_at(nearest.detach()):
+            last = k_positions.shape[0] - 1
+            if int(k_positions[-1]) <= float(nearest.detach()):
+                self.line = self.values(torch.arange(-last, last + 1), nearest).contiguous()
+
+    def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
+        """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""
+        z = self.psi(offsets.abs().to(self.c.dtype)) / (self.psi(normaliser) + EPSILON)
+        piece = torch.bucketize(z.detach(), self.breaks)
+        value, slope = (embedding(piece, table).movedim(-1, 0) for table in self.pieces)
+        return value + slope * z
+
+    def psi(self, x: Tensor) -> Tensor:
+        """ln(c·x + 1)."""
+        return torch.log1p(self.c * x)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        own = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
+        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys), own))
+
+
+@final
+class FIRE(Encoding):
+    """Adds a learned function of the distance, relative to the query's position, to the scores. For causal models.
+
+    Args:
+        heads: H, query heads.
+        units: of the network's hidden layer; 32 in the paper.
+        nearest: L₀, which times m is the least position that distances are measured by; 512 in the authors' code.
+        shared: whether all layers have one network (FIRE-S), or each its own.
+    """
+
+    name: ClassVar[str] = "fire"
+    doors = ("bias",)
+    relative = False
+    needs = ("heads",)
+    roundings = 16  # two logarithms of products, a quotient, a value and a slope of the size of all units together
+
+    def __init__(self, heads: int, *, units: int = 32, nearest: float = 512.0, shared: bool = False) -> None:
+        super().__init__()
+        if heads < 1 or units < 1:
+            raise InvalidArgument(
+                f"heads={heads} and units={units} must both be at least 1; the paper has 32 units"
+            )
+        if not 0 < nearest < float("inf"):
+            raise InvalidArgument(f"nearest={nearest} must be a finite number of positions above 0; 512 is usual")
+        self.heads, self.units, self.nearest, self.per_layer = heads, units, nearest, not shared
+        self.c, self.m = nn.Parameter(torch.empty(1)), nn.Parameter(torch.empty(1))
+        self.inner, self.inner_bias = nn.Parameter(torch.empty(units)), nn.Parameter(torch.empty(units))
+        self.outer, self.outer_bias = nn.Parameter(torch.empty(heads, units)), nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.constant_(self.c, 0.1)
+        nn.init.constant_(self.m, 1.0)
+        for parameter in (self.inner, self.inner_bias):
+            nn.init.uniform_(parameter, -1.0, 1.0)
+        for parameter in (self.outer, self.outer_bias):
+            nn.init.uniform_(parameter, -(self.units**-0.5), self.units**-0.5)
+
+    def pieces(self, dtype: torch.dtype) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+        """Where the pieces of the network end, and of every piece its value at z = 0 and its slope."""
+        wide = widest(self.inner.device)
+        inner, bias = self.inner.to(wide), self.inner_bias.to(wide)
+        with torch.no_grad():
+            ends = torch.where(inner == 0, torch.inf, -bias / inner)  # where a unit turns on or off
+            breaks, order = ends.sort()
+            rank, piece = order.argsort(), torch.arange(self.units + 1, device=inner.device)[:, None]
+            on = torch.where(inner == 0, bias > 0, torch.where(inner > 0, piece > rank, piece <= rank)).to(wide)
+        outer = self.outer.to(wide).T
+        value, slope = ((on[:, :, None] * part[:, None] * outer).sum(1) for part in (bias, inner))
+        value = value + self.outer_bias.to(wide)
+        return breaks.to(dtype), (value.to(dtype), slope.to(dtype))
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        wide = torch.promote_types(dtype, torch.float32)
+        c, nearest = self.c.to(wide).abs().squeeze(), (self.m.to(wide) * self.nearest).abs().squeeze()
+        bias = FireBias(c, nearest, *self.pieces(wide), q_positions, k_positions)
+        return Placed(q_positions, k_positions, bias=bias)
+
+    def describe(self) -> str:
+        return f"FIRE: {self.heads} heads, a network of {self.units} units"
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, units={self.units}, nearest={self.nearest:g}"

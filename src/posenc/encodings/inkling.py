@@ -1,0 +1,119 @@
+"""Inkling's banded bias: what a token says about each of the last distances (Thinking Machines 2026; no paper yet).
+
+    score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
+
+n is p_i − p_j, x_i the token that enters attention, r a few numbers (``basis``) a head, P their curves over the
+distance, which all heads share. There is no rotation anywhere in the model. Its full layers see further with
+``log_floor`` N: scores and bias are multiplied by 1 + log_amount·ln max(1, (p_i + 1)/N).
+
+The model's own code makes the bias of all queries and keys at once; here it is made for some rows at a time from r,
+which is all that is kept. A cache keeps nothing more than keys and values.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from posenc.encodings.encoding import Encoding, check_embeddings
+from posenc.encodings.looked_up import QueryTable
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, row_scale
+from posenc.encodings.wide import linear
+from posenc.errors import InvalidArgument
+
+
+class PlacedInkling(Placed):
+    """Where queries and keys are, and, once the tokens were read, what they say of distances."""
+
+    unread = True
+
+    def __init__(self, inkling: "Inkling", table: QueryTable, scale: Tensor | None) -> None:
+        super().__init__(table.q_positions, table.k_positions, scale=scale)
+        self.inkling, self.table = inkling, table
+
+    def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+        check_embeddings(x, self.q_positions, self.inkling.width)
+        said = linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)).transpose(1, 2)
+        bias = self.table.asked_by(said if self.scale is None else said * self.scale)
+        return Placed(self.q_positions, self.k_positions, bias=bias, scale=self.scale), carry
+
+
+@final
+class Inkling(Encoding):
+    """Adds what each token says of the last ``extent`` distances to its scores. For causal models.
+
+    Args:
+        width: C, channels of the tokens that enter attention.
+        heads: H, query heads.
+        extent: distances that have a value, 1024 in Inkling's full layers and the window's width in its others.
+        basis: curves that a head combines; 16 in Inkling (``d_rel``).
+        log_floor: from which position on rows are scaled up (``log_scaling_n_floor``); None for never.
+        log_amount: by how much; 0.1 in Inkling (``log_scaling_alpha``).
+        std: curves start as N(0, std²).
+    """
+
+    name: ClassVar[str] = "inkling"
+    reads_content = True
+    per_layer = True
+    needs = ("width", "heads")
+
+    def __init__(
+        self,
+        width: int,
+        heads: int,
+        *,
+        extent: int = 1024,
+        basis: int = 16,
+        log_floor: int | None = None,
+        log_amount: float = 0.1,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if width < 1 or heads < 1:
+            raise InvalidArgument(f"width={width} and heads={heads} must both be at least 1")
+        if extent < 1 or basis < 1:
+            raise InvalidArgument(
+                f"extent={extent} and basis={basis} must both be at least 1; Inkling: 1024 and 16"
+            )
+        if log_floor is not None and log_floor < 1:
+            raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
+        if not 0 <= log_amount < float("inf"):
+            raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")
+        self.width, self.heads, self.extent, self.basis, self.std = width, heads, extent, basis, std
+        self.log_floor, self.log_amount = log_floor, log_amount
+        self.doors: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")
+        self.relative = log_floor is None
+        self.roundings = basis + width + 4
+        self.weight = nn.Parameter(torch.empty(heads * basis, width))
+        self.curves = nn.Parameter(torch.empty(basis, extent))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.width**-0.5)
+        nn.init.normal_(self.curves, std=self.std)
+
+    def column(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The column of every offset; the one behind the last holds zeros."""
+        behind = -offsets
+        return torch.where((behind >= 0) & (behind < self.extent), behind, self.extent)
+
+    def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
+        """What rows at these positions are multiplied by, where ``log_floor`` is set."""
+        seen = (positions + 1).to(dtype) / (self.log_floor or 1)
+        return 1 + self.log_amount * seen.clamp(min=1).log()
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        wide = torch.promote_types(dtype, torch.float32)
+        curves = pad(self.curves.to(wide), (0, 1))[None]
+        table = QueryTable(curves, self.column, self.heads, q_positions, k_positions)
+        scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
+        return PlacedInkling(self, table, scale)
+
+    def describe(self) -> str:
+        scaled = "" if self.log_floor is None else f", scaled from position {self.log_floor}"
+        return f"Inkling: {self.basis} curves over the last {self.extent} distances{scaled}"
+
+    def extra_repr(self) -> str:
+        return f"width={self.width}, heads={self.heads}, extent={self.extent}, basis={self.basis}"

@@ -1,0 +1,90 @@
+"""KERPLE: a learned penalty that grows with the logarithm or a power of the distance (Chi et al. 2022; 2205.09921).
+
+    log:    score(q, k) = q·k/√D − r_h·ln(1 + g_h·n)
+    power:  score(q, k) = q·k/√D − r_h·n^g_h,   0 < g_h < 2
+
+n is the distance |p_k − p_q|, r_h and g_h are two positive numbers a head. The power with g_h = 1 is ALiBi with
+slopes that learn. The authors' code keeps r and g above 0.01 by overwriting the parameters in every forward, past
+the gradient; here the parameters are ln r and ln g (of the power the logit of g/2), so that no step leaves the
+range and every gradient is the function's own. Their distances are cast to the model's type, which merges those
+past 256 in bfloat16; ours are integers.
+"""
+
+from typing import ClassVar, Literal, final, get_args
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc.encodings.bias import OffsetBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument, UnknownName
+
+Kernel = Literal["log", "power"]
+LEAST = 0.01
+"""What r and g start at least at, as in the authors' code."""
+
+
+@final
+class Kerple(Encoding):
+    """Adds a learned penalty of the distance to the scores: two numbers a head, no largest position.
+
+    Args:
+        heads: H, query heads.
+        kernel: ``"log"`` or ``"power"``. Fresh ones draw r from U(0, 2) and g from U(0, 1) for ``"log"``, and r
+            from U(0, 1) and g from U(0, 2) for ``"power"``.
+        shared: whether all layers have one penalty; the authors' layers have one each.
+    """
+
+    name: ClassVar[str] = "kerple"
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
+    roundings = 8  # two parameters out of their logarithms, a distance, a product, a logarithm, a product
+
+    def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
+        super().__init__()
+        if heads < 1:
+            raise InvalidArgument(f"heads={heads} must be at least 1")
+        if kernel not in get_args(Kernel):
+            raise UnknownName("kernel", kernel, get_args(Kernel))
+        self.heads, self.kernel, self.per_layer = heads, kernel, not shared
+        self.size = nn.Parameter(torch.empty(heads))
+        self.growth = nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        most = {"log": (2.0, 1.0), "power": (1.0, 2.0 - LEAST)}[self.kernel]
+        nn.init.uniform_(self.size, LEAST, most[0])
+        nn.init.uniform_(self.growth, LEAST, most[1])
+        self.set(self.size.detach().clone(), self.growth.detach().clone())
+
+    @torch.no_grad()
+    def set(self, size: Float[Tensor, " H"], growth: Float[Tensor, " H"]) -> None:
+        """Take these r and g, as a checkpoint of the authors' code has them."""
+        self.size.copy_(size.log())
+        self.growth.copy_(growth.log() if self.kernel == "log" else (growth / 2).logit())
+
+    def numbers(self, dtype: torch.dtype = torch.float32) -> tuple[Float[Tensor, " H"], Float[Tensor, " H"]]:
+        """r and g of every head."""
+        wide = torch.promote_types(dtype, torch.float32)
+        growth = self.growth.to(wide)
+        return self.size.to(wide).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        both = self.numbers(dtype)
+
+        def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+            size, growth = (number.view(-1, *[1] * offsets.dim()) for number in both)
+            distance = offsets.abs().to(size.dtype)
+            return -size * (torch.log1p(growth * distance) if self.kernel == "log" else distance**growth)
+
+        return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, both))
+
+    def describe(self) -> str:
+        what = "a logarithm" if self.kernel == "log" else "a power"
+        return f"KERPLE: {self.heads} heads, a penalty that grows with {what} of the distance"
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, kernel={self.kernel!r}"

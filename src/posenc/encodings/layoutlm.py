@@ -1,0 +1,83 @@
+"""LayoutLM's relative bias: T5's buckets along the text and along the page (Xu et al. 2021; 2012.14740).
+
+    score(q, k) = q·k/√D + Σ_a T_a[h, bucket_a(p_k,a − p_q,a)]
+
+Axis 0 is the token's place in the text, axes 1 and 2 are where its box stands on the page, x and y in whole steps
+(of a page that is 1000 wide and high). Every axis has its own table and buckets, two-sided as in T5's encoders;
+beyond ``max_distance`` an axis knows near from far and nothing more, so that no position is too far. LayoutLMv2
+adds the numbers to scores already divided by √D, as here; LayoutLMv3 divides them by √D too: multiply its tables by
+1/√D.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc.encodings.bias import OffsetBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.t5 import T5
+from posenc.errors import InvalidArgument
+
+
+@final
+class LayoutLM(Encoding):
+    """Adds a learned number of every axis to the scores, by head and bucket of the distance along it.
+
+    Args:
+        heads: H, query heads.
+        buckets: of both sides together, for every axis; 32, 64, 64 in LayoutLM (``rel_pos_bins``,
+            ``rel_2d_pos_bins``).
+        max_distance: from where on distances along an axis share the last bucket; 128, 256, 256 (``max_rel_pos``,
+            ``max_rel_2d_pos``).
+        shared: whether all layers read the same tables, as in LayoutLM, or each has its own.
+        std: tables start as N(0, std²).
+    """
+
+    name: ClassVar[str] = "layoutlm"
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
+    roundings = 4  # sums of several tables
+
+    def __init__(
+        self,
+        heads: int,
+        *,
+        buckets: Sequence[int] = (32, 64, 64),
+        max_distance: Sequence[int] = (128, 256, 256),
+        shared: bool = True,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if len(buckets) != len(max_distance) or len(buckets) < 2:
+            raise InvalidArgument(
+                f"buckets={tuple(buckets)} and max_distance={tuple(max_distance)} must each have a number for "
+                "every axis, of at least two; LayoutLM has three axes"
+            )
+        self.heads, self.per_layer, self.axes = heads, not shared, len(buckets)
+        each = zip(buckets, max_distance, strict=True)
+        self.tables = nn.ModuleList(
+            T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std) for n, furthest in each
+        )
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        axes: list[T5] = list(self.tables)  # type: ignore[arg-type]
+        tables = tuple(axis.weight.to(torch.promote_types(dtype, torch.float32)) for axis in axes)
+
+        def values(offsets: Int[Tensor, "A *shape"]) -> Float[Tensor, "H *shape"]:
+            each = zip(axes, offsets, tables, strict=True)
+            rows = [nn.functional.embedding(axis.bucket(along), table) for axis, along, table in each]
+            return torch.stack(rows).sum(0).movedim(-1, 0)
+
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, tables)
+        return Placed(q_positions, k_positions, self.axes, bias=bias)
+
+    def describe(self) -> str:
+        return f"LayoutLM: {self.heads} heads, buckets of the distance along {self.axes} axes"
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}"

@@ -1,0 +1,115 @@
+"""Biases that a query or a key gives a row of a table, which the offset between the two picks: O(H·T·R) memory.
+
+    q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
+
+Nothing of the size T×S×n is made: every query meets the R columns, and the offset picks among these R numbers. That
+happens a block of rows at a time, whenever attention asks for it.
+"""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.encodings.bias import Bias, consecutive, offsets
+from posenc.encodings.wide import product
+
+Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
+"""Which column of the table an offset picks; with several axes, offsets have them in front."""
+
+
+class QueryTable(Bias):
+    """What every query says to the column that the offset picks.
+
+    Args:
+        table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
+        column: which of the R columns an offset picks.
+        heads: H.
+        added: what is added to every query of a head before it meets the table.
+        queries: what meets the table, already scaled; None until queries and keys are known.
+    """
+
+    def __init__(
+        self,
+        table: Float[Tensor, "#H n R"],
+        column: Column,
+        heads: int,
+        q_positions: Tensor,
+        k_positions: Tensor,
+        *,
+        added: Float[Tensor, "H 1 n"] | None = None,
+        queries: Float[Tensor, "B H T n"] | None = None,
+    ) -> None:
+        self.table, self.column, self.heads, self.added, self.queries = table, column, heads, added, queries
+        self.q_positions, self.k_positions = q_positions, k_positions
+        self.straight = consecutive(q_positions, k_positions)
+        self.learned = (table,) if queries is None else (queries, table)
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        if self.queries is not None:  # something else asks in place of queries
+            return self
+        q = q.to(torch.promote_types(q.dtype, torch.float32))
+        return self.asked_by((q if self.added is None else q + self.added) * scale)
+
+    def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
+        """The same with these numbers in place of queries."""
+        return QueryTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, queries=queries)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+        assert self.queries is not None
+        asked = self.queries[:, :, first:last]
+        if self.straight:
+            return self._along(asked, first, keys)
+        said = product(asked, self.table)
+        picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
+        return said.gather(-1, among_heads(picked, said))
+
+    def _along(self, asked: Tensor, first: int, keys: int) -> Float[Tensor, "B H rows S"]:
+        """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
+        which each row begins one number earlier than the one above is the bias."""
+        rows, start = asked.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        found = torch.arange(1 - rows - start, keys - start, device=self.q_positions.device)
+        said = product(asked, self.table.index_select(-1, self.column(found))).contiguous()
+        sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys), said.stride()
+        return said.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
+
+
+class KeyTable(Bias):
+    """What every key says to the column that the offset picks; arguments as in ``QueryTable``."""
+
+    def __init__(
+        self,
+        table: Float[Tensor, "#H n R"],
+        column: Column,
+        heads: int,
+        q_positions: Tensor,
+        k_positions: Tensor,
+        keys: Float[Tensor, "B H S n"] | None = None,
+    ) -> None:
+        self.table, self.column, self.heads, self.keys = table, column, heads, keys
+        self.q_positions, self.k_positions = q_positions, k_positions
+        self.learned = (table,) if keys is None else (keys, table)
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q) * scale
+        return KeyTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, met)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+        assert self.keys is not None
+        said = product(self.table.mT, self.keys[:, :, :keys].mT)
+        if said.shape[-2] == 1:
+            return said.expand(-1, -1, last - first, -1)
+        picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
+        return said.gather(-2, among_heads(picked, said))
+
+
+def among_heads(picked: Int[Tensor, "*B rows S"], said: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:
+    """The columns of every head of every sequence."""
+    picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
+    return picked.expand(*said.shape[:2], *picked.shape[-2:])
+
+
+def for_every_head(k: Float[Tensor, "B K S n"], q: Float[Tensor, "B H T n2"]) -> Float[Tensor, "B H S n"]:
+    """What heads share, once for every head."""
+    return k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)

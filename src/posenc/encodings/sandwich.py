@@ -1,0 +1,106 @@
+"""Sandwich: ALiBi's place taken by what sinusoidal positions have in common (Chi et al. 2023; 2212.10356).
+
+    score(q, k) = q·k/√D + H/(8h)·( Σ_i cos(n·base^(−2i/C)) − C/2 ),   h = 1 … H
+
+n is the distance |p_k − p_q|, C the channels of the sinusoids, i runs over C/2 numbers from ``first`` on. The sum
+is the product of two sinusoidal positions, at most C/2, at distance 0; C/2 is taken off so that the bias is a
+penalty, which softmax does not see. It falls roughly with the logarithm of the distance, and ripples.
+
+The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 one has
+−0.623 and the other −1.083 before heads are told apart.
+"""
+
+from decimal import Decimal
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.clock import Clock
+from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.wide import product, widest
+from posenc.errors import InvalidArgument
+from posenc.schedules.checks import real, whole
+from posenc.schedules.schedule import exact
+from posenc.schedules.spectrum import Spectrum
+
+
+@exact
+def ladder(channels: int, base: float, first: int) -> Spectrum:
+    """base^(−2i/C) for C/2 numbers i from ``first`` on."""
+    log_base = Decimal(base).ln()
+    found = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
+    return Spectrum(found, tuple(float(frequency) for frequency in found))
+
+
+class SandwichBias(Bias):
+    """Where positions lie anywhere: sums of cosines as products of the sinusoids of queries and of keys."""
+
+    def __init__(
+        self, factors: Float[Tensor, " H"], q: Float[Tensor, "*B T C"], k: Float[Tensor, "*B2 S C"]
+    ) -> None:
+        self.factors, self.heads, self.q, self.k = factors, len(factors), q, k
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        sums = product(self.q[..., first:last, :], self.k[..., :keys, :].mT)
+        return heads_second(scaled(self.factors, sums, self.q.shape[-1]))
+
+
+def scaled(factors: Float[Tensor, " H"], sums: Float[Tensor, "*shape"], channels: int) -> Float[Tensor, "H *shape"]:
+    """The bias of every head from the sums of cosines."""
+    return factors.view(-1, *[1] * sums.dim()) * (sums - channels / 2).to(factors.dtype)
+
+
+@final
+class Sandwich(Encoding):
+    """Adds the product of two sinusoidal positions to the scores; no parameters, no largest position.
+
+    Args:
+        heads: H, query heads.
+        channels: C, of the sinusoids; even. 128 in attention-gym; NeMo has the model's head_dim.
+        base: 10000 in the paper.
+        first: where the sum starts, 1 (paper, NeMo) or 0 (attention-gym).
+    """
+
+    name: ClassVar[str] = "sandwich"
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
+    roundings = 2  # the factor, and the sum, which is made wider
+
+    def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
+        super().__init__()
+        if heads < 1:
+            raise InvalidArgument(f"heads={heads} must be at least 1")
+        if whole(channels, "channels") < 2 or channels % 2:
+            raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
+        if first not in (0, 1):
+            raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")
+        if not 1 < real(base, "base") < float("inf"):
+            raise InvalidArgument(f"base={base} must be finite and above 1; the paper has 10000")
+        self.heads, self.channels, self.base, self.first = heads, channels, base, first
+        self.clock = Clock(ladder(channels, base, first))
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        wide, device = widest(k_positions.device), k_positions.device
+        heads = torch.arange(1, self.heads + 1, device=device)
+        factors = (self.heads / (8 * heads.to(wide))).to(torch.promote_types(dtype, torch.float32))
+        if not consecutive(q_positions, k_positions):
+            # From the first key on: only distances count, and near ones are told apart better.
+            q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
+            return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
+        sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)
+
+        def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+            return scaled(factors, sums[offsets.abs()], self.channels)
+
+        return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions))
+
+    def describe(self) -> str:
+        return f"Sandwich: {self.heads} heads, sinusoids of {self.channels} channels"
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, channels={self.channels}, base={self.base:g}, first={self.first}"

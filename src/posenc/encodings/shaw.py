@@ -1,0 +1,81 @@
+"""Shaw's relative keys: a learned vector per offset that queries are multiplied by (Shaw et al. 2018; 1803.02155).
+
+    score(q, k) = q·(k + A[clip(p_k − p_q, −behind, ahead)])/√D
+
+A has a row of D numbers for every offset from −behind to ahead, which all heads share; offsets further away take
+the row of the nearer end, so that no position is too far. Values may have a table of their own in the paper; no
+model in use has one, and there is none here. Whatever ``scale`` attention is called with multiplies q·A too.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.looked_up import QueryTable
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+@final
+class Shaw(Encoding):
+    """Adds q·A[offset]/√D to the scores.
+
+    Args:
+        head_dim: D, channels of a head.
+        heads: H, query heads.
+        behind, ahead: the furthest offsets with a row of their own, on either side of the query; 64 and 8 in
+            wav2vec2-BERT (``left_max_position_embeddings``, ``right_max_position_embeddings``).
+        shared: whether all layers read one table; in models in use every layer has its own.
+        std: the table starts as N(0, std²).
+    """
+
+    name: ClassVar[str] = "shaw"
+    doors = ("bias",)
+    relative = True
+    meets = True
+    needs = ("heads", "head_dim")
+
+    def __init__(
+        self,
+        head_dim: int,
+        heads: int,
+        *,
+        behind: int = 64,
+        ahead: int = 8,
+        shared: bool = False,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if head_dim < 1 or heads < 1:
+            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        if behind < 0 or ahead < 0 or behind + ahead < 1:
+            raise InvalidArgument(
+                f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"
+            )
+        self.head_dim, self.heads, self.per_layer = head_dim, heads, not shared
+        self.behind, self.ahead, self.std = behind, ahead, std
+        self.roundings = head_dim + 4
+        self.weight = nn.Parameter(torch.empty(behind + ahead + 1, head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.std)
+
+    def row(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The row of every offset, key position − query position."""
+        return offsets.clamp(-self.behind, self.ahead) + self.behind
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
+        return Placed(
+            q_positions, k_positions, bias=QueryTable(table, self.row, self.heads, q_positions, k_positions)
+        )
+
+    def describe(self) -> str:
+        return f"Shaw: a row of {self.head_dim} for every offset from −{self.behind} to {self.ahead}"
+
+    def extra_repr(self) -> str:
+        return f"head_dim={self.head_dim}, heads={self.heads}, behind={self.behind}, ahead={self.ahead}"

@@ -1,0 +1,149 @@
+"""Transformer-XL's relative positions, as speech encoders have them (Dai et al. 2019, section 3.3; 1901.02860).
+
+    score(q_i, k_j) = ((q + u_h)·k + (q + v_h)·W_h s(p_i − p_j))/√D
+
+s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … in C columns, W a learned map of it to D
+numbers a head, u and v two learned vectors a head. The authors lay scores out by distance and shift the rows into
+place, which needs a table of just the right length and breaks on padding and caches. Here a distance is looked up
+where positions count up by one; where they do not, sin and cos of a difference are written as products of those of
+its two ends, so that packed, padded and cached sequences get the same numbers.
+"""
+
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc.clock import Clock
+from posenc.encodings.bias import Bias, SumBias, consecutive
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.looked_up import KeyTable, QueryTable
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.sinusoidal import Order, sinusoid_spectrum, sinusoids
+from posenc.encodings.wide import product
+from posenc.errors import InvalidArgument, UnknownName
+
+Waves = tuple[Tensor, Tensor]
+"""cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
+
+
+class WaveBias(Bias):
+    """Queries that meet sinusoids of the distance, wherever positions lie.
+
+    Σ_c a·sin((i−j)θ) + b·cos((i−j)θ) = Σ_c (a·sin iθ + b·cos iθ)·cos jθ + (b·sin iθ − a·cos iθ)·sin jθ
+
+    Args:
+        maps: W's columns for sines and for cosines, ``(H, D, pairs)`` each.
+        added: v, ``(H, 1, D)``.
+        waves: cos and sin at the queries, and at the keys.
+        queries: q + v, scaled; None until queries are known.
+    """
+
+    def __init__(
+        self,
+        maps: tuple[Float[Tensor, "H D pairs"], Float[Tensor, "H D pairs"]],
+        added: Float[Tensor, "H 1 D"],
+        waves: tuple[Waves, Waves],
+        queries: Float[Tensor, "B H T D"] | None = None,
+    ) -> None:
+        self.maps, self.added, self.waves, self.queries = maps, added, waves, queries
+        self.heads, self.learned = added.shape[0], maps if queries is None else (queries, *maps)
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
+        return WaveBias(self.maps, self.added, self.waves, met)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+        assert self.queries is not None
+        a, b = (product(self.queries[:, :, first:last], part) for part in self.maps)
+        cos, sin = (_over_heads(wave[..., first:last, :]) for wave in self.waves[0])
+        key_waves = _over_heads(torch.cat(self.waves[1], -1)[..., :keys, :])
+        return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
+
+
+def _over_heads(wave: Float[Tensor, "*B n pairs"]) -> Float[Tensor, "*B2 n pairs"]:
+    """``(B, n, pairs)`` with an axis for heads."""
+    return wave if wave.dim() == 2 else wave.unsqueeze(1)
+
+
+@final
+class TransformerXL(Encoding):
+    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Both sides are told apart, no position is too far.
+
+    Args:
+        width: C, columns of the sinusoids; even. The model's in every model in use.
+        heads: H, query heads.
+        head_dim: D, channels of a head.
+        base: of the sinusoids; 10000 in the paper.
+        order: columns ``"interleaved"`` (conformers) or first all sines, ``"block"`` (Transformer-XL, XLNet).
+
+    ``weight`` is W, ``(H·D, C)``, ``u`` and ``v`` are ``(H, D)``: what checkpoints call linear_pos or
+    relative_k_proj, pos_bias_u or bias_u, pos_bias_v or bias_v. Every layer has its own.
+    """
+
+    name: ClassVar[str] = "transformer-xl"
+    doors = ("bias",)
+    relative = True
+    per_layer = True
+    meets = True
+    needs = ("width", "heads", "head_dim")
+
+    def __init__(
+        self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
+    ) -> None:
+        super().__init__()
+        if width < 2 or width % 2:
+            raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
+        if heads < 1 or head_dim < 1:
+            raise InvalidArgument(f"heads={heads} and head_dim={head_dim} must both be at least 1")
+        if order not in ("interleaved", "block"):
+            raise UnknownName("order", order, ("interleaved", "block"))
+        self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
+        self.order: Order = order
+        self.roundings = width + head_dim + 8
+        self.clock = Clock(sinusoid_spectrum(width, base))
+        self.weight = nn.Parameter(torch.empty(heads * head_dim, width))
+        self.u, self.v = nn.Parameter(torch.empty(heads, head_dim)), nn.Parameter(torch.empty(heads, head_dim))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        self.clock.reset_parameters()
+        for parameter, size in ((self.weight, self.width), (self.u, self.head_dim), (self.v, self.head_dim)):
+            nn.init.normal_(parameter, std=size**-0.5)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        wide = torch.promote_types(dtype, torch.float32)
+        weight = self.weight.to(wide).unflatten(0, (self.heads, self.head_dim))
+        u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
+        of_keys = KeyTable(u, torch.zeros_like, self.heads, q_positions, k_positions)
+        of_distance = self._looked_up if consecutive(q_positions, k_positions) else self._multiplied
+        bias = SumBias((of_keys, of_distance(weight, v, q_positions, k_positions)))
+        return Placed(q_positions, k_positions, bias=bias)
+
+    def _looked_up(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        """From a table of the 2S − 1 distances that there are."""
+        last = k_positions.shape[-1] - 1
+        distances = torch.arange(last, -last - 1, -1, device=k_positions.device)
+        cos, sin = self.clock(distances, weight.dtype)
+        table = product(weight, sinusoids(cos, sin, self.width, self.order).T)
+
+        def column(offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+            return offsets + last
+
+        return QueryTable(table, column, self.heads, q_positions, k_positions, added=v)
+
+    def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        """From the sinusoids of both ends, counted from the first key so that only distances matter."""
+        start = k_positions[..., :1]
+        waves = tuple(self.clock(at - start, weight.dtype) for at in (q_positions, k_positions))
+        pairs = self.width // 2
+        halves = (weight[..., ::2], weight[..., 1::2]) if self.order == "interleaved" else weight.split(pairs, -1)
+        return WaveBias((halves[0], halves[1]), v, (waves[0], waves[1]))
+
+    def describe(self) -> str:
+        return f"Transformer-XL: {self.heads} heads, sinusoids of the distance in {self.width} columns"
+
+    def extra_repr(self) -> str:
+        shape = f"width={self.width}, heads={self.heads}, head_dim={self.head_dim}"
+        return f"{shape}, base={self.base:g}, order={self.order!r}"

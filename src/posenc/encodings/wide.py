@@ -1,0 +1,34 @@
+"""Linear maps in float32 or wider, which autocast leaves alone: rounded to 16 bits, far offsets would merge."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+
+def linear(
+    x: Float[Tensor, "*shape n"], weight: Float[Tensor, "m n"], bias: Float[Tensor, " m"] | None = None
+) -> Float[Tensor, "*shape m"]:
+    """x·Wᵀ + b."""
+    wide = torch.promote_types(x.dtype, torch.float32)
+    with unrounded(x):
+        return F.linear(x.to(wide), weight.to(wide), None if bias is None else bias.to(wide))
+
+
+def product(x: Float[Tensor, "*shape n m"], y: Float[Tensor, "*shape2 m k"]) -> Float[Tensor, "*shape3 n k"]:
+    """x @ y, in the wider of their types and float32."""
+    wide = torch.promote_types(torch.promote_types(x.dtype, y.dtype), torch.float32)
+    with unrounded(x):
+        return x.to(wide) @ y.to(wide)
+
+
+def unrounded(x: Tensor) -> AbstractContextManager[object]:
+    """Where autocast is off on x's device; the meta device knows none."""
+    return nullcontext() if x.is_meta else torch.autocast(x.device.type, enabled=False)
+
+
+def widest(device: torch.device) -> torch.dtype:
+    """float64, or float32 on a device without it."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -1,0 +1,85 @@
+"""Window tables: a learned number per head and offset along two axes (Swin, Liu et al. 2021; BEiT; 2103.14030).
+
+    score(q, k) = q·k/√D + T[h, Δ_y, Δ_x],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
+
+Positions are the row and the column of a token in its window, ``(2, T)``; more axes, as of video, are taken alike.
+T has (2·size_y − 1)(2·size_x − 1) rows; offset (Δ_y, Δ_x) has row (Δ_y + size_y − 1)(2·size_x − 1) + Δ_x + size_x
+− 1, as in checkpoints. A place outside the window has no row, and is an error. BEiT's tables hold three rows more,
+for the class token, which has no place; that token's scores are its model's business.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from posenc import positions as positions_module
+from posenc.encodings.bias import OffsetBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.errors import InvalidArgument
+
+
+@final
+class Window(Encoding):
+    """Adds a learned number to the scores, by head and offset along every axis.
+
+    Args:
+        heads: H, query heads.
+        size: places along every axis, rows before columns; (7, 7) in Swin, (14, 14) in BEiT.
+        shared: whether all layers read one table; in models in use every layer has its own.
+        std: the table starts as N(0, std²).
+    """
+
+    name: ClassVar[str] = "window"
+    doors = ("bias",)
+    relative = True
+    needs = ("heads",)
+
+    def __init__(
+        self, heads: int, *, size: Sequence[int] = (64, 64), shared: bool = False, std: float = 0.02
+    ) -> None:
+        super().__init__()
+        if heads < 1:
+            raise InvalidArgument(f"heads={heads} must be at least 1")
+        size = tuple(size)
+        if len(size) < 2 or any(type(places) is not int or places < 1 for places in size):
+            raise InvalidArgument(f"size={size} must be two whole numbers of at least 1, rows and columns: (7, 7)")
+        self.heads, self.size, self.std = heads, size, std
+        self.per_layer, self.axes, self.position_limit = not shared, len(size), min(size)
+        self.weight = nn.Parameter(torch.empty(math.prod(2 * places - 1 for places in size), heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        nn.init.normal_(self.weight, std=self.std)
+
+    def check(self, positions: Positions, name: str) -> None:
+        """As everywhere, and along every axis by itself."""
+        positions_module.check(positions, name, max(self.size), axes=self.axes)
+        for axis, places in enumerate(self.size):
+            positions_module.check(positions[axis], f"axis {axis} of {name}", places)
+
+    def row(self, offsets: Int[Tensor, "A *shape"]) -> Int[Tensor, "*shape"]:
+        """The row of every offset, key position − query position along each axis."""
+        row = torch.zeros_like(offsets[0])
+        for offset, places in zip(offsets, self.size, strict=True):
+            row = row * (2 * places - 1) + places - 1 - offset
+        return row
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        table = self.weight.to(torch.promote_types(dtype, torch.float32))
+
+        def values(offsets: Int[Tensor, "A *shape"]) -> Float[Tensor, "H *shape"]:
+            return nn.functional.embedding(self.row(offsets), table).movedim(-1, 0)
+
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,))
+        return Placed(q_positions, k_positions, self.axes, bias=bias)
+
+    def describe(self) -> str:
+        return f"a window of {' × '.join(map(str, self.size))}: {self.heads} heads, a number for every offset"
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, size={self.size}"

@@ -1,0 +1,104 @@
+"""Tables over axes: Swin's windows and LayoutLM's page, known numbers, transformers' modules, refusals."""
+
+import math
+
+import pytest
+import torch
+
+from posenc import T5, LayoutLM, Window, attention
+from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.positions import plain
+
+
+def grid(*size: int) -> torch.Tensor:
+    """Positions of a window, row by row."""
+    return torch.cartesian_prod(*(torch.arange(places) for places in size)).T.contiguous()
+
+
+def test_the_rows_of_the_smallest_window() -> None:
+    at = grid(2, 2)
+    offsets = at[:, None, :] - at[:, :, None]
+    assert Window(1, size=(2, 2)).row(offsets).tolist() == [[4, 3, 1, 0], [5, 4, 2, 1], [7, 6, 4, 3], [8, 7, 5, 4]]
+
+
+@pytest.mark.parametrize("size", [(7, 7), (3, 5), (12, 1)])
+def test_swins_index_and_bias(size: tuple[int, int]) -> None:
+    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+
+    window, theirs = Window(3, size=size, std=1.0), SwinRelativePositionBias(3, size)
+    at, tokens = grid(*size), math.prod(size)
+    with torch.no_grad():
+        theirs.relative_position_bias_table.copy_(window.weight)
+        bias = window.at(at).bias
+        assert bias is not None
+        assert torch.equal(bias.rows(0, tokens, tokens), theirs())
+
+
+def test_a_window_of_a_picture_is_as_the_window_alone() -> None:
+    """Windows in one batch, each counted from its own corner; and a place that no window has."""
+    window = Window(2, size=(3, 4)).double()
+    q, k, v = torch.randn(3, 2, 2, 12, 8, dtype=torch.float64)
+    shifted = torch.stack((grid(3, 4), grid(3, 4)), dim=1)
+    batch = attention(q, k, v, window.at(shifted, dtype=torch.float64))
+    alone = attention(q[:1], k[:1], v[:1], window.at(grid(3, 4), dtype=torch.float64))
+    torch.testing.assert_close(batch[:1], alone, rtol=0, atol=1e-13)
+    with pytest.raises(PositionOutOfRange, match="axis 0 of positions holds 3; the last position here is 2"):
+        window.at(torch.tensor([[3], [0]]))
+    with pytest.raises(PositionOutOfRange, match="positions holds 4; the last position here is 3"):
+        window.at(torch.tensor([[0], [4]]))
+
+
+def test_layoutlm_is_the_sum_of_its_axes() -> None:
+    layout, at = (
+        LayoutLM(2, std=1.0),
+        torch.stack((plain(40), torch.arange(40) * 37 % 1000, torch.arange(40) * 500 % 977)),
+    )
+    bias = layout.at(at).bias
+    assert bias is not None
+    want = torch.zeros(1, 2, 40, 40)
+    for axis, table in enumerate(layout.tables):
+        want = want + table.at(at[axis]).bias.rows(0, 40, 40)
+    torch.testing.assert_close(bias.rows(0, 40, 40), want, rtol=0, atol=2e-6)
+
+
+def test_layoutlmv3s_bias() -> None:
+    """Their encoder's two tables and the text's, with x from the left edge and y from the bottom edge of a box."""
+    from transformers import LayoutLMv3Config
+    from transformers.models.layoutlmv3.modeling_layoutlmv3 import LayoutLMv3Encoder
+
+    config = LayoutLMv3Config(
+        hidden_size=16,
+        num_attention_heads=2,
+        num_hidden_layers=1,
+        intermediate_size=16,
+        has_relative_attention_bias=True,
+        has_spatial_attention_bias=True,
+    )
+    theirs, ours = LayoutLMv3Encoder(config), LayoutLM(2)
+    boxes = torch.randint(0, 1000, (1, 60, 4))
+    with torch.no_grad():
+        for table, linear in zip(
+            ours.tables, (theirs.rel_pos_bias, theirs.rel_pos_x_bias, theirs.rel_pos_y_bias), strict=True
+        ):
+            table.weight.copy_(linear.weight.T)
+        want = theirs._cal_1d_pos_emb(plain(60)[None]) + theirs._cal_2d_pos_emb(boxes)
+        bias = ours.at(torch.stack((plain(60), boxes[0, :, 0], boxes[0, :, 3]))).bias
+    assert bias is not None
+    torch.testing.assert_close(bias.rows(0, 60, 60), want, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Window(0), "heads=0 must be at least 1"),
+        (lambda: Window(2, size=(7,)), r"size=\(7,\) must be two whole numbers of at least 1"),
+        (lambda: Window(2, size=(7, 0)), r"size=\(7, 0\) must be two whole numbers"),
+        (lambda: LayoutLM(2, buckets=(32, 64)), r"buckets=\(32, 64\) and max_distance=\(128, 256, 256\) must each"),
+        (lambda: LayoutLM(2, buckets=(32, 7, 64)), "buckets=7 must be even"),
+        (lambda: LayoutLM(0), "heads=0 must be at least 1"),
+        (lambda: T5(0), "heads=0 must be at least 1"),
+    ],
+)
+def test_bad_settings_are_refused(make, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        make()

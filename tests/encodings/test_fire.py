@@ -1,0 +1,122 @@
+"""FIRE against its network written out in float64: pieces, gradients, the row's own normaliser, the line."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from posenc import FIRE, attention
+from posenc.errors import InvalidArgument
+from posenc.positions import left_padded, plain
+
+
+def ratio(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
+    """z as the paper has it, ``(…, T, S)``."""
+
+    def psi(x: Tensor) -> Tensor:
+        return (fire.c * x).abs().add(1).log()
+
+    far = torch.maximum(q_at.double(), (fire.m * fire.nearest).abs())
+    return psi(k_at[..., None, :] - q_at[..., :, None]) / (psi(far) + 1e-6)[..., None]
+
+
+def written_out(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
+    """The network unit by unit, heads before rows."""
+    hidden = (ratio(fire, q_at, k_at)[..., None] * fire.inner + fire.inner_bias).relu()
+    return (hidden @ fire.outer.T + fire.outer_bias).movedim(-1, -3)
+
+
+def bias_at(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
+    bias = fire.at(q_at, k_at, dtype=torch.float64).bias
+    assert bias is not None
+    return bias.rows(0, q_at.shape[-1], k_at.shape[-1])
+
+
+@pytest.mark.parametrize(("q", "n", "want"), [(10, 5, 0.102517), (511, 511, 0.999515), (2000, 1000, 0.870235)])
+def test_known_ratios(q: int, n: int, want: float) -> None:
+    """Fresh c and m, L₀ 512; a network that gives its input back."""
+    fire = FIRE(1, units=1).double()
+    with torch.no_grad():
+        for name, number in (("inner", 1.0), ("inner_bias", 0.0), ("outer", 1.0), ("outer_bias", 0.0)):
+            getattr(fire, name).fill_(number)
+    got = bias_at(fire, torch.tensor([q]), torch.tensor([q - n])).item()
+    assert got == pytest.approx(want, abs=5e-7)
+
+
+def test_pieces_are_the_network() -> None:
+    """Values and gradients of every parameter, also of units that never turn on, or whose input is nothing."""
+    fire = FIRE(3, units=9, nearest=20.0).double()
+    with torch.no_grad():
+        fire.inner[0] = fire.inner[1] = fire.inner[2] = 0.0
+        fire.inner_bias[0], fire.inner_bias[1], fire.inner_bias[2] = 0.5, -0.5, 0.0
+        fire.m.neg_()
+    at = torch.tensor([0, 1, 2, 5, 19, 21, 40, 300, 10**6])
+    got, want = bias_at(fire, at, at)[0], written_out(fire, at, at)
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+    weight = torch.randn_like(want)
+    wanted = list(fire.parameters())
+    mine, theirs = (torch.autograd.grad((y * weight).sum(), wanted, allow_unused=True) for y in (got, want))
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+def test_left_padding_measures_by_the_row_of_every_sequence() -> None:
+    mask = torch.ones(2, 12, dtype=torch.bool)
+    mask[0, :5] = False
+    fire, at = FIRE(2, nearest=3.0).double(), left_padded(mask)
+    torch.testing.assert_close(bias_at(fire, at, at), written_out(fire, at, at), rtol=0, atol=1e-13)
+
+
+def test_a_row_is_measured_by_its_query_and_not_by_the_length() -> None:
+    """A cached token has the bias that it has read whole."""
+    fire = FIRE(2, nearest=4.0).double()
+    whole = bias_at(fire, plain(30), plain(30))
+    assert torch.equal(bias_at(fire, plain(1, offset=20), plain(21)), whole[:, :, 20:21, :21])
+
+
+def test_the_line_reaches_as_far_as_the_normaliser_is_one_number() -> None:
+    fire = FIRE(2, nearest=16.0)
+    near, far = (fire.at(plain(length)).bias for length in (17, 18))
+    assert near is not None
+    assert far is not None
+    assert near.line is not None
+    assert far.line is None
+    with torch.no_grad():
+        fire.m.fill_(2.0)
+    assert fire.at(plain(33)).bias.line is not None
+
+
+@pytest.mark.parametrize("length", [40, 300])
+def test_gradients_reach_every_parameter_through_attention(length: int) -> None:
+    """On both sides of |m|·L₀, against dense float64 attention."""
+    fire = FIRE(2, nearest=64.0).double()
+    q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, length, 4, dtype=torch.float64))
+    y = attention(q, k, v, fire.at(plain(length), dtype=torch.float64), True)
+    scores = q @ k.mT / 2 + written_out(fire, plain(length), plain(length))
+    hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
+    want = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
+    torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
+    weight, wanted = torch.randn_like(y), [q, k, v, *fire.parameters()]
+    mine, theirs = (torch.autograd.grad((out * weight).sum(), wanted, allow_unused=True) for out in (y, want))
+    for name, a, b in zip(("q", "k", "v", *dict(fire.named_parameters())), mine, theirs, strict=True):
+        # Up to 2·300·300 terms of 1e-16 each in a parameter; m has none while no row is beyond it.
+        if a is not None or b is not None:
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-10, msg=lambda text, name=name: f"{name}: {text}")
+
+
+def test_a_network_a_layer_or_one_for_all() -> None:
+    assert len(list(posenc.encoding("layers(fire)", heads=2, layers=3).parameters())) == 18
+    assert len(list(posenc.encoding("layers(fire(shared=True))", heads=2, layers=3).parameters())) == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heads": 0}, "heads=0 and units=32 must both be at least 1"),
+        ({"heads": 2, "units": 0}, "units=0 must both be at least 1; the paper has 32"),
+        ({"heads": 2, "nearest": 0.0}, "nearest=0.0 must be a finite number of positions above 0"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        FIRE(**settings)  # type: ignore[arg-type]

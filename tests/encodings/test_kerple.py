@@ -1,0 +1,93 @@
+"""KERPLE's two kernels against their formula in float64, its parameters as checkpoints have them, its refusals."""
+
+import math
+
+import pytest
+import torch
+
+import posenc
+from posenc import ALiBi, Kerple
+from posenc.encodings.alibi import slopes
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import plain
+
+
+def made(kernel: str, size: list[float], growth: list[float]) -> Kerple:
+    kerple = Kerple(len(size), kernel=kernel).double()
+    kerple.set(*(torch.tensor(numbers, dtype=torch.float64) for numbers in (size, growth)))
+    return kerple
+
+
+def at_distance(kerple: Kerple, distance: int) -> list[float]:
+    bias = kerple.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias
+    assert bias is not None
+    return bias.rows(0, 1, 1)[0, :, 0, 0].tolist()
+
+
+def test_known_numbers() -> None:
+    """−1.5·ln(1 + .5·1024) and −.5·√100."""
+    assert at_distance(made("log", [1.5], [0.5]), 1024) == [pytest.approx(-9.360414, abs=5e-7)]
+    assert at_distance(made("power", [0.5], [0.5]), 100) == [pytest.approx(-5.0, abs=1e-12)]
+
+
+@pytest.mark.parametrize("distance", [0, 1, 7, 300, 2**31 - 1])
+def test_the_formula_one_number_at_a_time(distance: int) -> None:
+    """exp of ln r is off by a unit of float64 or two, and so is what it multiplies."""
+    size, growth = [0.02, 1.5, 2.0], [0.9, 0.01, 0.5]
+    for kernel, formula in (
+        ("log", lambda r, g: -r * math.log1p(g * distance)),
+        ("power", lambda r, g: -r * distance**g),
+    ):
+        want = [formula(r, g) for r, g in zip(size, growth, strict=True)]
+        assert at_distance(made(kernel, size, growth), distance) == pytest.approx(want, rel=1e-13)
+
+
+def test_a_power_of_one_is_alibi() -> None:
+    at = plain(40)
+    kerple, alibi = made("power", slopes(4), [1.0] * 4), ALiBi(4)
+    ours, theirs = (e.at(at, dtype=torch.float64).bias.rows(0, 40, 40) for e in (kerple, alibi))
+    torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("kernel", ["log", "power"])
+def test_fresh_numbers_lie_where_the_authors_draw_them(kernel: str) -> None:
+    size, growth = Kerple(4000, kernel=kernel).numbers()
+    most = (2.0, 1.0) if kernel == "log" else (1.0, 2.0)
+    for numbers, largest in ((size, most[0]), (growth, most[1])):
+        assert 0.009 < numbers.min() < 0.03
+        assert 0.97 * largest < numbers.max() < 1.001 * largest
+        assert abs(numbers.mean() - largest / 2) < 0.05
+
+
+@pytest.mark.parametrize("kernel", ["log", "power"])
+def test_no_step_of_training_leaves_the_range(kernel: str) -> None:
+    """Where the authors' numbers go below zero between two clamps, and their gradient does not know."""
+    kerple = Kerple(2, kernel=kernel)
+    with torch.no_grad():
+        for parameter in kerple.parameters():
+            parameter.sub_(30.0)
+    size, growth = kerple.numbers()
+    assert (size > 0).all()
+    assert (growth > 0).all()
+
+
+def test_far_distances_are_told_apart_in_a_bf16_model() -> None:
+    """bfloat16 holds no whole number between 256 and 258."""
+    bias = Kerple(1).bfloat16().at(torch.tensor([2**20]), torch.tensor([0, 1, 2])).bias
+    assert bias is not None
+    rows = Kerple(1, kernel="power").bfloat16().at(torch.tensor([300]), torch.tensor([0, 1, 2])).bias.rows(0, 1, 3)
+    assert (rows.diff() > 0).all()
+    assert bias.rows(0, 1, 3).dtype == torch.float32
+
+
+def test_layers_have_their_own_unless_shared() -> None:
+    assert len(list(posenc.encoding("layers(kerple)", heads=2, layers=3).parameters())) == 6
+    assert len(list(posenc.encoding("layers(kerple(shared=True))", heads=2, layers=3).parameters())) == 2
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_bad_settings_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="heads=0 must be at least 1"):
+        Kerple(0)
+    with pytest.raises(UnknownName, match="logs"):
+        Kerple(2, kernel="logs")  # type: ignore[arg-type]

@@ -1,0 +1,159 @@
+"""Biases that read queries and keys: what each adds written out, gradients of every path, memory, composition."""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+import reference
+from memory import peak_bytes
+from posenc import CoPE, DeBERTa, Encoding, Grape, Shaw, Sight, SomeHeads, TransformerXL, attention, scores
+from posenc.positions import left_padded, packed, plain
+
+H, K, D, C = 4, 2, 6, 12
+
+
+def made(name: str) -> Encoding:
+    encodings = {
+        "shaw": lambda: Shaw(D, H, behind=5, ahead=2, std=1.0),
+        "transformer-xl": lambda: TransformerXL(C, H, D),
+        "deberta": lambda: DeBERTa(D, H, buckets=8, max_distance=20, std=1.0),
+        "cope": lambda: CoPE(D, H, positions=5, std=1.0),
+        "grape-a": lambda: Grape(D, H),
+    }
+    return encodings[name]().double()
+
+
+NAMES = ("shaw", "transformer-xl", "deberta", "cope", "grape-a")
+
+
+def given(T: int) -> tuple[Tensor, Tensor, Tensor]:
+    """q, and k and v with half as many heads."""
+    q, k, v = (torch.randn(2, heads, T, D, dtype=torch.float64, requires_grad=True) for heads in (H, K, K))
+    return q, k, v
+
+
+def written_out(e: Encoding, q: Tensor, k: Tensor, seen: Tensor, p: Tensor) -> Tensor:
+    """The bias of one head at a time and one pair at a time, from its formula; p are positions ``(T,)``."""
+    T, bias = q.shape[2], []
+    k = k.repeat_interleave(H // K, dim=1)
+    for h in range(H):
+        for i in range(T):
+            gates = ((q[:, h, i : i + 1] * k[:, h]).sum(-1) / math.sqrt(D)).sigmoid() * seen[i]
+            for j in range(T):
+                bias.append(pair(e, h, q[:, h, i], k[:, h, j], int(p[i] - p[j]), gates[:, j:].sum(-1)))
+    return torch.stack(bias, dim=-1).unflatten(-1, (H, T, T))
+
+
+def pair(e: Encoding, h: int, q: Tensor, k: Tensor, n: int, counted: Tensor) -> Tensor:
+    """What is added to q·k/√D where the query stands n after the key."""
+    if isinstance(e, Shaw):
+        return q @ e.weight[min(max(-n, -5), 2) + 5] / math.sqrt(D)
+    if isinstance(e, TransformerXL):
+        theta = 10_000.0 ** (-torch.arange(C // 2, dtype=torch.float64) / (C // 2))
+        wave = torch.stack(((n * theta).sin(), (n * theta).cos()), dim=-1).flatten()
+        return (k @ e.u[h] + (q + e.v[h]) @ (e.weight @ wave).view(H, D)[h]) / math.sqrt(D)
+    if isinstance(e, DeBERTa):
+        m = 4
+        size = (
+            n
+            if abs(n) <= m
+            else math.copysign(math.ceil(math.log(abs(n) / m) / math.log(19 / m) * (m - 1) - 1e-9) + m, n)
+        )
+        row = min(max(int(size) + 8, 0), 15)
+        keys, queries = (table.view(16, H, D)[row, h] for table in (e.keys, e.queries))
+        return (q @ keys + k @ queries) / math.sqrt(D)
+    if isinstance(e, CoPE):
+        at = counted.clamp(max=4)
+        low = at.floor().long().clamp(max=3)
+        rows = [(q * e.weight[low + step]).sum(-1) for step in (0, 1)]
+        return rows[0] + (at - low) * (rows[1] - rows[0])
+    assert isinstance(e, Grape)
+    of_q, of_k = (
+        torch.log1p((x @ weight[h] + bias[h]).exp())
+        for x, weight, bias in zip((q, k), e.weight, e.bias, strict=True)
+    )
+    return -reference.slopes(H)[h] * abs(n) * (of_q + of_k)
+
+
+@pytest.mark.parametrize("how", ["whole", "packed", "two-sided"])
+@pytest.mark.parametrize("name", NAMES)
+def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> None:
+    T, e = 14, made(name)
+    q, k, v = given(T)
+    causal = how != "two-sided"
+    at, sight, seen = plain(T), Sight(causal=causal), reference.visible(T, T, causal=causal)
+    if how == "packed":
+        at, segments = packed([5, 9])
+        sight, seen = Sight(causal=True, q_segments=segments), seen & (segments == segments[:, None])
+    placed = e.at(at, dtype=torch.float64)
+    y = attention(q, k, v, placed, sight)
+    want = reference.attention(q, k, v, written_out(e, q, k, seen, at), seen)
+    torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
+    weight, wanted = torch.randn_like(y), [q, k, v, *e.parameters()]
+    mine, theirs = (torch.autograd.grad((out * weight).sum(), wanted) for out in (y, want))
+    for a, b in zip(mine, theirs, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_second_derivatives_count_what_comes_from_queries_once(name: str) -> None:
+    """The bias holds numbers made of q; their part of a gradient must not be added to q's own a second time."""
+    e = made(name)
+    q, k, v = (x.detach()[:1, :, :4].requires_grad_() for x in given(4))
+
+    def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return attention(q, k, v, e.at(plain(4), dtype=torch.float64), True)
+
+    assert torch.autograd.gradgradcheck(run, (q, k, v), fast_mode=True)
+    y = scores(q, k, e.at(plain(4), dtype=torch.float64), True).softmax(-1) @ v.repeat_interleave(H // K, dim=1)
+    found = []
+    for out in (run(q, k, v), y):
+        (once,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
+        found.append(torch.autograd.grad(once.square().sum(), q)[0])
+    torch.testing.assert_close(found[0], found[1], rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_left_padding_and_a_rank_s_heads(name: str) -> None:
+    """Rows of positions in a batch; half of the heads alone, with half of the keys."""
+    T, e = 9, made(name)
+    q, k, v = (x.detach() for x in given(T))
+    mask = torch.ones(2, T, dtype=torch.bool)
+    mask[0, :3] = False
+    placed = e.at(left_padded(mask), dtype=torch.float64)
+    y = attention(q, k, v, placed, Sight(causal=True, key_mask=mask))
+    alone = attention(q[:1, :, 3:], k[:1, :, 3:], v[:1, :, 3:], e.at(plain(6), dtype=torch.float64), True)
+    torch.testing.assert_close(y[:1, :, 3:], alone, rtol=0, atol=1e-12)
+
+    whole = attention(q, k, v, e.at(plain(T), dtype=torch.float64), True)
+    half = SomeHeads(e, 2, 4).at(plain(T), dtype=torch.float64)
+    torch.testing.assert_close(
+        attention(q[:, 2:], k[:, 1:], v[:, 1:], half, True), whole[:, 2:], rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_memory_grows_linearly(name: str) -> None:
+    """Twice the length takes about twice the memory, training included; T×S of anything would take four times."""
+    e = made(name).float()
+
+    def step(length: int) -> int:
+        q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, H, length, D))
+
+        def train() -> Tensor:
+            return torch.autograd.grad(attention(q, k, v, e.at(plain(length)), True).square().mean(), q)[0]
+
+        return peak_bytes(train)
+
+    assert step(2048) < 2.3 * step(1024)
+
+
+def test_a_stack_with_a_rotation_is_not_relative() -> None:
+    """Queries that were turned say something else of an offset at every position."""
+    stack = posenc.encoding("stack(rotary, shaw)", heads=2, head_dim=8)
+    assert not stack.relative
+    assert posenc.encoding("stack(rotary, kerple)", heads=2, head_dim=8).relative
+    assert posenc.encoding("heads(rotary*2, shaw*2)", heads=4, head_dim=8).relative

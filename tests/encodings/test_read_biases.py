@@ -1,0 +1,174 @@
+"""Known numbers and refusals of Shaw, Inkling, Transformer-XL, DeBERTa, CoPE and GRAPE-A."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from posenc import CoPE, DeBERTa, Encoding, Grape, Inkling, Shaw, Sight, TransformerXL, attention, scores
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.positions import plain
+
+
+def row(e: Encoding, q: Tensor, k: Tensor, at: int) -> list[float]:
+    """The scores of the query at this position."""
+    return scores(q, k, e.at(plain(q.shape[2])), Sight(causal=True))[0, 0, at].tolist()
+
+
+def test_shaw_knows_offsets_between_its_ends() -> None:
+    """Rows 1 … 4 for the offsets −2 … 1, read by a query of one channel."""
+    shaw = Shaw(1, 1, behind=2, ahead=1)
+    with torch.no_grad():
+        shaw.weight.copy_(torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
+    q, k = torch.full((1, 1, 5, 1), 10.0), torch.zeros(1, 1, 5, 1)
+    assert scores(q, k, shaw.at(plain(5)))[0, 0, 3].tolist() == [10, 10, 20, 30, 40]
+    assert scores(q, k, shaw.at(plain(5)), scale=0.5)[0, 0, 0].tolist() == [15, 20, 20, 20, 20]
+
+
+def with_unit_curves(extent: int) -> Inkling:
+    """Curve e_n for distance n, and a token that says n for it: the bias is r[n]."""
+    inkling = Inkling(extent, 1, extent=extent, basis=extent)
+    with torch.no_grad():
+        inkling.curves.copy_(torch.eye(extent))
+        inkling.weight.copy_(torch.eye(extent))
+    return inkling
+
+
+def test_inkling_ends_where_its_extent_does() -> None:
+    """Distance extent − 1 has a number, distance extent none, and so what lies ahead."""
+    x = torch.tensor([7.0, 8.0, 9.0]).expand(1, 6, 3)
+    here, carry = with_unit_curves(3).at(plain(6)).read(x)
+    nothing = torch.zeros(1, 1, 6, 2)
+    assert scores(nothing, nothing, here)[0, 0, 4].tolist() == [0, 0, 9, 8, 7, 0]
+    assert carry is None
+
+
+@pytest.mark.parametrize(("at", "factor"), [(0, 1.0), (127_999, 1.0), (1_048_575, 1.2103158)])
+def test_inkling_scales_far_rows_with_their_bias(at: int, factor: float) -> None:
+    inkling = Inkling(2, 1, extent=1, basis=1, log_floor=128_000)
+    with torch.no_grad():
+        inkling.curves.fill_(3.0)
+        inkling.weight.fill_(1.0)
+    here, _ = inkling.at(torch.tensor([at])).read(torch.ones(1, 1, 2))
+    q = torch.ones(1, 1, 1, 4)
+    assert scores(q, q, here).item() == pytest.approx(factor * (4 / 2 + 3 * 2), rel=2e-7)
+    assert inkling.doors == ("bias", "scale")
+    assert not inkling.relative
+
+
+def test_inkling_reads_each_token_once_and_carries_nothing() -> None:
+    inkling, x = Inkling(6, 2, extent=4, basis=3), torch.randn(1, 8, 6)
+    q, k, v = torch.randn(3, 1, 2, 8, 4)
+    whole = attention(q, k, v, inkling.at(plain(8)).read(x)[0], True)
+    last = inkling.at(plain(1, offset=7), plain(8)).read(x[:, 7:])[0]
+    torch.testing.assert_close(attention(q[:, :, 7:], k, v, last, True), whole[:, :, 7:], rtol=0, atol=2e-6)
+
+
+def test_debertas_buckets() -> None:
+    """Query − key; both sides end in different rows."""
+    bucket = DeBERTa(1, 1).bucket
+    ends = {128: 128, 129: 129, 200: 169, 256: 192, 300: 207, 400: 233, 510: 255, 512: 256, 600: 256}
+    for distance, size in ends.items():
+        behind, ahead = bucket(torch.tensor([-distance, distance])).tolist()
+        assert (behind, ahead) == (min(256 + size, 511), 256 - size), distance
+    assert bucket(torch.tensor([0, -1, 1, -(2**31), 2**31])).tolist() == [256, 257, 255, 511, 0]
+
+
+def test_cope_counts_both_ends() -> None:
+    """Scores of zero open every gate by half: five keys count .5, 1 … 2.5 from the query back."""
+    cope = CoPE(1, 1, positions=4)
+    with torch.no_grad():
+        cope.weight.copy_(torch.tensor([[0.0], [10.0], [20.0], [30.0]]))
+    q = torch.ones(1, 1, 5, 1)
+    assert row(cope, q, torch.zeros(1, 1, 5, 1), 4) == [25, 20, 15, 10, 5]
+    assert row(cope, q, torch.full((1, 1, 5, 1), 50.0), 4) == [80, 80, 80, 70, 60], "clamped at its last row"
+
+
+def test_cope_does_not_count_what_is_hidden() -> None:
+    """The future, padding, other documents: a gate on them would let a token see them."""
+    cope, (q, k) = CoPE(4, 2, positions=6, std=1.0).double(), torch.randn(2, 1, 2, 9, 4, dtype=torch.float64)
+    mask = torch.ones(1, 9, dtype=torch.bool)
+    mask[0, 3] = False
+    placed, other = cope.at(plain(9), dtype=torch.float64), k.clone()
+    other[:, :, 3] = other[:, :, 7:] = 100.0
+    for sight in (Sight(causal=True, key_mask=mask), Sight(key_mask=mask & (plain(9) < 7))):
+        rows = [scores(q, keys, placed, sight)[:, :, :7] for keys in (k, other)]
+        seen = rows[0] > -math.inf
+        torch.testing.assert_close(rows[1][seen], rows[0][seen], rtol=0, atol=1e-12)
+
+
+def test_cope_counts_along_the_order_of_tokens() -> None:
+    cope, order = CoPE(4, 2, positions=6, std=1.0).double(), torch.tensor([4, 0, 3, 1, 5, 2])
+    q, k, v = torch.randn(3, 1, 2, 6, 4, dtype=torch.float64)
+    whole = attention(q, k, v, cope.at(plain(6), dtype=torch.float64), True)
+    sight = Sight(causal=True, q_order=order, k_order=order)
+    mixed = attention(*(x[:, :, order] for x in (q, k, v)), cope.at(order, dtype=torch.float64), sight)
+    torch.testing.assert_close(mixed, whole[:, :, order], rtol=0, atol=1e-12)
+
+
+def test_grape_starts_near_alibi_and_is_three_channels() -> None:
+    """(m·g_i, 1, −m·p_i)·(p_j, m·p_j·g_j, g_j), slopes in: for keys behind their query."""
+    grape, at = Grape(4, 2).double(), plain(12).double()
+    q, k = torch.randn(2, 1, 2, 12, 4, dtype=torch.float64)
+    bias = grape.at(plain(12), dtype=torch.float64).bias
+    assert bias is not None
+    got = bias.meeting(q, k, 1.0).rows(0, 12, 12)[0]
+    (a, b), (alpha, beta), m = grape.weight, grape.bias, torch.tensor([2.0**-4, 2.0**-8])[:, None].double()
+    g = (torch.einsum("htd,hd->ht", q[0], a) + alpha[:, None]).exp().log1p()
+    h = (torch.einsum("htd,hd->ht", k[0], b) + beta[:, None]).exp().log1p()
+    channels = (m * g, torch.ones_like(g), -m * at), (at.expand(2, 12), m * at * h, h)
+    more_q, more_k = (torch.stack(torch.broadcast_tensors(*side), dim=-1) for side in channels)
+    want = more_q @ more_k.mT - (m * g * at)[:, :, None]  # less a number of the row, which softmax does not see
+    behind = torch.ones(12, 12, dtype=torch.bool).tril()
+    torch.testing.assert_close(got[:, behind], want[:, behind], rtol=0, atol=1e-12)
+    torch.testing.assert_close(g + h, torch.ones_like(g), rtol=0, atol=0.3)
+
+
+@pytest.mark.parametrize("gates", ["query", "key"])
+def test_grape_with_one_gate(gates: str) -> None:
+    grape = Grape(4, 2, gates=gates, start=1.0)
+    torch.nn.init.zeros_(grape.weight)
+    bias = grape.at(plain(9)).bias
+    assert bias is not None
+    q, k = torch.randn(2, 1, 2, 9, 4)
+    alibi = posenc.ALiBi(2).at(plain(9)).bias.rows(0, 9, 9)
+    torch.testing.assert_close(bias.meeting(q, k, 1.0).rows(0, 9, 9), alibi, rtol=1e-6, atol=0)
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Shaw(0, 2), "head_dim=0 and heads=2 must both be at least 1"),
+        (lambda: Shaw(8, 2, behind=-1), "behind=-1 and ahead=8 must not be negative, nor both 0"),
+        (lambda: Shaw(8, 2, behind=0, ahead=0), "behind=0 and ahead=0 must not be negative"),
+        (lambda: Inkling(0, 2), "width=0 and heads=2 must both be at least 1"),
+        (lambda: Inkling(8, 2, extent=0), "extent=0 and basis=16 must both be at least 1"),
+        (lambda: Inkling(8, 2, log_floor=0), "log_floor=0 must be a position of at least 1, or None"),
+        (lambda: Inkling(8, 2, log_amount=-1.0), "log_amount=-1.0 must be finite and not negative"),
+        (lambda: TransformerXL(7, 2, 8), "width=7 must be even and at least 2"),
+        (lambda: TransformerXL(8, 0, 8), "heads=0 and head_dim=8 must both be at least 1"),
+        (lambda: TransformerXL(8, 2, 8, order="blocks"), "blocks"),
+        (lambda: DeBERTa(8, 0), "head_dim=8 and heads=0 must both be at least 1"),
+        (lambda: DeBERTa(8, 2, buckets=7), "buckets=7 must be even and at least 4; DeBERTa-v3 has 256"),
+        (lambda: DeBERTa(8, 2, max_distance=129), "max_distance=129 must be above 129"),
+        (lambda: CoPE(0, 2), "head_dim=0 and heads=2 must both be at least 1"),
+        (lambda: CoPE(8, 2, positions=1), "positions=1 must be at least 2"),
+        (lambda: Grape(8, 0), "head_dim=8 and heads=0 must both be at least 1"),
+        (lambda: Grape(8, 2, gates="none"), "none"),
+        (lambda: Grape(8, 2, start=0.0), "start=0.0 must be a finite number above 0"),
+    ],
+)
+def test_bad_settings_are_refused(make: Callable[[], Encoding], message: str) -> None:
+    with pytest.raises((InvalidArgument, UnknownName), match=message):
+        make()
+
+
+def test_what_counts_by_scores_says_what_it_lacks() -> None:
+    bias = CoPE(4, 2).at(plain(3)).bias
+    assert bias is not None
+    with pytest.raises(InvalidArgument, match="this bias counts by scores: call"):
+        bias.rows(0, 3, 3)

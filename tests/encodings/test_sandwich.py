@@ -1,0 +1,83 @@
+"""Sandwich against its sum one cosine at a time, where two public codes start it, and positions of every kind."""
+
+import math
+
+import pytest
+import torch
+
+from posenc import Sandwich
+from posenc.errors import InvalidArgument
+from posenc.positions import packed, plain
+
+
+def summed(distance: int, channels: int, first: int) -> float:
+    return math.fsum(
+        math.cos(distance * 10_000 ** (-2 * i / channels)) for i in range(first, first + channels // 2)
+    )
+
+
+def at_distance(sandwich: Sandwich, distance: int) -> torch.Tensor:
+    bias = sandwich.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64).bias
+    assert bias is not None
+    return bias.rows(0, 1, 1)[0, :, 0, 0]
+
+
+GOLDEN = {0: 64.0, 1: 62.0937, 10: 42.8200, 100: 30.5435, 1000: 10.1777, 10_000: -1.7852}
+"""Sums of 64 cosines from i = 0 on, C = 128, to four digits: math.fsum of math.cos, as ``summed`` does it."""
+
+
+@pytest.mark.parametrize("distance", GOLDEN)
+def test_known_sums(distance: int) -> None:
+    """Of one head in eight the sum is divided by 8·8/8 = 8."""
+    eighth = at_distance(Sandwich(8, first=0), distance)[7].item()
+    assert eighth * 8 + 64 == pytest.approx(GOLDEN[distance], abs=5e-5)
+
+
+def test_two_codes_start_the_sum_at_other_numbers() -> None:
+    """At distance 1 with 64 channels: NeMo from 1, attention-gym from 0."""
+    found = [at_distance(Sandwich(8, channels=64, first=first), 1)[7].item() * 8 for first in (1, 0)]
+    assert found == [pytest.approx(-0.6235, abs=5e-5), pytest.approx(-1.0832, abs=5e-5)]
+    assert Sandwich(8).first == 1
+
+
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("distance", [0, 1, 63, 4097, 10**6])
+def test_every_head_against_the_sum_written_out(distance: int, first: int) -> None:
+    """Angles of math.cos are rounded by 2^-53 of up to 10^6 radians; ours are exact."""
+    got = at_distance(Sandwich(3, channels=20, first=first), distance)
+    want = [(summed(distance, 20, first) - 10) * 3 / (8 * h) for h in (1, 2, 3)]
+    torch.testing.assert_close(got, torch.tensor(want, dtype=torch.float64), rtol=0, atol=1e-13 + distance * 1e-15)
+
+
+def test_products_of_sinusoids_are_the_sums_looked_up() -> None:
+    """Positions that do not count up are multiplied, the others looked up: one function."""
+    sandwich, at = Sandwich(4, channels=32), plain(50, offset=7)
+    looked_up = sandwich.at(at, dtype=torch.float64).bias
+    batched = sandwich.at(at[None], dtype=torch.float64).bias
+    assert looked_up is not None
+    assert batched is not None
+    assert looked_up.line is not None
+    assert batched.line is None
+    a, b = (bias.rows(3, 40, 45) for bias in (looked_up, batched))
+    # 32 products of float64 and their sum, at most 16, times the largest factor, 1/2.
+    torch.testing.assert_close(a, b, rtol=0, atol=32 * 2.0**-53 * 16)
+
+
+def test_in_float32_the_sum_is_rounded_once() -> None:
+    at = packed([30, 20])[0]
+    narrow, wide = (Sandwich(4).at(at, dtype=d).bias.rows(0, 50, 50) for d in (torch.float32, torch.float64))
+    torch.testing.assert_close(narrow.double(), wide, rtol=2**-22, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"heads": 0}, "heads=0 must be at least 1"),
+        ({"heads": 2, "channels": 7}, "channels=7 must be even and at least 2"),
+        ({"heads": 2, "first": 2}, "first=2 must be 1, as in the paper, or 0"),
+        ({"heads": 2, "base": 1.0}, "base=1.0 must be finite and above 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Sandwich(**settings)  # type: ignore[arg-type]

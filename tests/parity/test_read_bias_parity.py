@@ -1,0 +1,116 @@
+"""Biases that queries and keys meet, against transformers and x-transformers, their code run as it is."""
+
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc import CoPE, Inkling, Shaw, Sight, TransformerXL, scores
+from posenc.positions import plain
+
+
+def heads(T: int, H: int = 4, D: int = 8) -> tuple[Tensor, Tensor]:
+    q, k = torch.randn(2, 2, H, T, D, dtype=torch.float64)
+    return q, k
+
+
+@pytest.mark.parametrize(("behind", "ahead"), [(64, 8), (5, 3), (300, 0)])
+def test_shaw_in_wav2vec2_bert(behind: int, ahead: int) -> None:
+    from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import _apply_relative_key_position_encoding
+
+    shaw, (q, k) = Shaw(8, 4, behind=behind, ahead=ahead, std=1.0).double(), heads(150)
+    table = torch.nn.Embedding.from_pretrained(shaw.weight.detach())
+    settings = {"left_max_position_embeddings": behind, "right_max_position_embeddings": ahead}
+    module = SimpleNamespace(distance_embedding=table, scaling=8**-0.5, **settings)
+    want = q @ k.mT / 8**0.5 + _apply_relative_key_position_encoding(module, q, k)[1]
+    got = scores(q, k, shaw.at(plain(150), dtype=torch.float64))
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("cached", [0, 100, 149])
+def test_inkling_in_transformers(cached: int) -> None:
+    """Their bias is added after 1/√D too; cached tokens are known by their positions."""
+    from transformers.models.inkling.modeling_inkling import InklingRelativeLogits
+
+    ours, theirs = Inkling(24, 4, extent=40, basis=6).double(), InklingRelativeLogits(6, 40).double()
+    x = torch.randn(2, 150, 24, dtype=torch.float64)
+    theirs.proj.data = ours.curves.data
+    states = torch.nn.functional.linear(x[:, cached:], ours.weight).unflatten(-1, (4, 6))
+    at = plain(150)
+    want = theirs(states, at[cached:], at)
+    here, _ = ours.at(at[cached:], at, dtype=torch.float64).read(x[:, cached:])
+    assert here.bias is not None
+    got = here.bias.rows(0, 150 - cached, 150)
+    torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
+
+
+def test_inkling_in_x_transformers(x_transformers: ModuleType) -> None:
+    theirs, ours = x_transformers.RelativeProjPositionalBias(24, 4, 6, 40), Inkling(24, 4, extent=40, basis=6)
+    with torch.no_grad():
+        theirs.to_distance_weights[0].weight.copy_(ours.weight)
+        theirs.to_distance_weights[0].bias.zero_()
+        theirs.distance_bank.copy_(ours.curves)
+        x = torch.randn(2, 100, 24)
+        here, _ = ours.at(plain(100)).read(x)
+        assert here.bias is not None
+        # Sums of 24 and of 6 float32 products of order one.
+        torch.testing.assert_close(here.bias.rows(0, 100, 100), theirs(x), rtol=0, atol=1e-6)
+
+
+def filled(module: torch.nn.Module) -> torch.nn.Module:
+    for parameter in module.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return module.double()
+
+
+@pytest.mark.parametrize("T", [1, 2, 37])
+def test_transformer_xl_in_parakeet(T: int) -> None:
+    """Whole attention layers; what they shift into place is looked up, and, at positions in rows, multiplied."""
+    from transformers import ParakeetEncoderConfig
+    from transformers.models.parakeet import modeling_parakeet as parakeet
+
+    config = ParakeetEncoderConfig(hidden_size=32, num_attention_heads=4, attn_implementation="eager")
+    config.num_key_value_heads = 4
+    theirs = filled(parakeet.ParakeetEncoderAttention(config, 0)).eval()
+    x = torch.randn(2, T, 32, dtype=torch.float64)
+    table = parakeet.ParakeetEncoderRelPositionalEncoding(config)(x)
+    weights = theirs(x, table)[1]
+
+    ours = TransformerXL(32, 4, 8).double()
+    with torch.no_grad():
+        ours.weight.copy_(theirs.relative_k_proj.weight)
+        ours.u.copy_(theirs.bias_u)
+        ours.v.copy_(theirs.bias_v)
+        q, k = (f(x).unflatten(-1, (4, 8)).transpose(1, 2) for f in (theirs.q_proj, theirs.k_proj))
+        for at in (plain(T), plain(T).expand(2, -1), plain(T, offset=10**9)[None]):
+            got = scores(q, k, ours.at(at, dtype=torch.float64)).softmax(-1)
+            # Their angles are rounded to float32: up to 36 radians, by 2^-24 of that each.
+            torch.testing.assert_close(got, weights, rtol=0, atol=2e-5)
+
+
+@pytest.mark.parametrize("offset", [0, 17])
+def test_transformer_xl_written_out(offset: int) -> None:
+    """In float64, one distance at a time, in the order of Transformer-XL's own columns."""
+    ours, (q, k), T = TransformerXL(12, 4, 8, order="block").double(), heads(20), 20
+    theta = 10_000.0 ** (-torch.arange(6, dtype=torch.float64) / 6)
+    want = torch.empty(2, 4, T, T, dtype=torch.float64)
+    for i in range(T):
+        for j in range(T):
+            wave = torch.cat((((i - j) * theta).sin(), ((i - j) * theta).cos()))
+            row = (ours.weight @ wave).view(4, 8)
+            want[:, :, i, j] = ((q[:, :, i] + ours.u) * k[:, :, j]).sum(-1) + ((q[:, :, i] + ours.v) * row).sum(-1)
+    for at in (plain(T, offset=offset), plain(T, offset=offset)[None]):
+        got = scores(q, k, ours.at(at, dtype=torch.float64))
+        torch.testing.assert_close(got, want / 8**0.5, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("positions", [2, 5, 64])
+def test_cope_in_x_transformers(positions: int, x_transformers: ModuleType) -> None:
+    """Causal: theirs is given scores whose future is hidden already."""
+    theirs, ours = x_transformers.CoPE(8, 4, positions).double(), CoPE(8, 4, positions=positions, std=1.0).double()
+    theirs.pos_emb.data = ours.weight.data
+    q, k = heads(30)
+    plainly = (q @ k.mT / 8**0.5).masked_fill(torch.ones(30, 30, dtype=torch.bool).triu(1), -torch.inf)
+    got = scores(q, k, ours.at(plain(30), dtype=torch.float64), Sight(causal=True))
+    torch.testing.assert_close(got, plainly + theirs(q, plainly), rtol=0, atol=1e-12)
