@@ -96,7 +96,6 @@ FEW = ("rotary", "t5")
 MORE = ("alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
 SOME = (
     "learned",
-    "alibi",
     "query-scale",
     "stack(rotary, fox(bias=1))",
     "heads(alibi*2, rotary*2)",
