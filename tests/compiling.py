@@ -116,14 +116,13 @@ FEW = ("rotary", "t5")
 MORE = ("alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
 SOME = (
     "learned",
-    "alibi",
     "cope",
     "query-scale",
     "stack(rotary, fox(bias=1))",
     "heads(alibi*2, rotary*2)",
     "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
 )
-"""One of every kind: rows, line, scores, scale, a rotation, gates that read tokens, a stack, heads, layers, axes."""
+"""One of every kind: rows, scores, scale, rotation, gates that read tokens, stack, heads, layers and axes."""
 
 INDUCTOR = {"inductor": FEW, "inductor, more": MORE}
 

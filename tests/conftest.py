@@ -50,7 +50,9 @@ def unchecked() -> Iterator[None]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
     from posenc.kernels.attention import blocks
+    from posenc.laws import paths
 
+    monkeypatch.setattr(paths, "LONG", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)
 

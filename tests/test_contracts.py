@@ -4,6 +4,7 @@ import pytest
 
 from cases import CASES, Case
 from contracts import HERE
+from posenc.kernels.attention import blocks
 from posenc.laws import Law, paths
 
 
@@ -14,6 +15,10 @@ def test_law(law: Law, case: Case) -> None:
     if why_not := law.why_not(case):
         pytest.skip(why_not)
     law(case)
+
+
+def test_long_sequences_meet_several_blocks() -> None:
+    assert max(2 * blocks.ROWS, blocks.TRAINING_ROWS) < paths.LONG
 
 
 @pytest.mark.slow

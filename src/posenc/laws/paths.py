@@ -12,11 +12,13 @@ from posenc.attention import attention, scores
 from posenc.encodings.bias import Bias, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention import blocks
 from posenc.laws.doors import defined, inputs, met
 from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer
 from posenc.sight import Sight
+
+LONG = 270
+"""Tokens of several blocks of rows on every path of attention."""
 
 
 def _no_bias(subject: Subject) -> str:
@@ -134,7 +136,7 @@ def ways(T: int, S: int) -> list[Way]:
 @law()
 def paths_are_scores(subject: Subject) -> None:
     """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp."""
-    S = subject.longest(blocks.TRAINING_ROWS + 14)  # several blocks of rows on every path
+    S = subject.longest(LONG)
     for T in (S, min(S, 5)):
         meeting = Meeting.of(subject, T, S)
         with torch.no_grad():
@@ -152,7 +154,7 @@ def paths_are_scores(subject: Subject) -> None:
 @law()
 def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64."""
-    S = subject.longest(blocks.TRAINING_ROWS + 4)
+    S = subject.longest(LONG)
     meeting = Meeting.of(subject, S, S)
     for i, (name, sight, scale) in enumerate(ways(S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
