@@ -49,9 +49,12 @@ def unchecked() -> Iterator[None]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
+    from posenc import sight
     from posenc.kernels.attention import blocks
     from posenc.laws import paths
 
+    for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):
+        monkeypatch.setattr(sight, short, 4)  # so that documents and padded rows are attended to one by one, too
     monkeypatch.setattr(paths, "LONG", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)

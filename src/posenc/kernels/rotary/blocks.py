@@ -1,5 +1,7 @@
 """Rotation by plain operators, block by block: every block is turned in place while it is in cache.
 
+Bit for bit what the specification computes.
+
 A fresh output costs more than the arithmetic: its pages must be mapped. What is left to save is passes over
 memory, so a block is copied once into its place (or into float32, where the input is narrower), turned there,
 and not touched again.
@@ -55,9 +57,9 @@ def _turn_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
         torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(torch.complex(cos, sin))
         return
     a, b = x.chunk(2, dim=-1) if pairing == "half" else (x[..., ::2], x[..., 1::2])
-    cross = a * sin
-    a.mul_(cos).addcmul_(b, sin, value=-1)
-    b.mul_(cos).add_(cross)
+    from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded otherwise
+    a.mul_(cos).sub_(from_b)
+    b.mul_(cos).add_(from_a)
 
 
 def _is_complex(x: Tensor) -> bool:

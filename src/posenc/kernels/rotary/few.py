@@ -30,6 +30,6 @@ def few(q: Tensor, k: Tensor | None, wide: Wide, pairing: str) -> Sequence[Tenso
     x = q if k is None else torch.cat((q, k), 1)
     work = x if x.dtype == cos.dtype else x.to(cos.dtype)
     swapped = work.roll(work.shape[-1] // 2, -1) if pairing == "half" else work.gather(-1, order.expand_as(work))
-    y = torch.addcmul(work * cos, swapped, sin)
+    y = (work * cos).add_(swapped * sin)  # rounded as the specification rounds; addcmul would fuse
     y = y if y.dtype == q.dtype else y.to(q.dtype)
     return (y,) if k is None else torch.split_with_sizes(y, (q.shape[1], k.shape[1]), 1)
