@@ -236,3 +236,16 @@ COMPOSED = [
 ]
 
 CASES = CATALOGUE + VARIANTS + COMPOSED
+
+BREADTH = {
+    *("rotary-ntk", "rotary-yarn", "rotary-proportional", "sinusoidal-tensor2tensor", "learned-grid-resized"),
+    *("query-scale(floor=5, rule=ministral3)", "query-scale(floor=5, rule=inkling)", "groups of heads"),
+    *("kerple(kernel=power, shared=True)", "fire(nearest=20, units=5)", "inkling(extent=4, basis=2, log_floor=3)"),
+    *("stack(pope, alibi)", "pope(rotary_dim=4, start=uniform)", "heads(xpos*2, rotary*2)", "hybrid HoPE"),
+    *(
+        "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
+        "channel-rotary(layout=hunyuan-vl, signed=True)",
+    ),
+    *("heads(cope(positions=4)*2, deberta(buckets=4, max_distance=9)*2)", "heads(fox(bias=0)*2, nope*2)"),
+}
+"""Further settings of kinds that other cases stand for; their laws run in ``make slow``."""

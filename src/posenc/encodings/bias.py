@@ -87,14 +87,21 @@ class OffsetBias(Bias):
     Args:
         values: the function; it is called with int64 offsets and gives float32 or float64, heads in front.
         heads: H.
-        q_positions, k_positions: ``(T,)`` or ``(B, T)``, and the keys'.
+        q_positions, k_positions: ``(T,)`` or ``(B, T)``, and the keys', with their axes in front.
         learned: the tensors that ``values`` reads and that gradients flow to.
+        axes: coordinates of a position.
     """
 
     def __init__(
-        self, values: Values, heads: int, q_positions: Tensor, k_positions: Tensor, learned: tuple[Tensor, ...] = ()
+        self,
+        values: Values,
+        heads: int,
+        q_positions: Tensor,
+        k_positions: Tensor,
+        learned: tuple[Tensor, ...] = (),
+        axes: int = 1,
     ) -> None:
-        self.values, self.heads, self.learned = values, heads, learned
+        self.values, self.heads, self.learned, self.axes = values, heads, learned, axes
         self.q_positions, self.k_positions = q_positions, k_positions
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
@@ -104,8 +111,8 @@ class OffsetBias(Bias):
         return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys)))
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
-        q, k = (cut(at, row, first, last) for at in (self.q_positions, self.k_positions))
-        return OffsetBias(self.values, self.heads, q, k, self.learned)
+        q, k = (cut(at, row, first, last, self.axes) for at in (self.q_positions, self.k_positions))
+        return OffsetBias(self.values, self.heads, q, k, self.learned, self.axes)
 
 
 class PartBias(Bias):
@@ -292,9 +299,11 @@ def beside(tensors: list[Tensor]) -> Tensor:
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
-def cut(at: Tensor, row: int | None, first: int, last: int) -> Tensor:
-    """Of positions ``(T,)`` or ``(B, T)`` those of some tokens, of one row or of all."""
-    return at[..., first:last] if row is None or at.dim() == 1 else at[min(row, at.shape[0] - 1), first:last]
+def cut(at: Tensor, row: int | None, first: int, last: int, axes: int = 1) -> Tensor:
+    """Of positions ``(T,)`` or ``(B, T)``, axes in front, those of some tokens, of one row or of all."""
+    at = at[..., first:last]
+    by_row = at.dim() == (2 if axes == 1 else 3)
+    return at if row is None or not by_row else at.select(-2, min(row, at.shape[-2] - 1))
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:

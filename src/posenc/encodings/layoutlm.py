@@ -73,7 +73,7 @@ class LayoutLM(Encoding):
             rows = [nn.functional.embedding(axis.bucket(along), table) for axis, along, table in each]
             return torch.stack(rows).sum(0).movedim(-1, 0)
 
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, tables)
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, tables, self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)
 
     def describe(self) -> str:

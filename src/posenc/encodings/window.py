@@ -75,7 +75,7 @@ class Window(Encoding):
         def values(offsets: Int[Tensor, "A *shape"]) -> Float[Tensor, "H *shape"]:
             return nn.functional.embedding(self.row(offsets), table).movedim(-1, 0)
 
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,))
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,), self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)
 
     def describe(self) -> str:

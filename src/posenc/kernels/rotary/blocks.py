@@ -1,6 +1,6 @@
 """Rotation by plain operators, block by block: every block is turned in place while it is in cache.
 
-Bit for bit what the specification computes.
+Half pairs are bit for bit what the specification computes.
 
 A fresh output costs more than the arithmetic: its pages must be mapped. What is left to save is passes over
 memory, so a block is copied once into its place (or into float32, where the input is narrower), turned there,
