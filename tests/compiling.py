@@ -114,15 +114,8 @@ def mutants_are_rejected() -> None:
 FEW = ("rotary", "t5")
 """A rotation and a learned line, compiled to the end by every run of the tests; blocks of ALiBi are, too."""
 MORE = ("alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
-SOME = (
-    "learned",
-    "cope",
-    "query-scale",
-    "stack(rotary, fox(bias=1))",
-    "heads(alibi*2, rotary*2)",
-    "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)",
-)
-"""One of every kind: rows, scores, scale, rotation, gates that read tokens, stack, heads, layers and axes."""
+SOME = ("cope", "stack(rotary, fox(bias=1))", "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)")
+"""Scores, a stack of a rotation and of gates that read tokens, and layers of axes and a line; test_lengths.py has more."""
 
 INDUCTOR = {"inductor": FEW, "inductor, more": MORE}
 

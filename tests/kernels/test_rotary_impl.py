@@ -63,6 +63,7 @@ for pairing in ("half", "interleaved"):
 """
 
 
+@pytest.mark.slow
 def test_a_compiled_model_has_one_graph_for_all_lengths() -> None:
     """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
     done = subprocess.run([sys.executable, "-c", ONE_GRAPH], capture_output=True, text=True, check=False)
