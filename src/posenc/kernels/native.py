@@ -5,7 +5,6 @@ machines, or a newer posenc, never loads another's.
 """
 
 import ctypes
-import fcntl
 import hashlib
 import os
 import platform
@@ -66,6 +65,8 @@ def find(source: Path) -> Path | None:
 
     A process looks once: numbers of one process come from one kernel.
     """
+    if os.name != "posix":
+        return None
     return next((path for folder in folders() if _loads(path := folder / _name(source))), None)
 
 
@@ -97,6 +98,10 @@ def build(source: Path) -> Path:
     found = find(source)
     if found is not None:
         return found
+    if os.name != "posix":
+        raise ImplUnavailable("a native kernel is built on Linux and macOS; use impl='auto', which does without")
+    import fcntl  # which other systems lack
+
     by = compiler()
     if by is None:
         raise ImplUnavailable(

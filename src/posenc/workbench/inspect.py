@@ -11,7 +11,6 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.layers import ModelPositions
-from posenc.positions import LIMIT
 from posenc.schedules import (
     NTK,
     Default,
@@ -138,7 +137,7 @@ def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
         return f"{label} with rotary positions: {_channels(positions.kinds[name])}{_window(positions, name)}."
     if not encoding.doors:
         return f"{label} without positions{_window(positions, name)}."
-    if "embed" in encoding.doors and encoding.position_limit < LIMIT:
+    if "embed" in encoding.doors and encoding.position_limit < Encoding.position_limit:
         rows, last = count(encoding.position_limit), count(encoding.position_limit - 1)
         return (
             f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
@@ -254,5 +253,9 @@ def _rounding(spectrum: Spectrum, positions: ModelPositions) -> list[str]:
 
 def _other_risks(encodings: dict[str, Encoding]) -> list[str]:
     """Of what has no position beyond some."""
-    ends = [encoding.position_limit for encoding in encodings.values() if encoding.position_limit < LIMIT]
+    ends = [
+        encoding.position_limit
+        for encoding in encodings.values()
+        if encoding.position_limit < Encoding.position_limit
+    ]
     return [f"an input longer than {count(end)} tokens has no rows and fails" for end in ends]

@@ -15,7 +15,6 @@ import posenc
 from posenc.encodings import Encoding, Placed
 from posenc.encodings.layers import for_layers
 from posenc.errors import InvalidArgument
-from posenc.sight import Sight
 
 
 @dataclass(frozen=True)
@@ -98,7 +97,7 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(config.width, sum(self.split) * self.head_dim, bias=config.biases)
         self.out = nn.Linear(config.width, config.width, bias=config.biases)
 
-    def forward(self, x: Tensor, placed: Placed, sight: Sight, layer: int, cache: Cache | None) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, sight: posenc.Sight, layer: int, cache: Cache | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
         here, carry = placed.read(x, None if cache is None else cache.carries.get(layer))
@@ -137,7 +136,7 @@ class Block(nn.Module):
         self.attention_norm, self.attention = _norm(config), Attention(config)
         self.feedforward_norm, self.feedforward = _norm(config), FeedForward(config)
 
-    def forward(self, x: Tensor, placed: Placed, sight: Sight, layer: int, cache: Cache | None) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, sight: posenc.Sight, layer: int, cache: Cache | None) -> Tensor:
         x = x + self.attention(self.attention_norm(x), placed, sight, layer, cache)
         return x + self.feedforward(self.feedforward_norm(x))
 
@@ -193,7 +192,7 @@ class Transformer(nn.Module):
         tokens: Int[Tensor, "B T"],
         positions: Int[Tensor, "..."] | None = None,
         *,
-        sight: Sight | None = None,
+        sight: posenc.Sight | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Outputs at every token; with a cache, ``tokens`` follow those it holds.
@@ -205,7 +204,7 @@ class Transformer(nn.Module):
             offset = 0 if cache is None else len(cache)
             positions = posenc.positions.plain(tokens.shape[1], offset=offset, device=tokens.device)
             positions = posenc.positions.on_axes(positions, self.encoding.axes)
-        sight = Sight(causal=self.config.causal) if sight is None else sight
+        sight = posenc.Sight(causal=self.config.causal) if sight is None else sight
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
         x = placed.embed(self.embedding(tokens))

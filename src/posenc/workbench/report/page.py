@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
-from posenc.encodings import Learned
+import posenc
 from posenc.errors import PositionOutOfRange
-from posenc.positions import plain
 from posenc.workbench.palette import ACCENT, HAIRLINE, HAIRLINE_DARK, INK, INK_DARK, PAPER, PAPER_DARK, style
 from posenc.workbench.report import words
 from posenc.workbench.runs.compare import Outcome
@@ -125,7 +124,7 @@ def _row(result: TaskResult, row: Row, value: Callable[[Row, int], object], verd
 def _refusal() -> str:
     """What a learned table says past its end, asked for now."""
     try:
-        Learned(128, 64).at(plain(256))
+        posenc.Learned(128, 64).at(posenc.positions.plain(256))
     except PositionOutOfRange as error:
         said = str(error)
     return (

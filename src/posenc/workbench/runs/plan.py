@@ -9,7 +9,7 @@ from typing import Any
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
 
-NUMERICS = 1
+NUMERICS = 2
 """How numbers come about; raised by hand when the same plan gives others than before. 0: before plans held every
 setting."""
 

@@ -2,10 +2,10 @@
 
 import torch
 
+import posenc
 from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
-from posenc.positions import plain
 from posenc.workbench.palette import style
 from posenc.workbench.views.layer import visible
 from posenc.workbench.views.view import Line, Lines, View, counted, within
@@ -37,7 +37,7 @@ def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
         raise InvalidArgument(
             f"encoding={encoding!r} adds nothing that the distance alone decides; take kerple, fire, t5 or alibi"
         )
-    keys = plain(furthest + 1)
+    keys = posenc.positions.plain(furthest + 1)
     bias = made.at(keys[-1:], keys, dtype=torch.float64)[0].bias
     assert bias is not None
     return bias.rows(0, 1, furthest + 1)[0, :, 0].double().flip(-1)
