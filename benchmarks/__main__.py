@@ -72,7 +72,7 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
     measured: list[tuple[Table, list[Result]]] = []
     for table in tables(device, quick):
         results = measure(table, seconds)
-        measured.append((Table(table.title, [], tuple), results))
+        measured.append((Table(table.title, [], tuple, table.bytes), results))
         body += show(page.lines(results, table))
     found = [] if device == "cuda" else list(page.growth_lines(growth.growths()))
     show(found)
@@ -110,7 +110,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs; not a measurement")
-    parser.add_argument("--seconds", type=float, default=2.5, help="time for each table's rounds")
+    parser.add_argument("--seconds", type=float, default=1.5, help="time for each table's rounds")
     parser.add_argument("--output", type=Path, help="the page; by default benchmarks/results/<date>-<processor>.md")
     parser.add_argument("--threads", type=int, default=1, help="1 (processor time) or more (wall clock)")
     options = parser.parse_args()

@@ -65,7 +65,8 @@ def _by(table: Table, base: Result, result: Result) -> str:
     if table.bytes:
         speeds = [table.bytes / r.median / 1e9 for r in (result, base)]
         return f": {speeds[0]:.1f} GB/s, where {base.row.name} moves {speeds[1]:.1f}"
-    return f": {1e6 * (result.median - result.row.target * base.median):.0f} µs over" if result.row.target else ""
+    assert result.row.target is not None
+    return f": {1e6 * (result.ratio - result.row.target) * base.median:.0f} µs over"
 
 
 def slug(device: str) -> str:
