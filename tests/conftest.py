@@ -16,7 +16,8 @@ from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ["POSENC_CACHE"] = tempfile.mkdtemp(prefix="posenc-cache-")  # as on a machine where nothing was built
+NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
+os.environ["POSENC_CACHE"] = NOTHING_BUILT.name
 
 CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules", "sight")]
 """Modules whose annotations are checked, with everything below them."""
