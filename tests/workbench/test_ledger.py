@@ -53,7 +53,7 @@ CHANGED: dict[str, Any] = {
     "device": "cuda",
     "text_sha256": "a",
     "source": "b",
-    "numerics": 2,
+    "numerics": 3,
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Literal, get_args, overload
+from typing import Literal, overload
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 from posenc.attention.choice import Ways, choice
 from posenc.attention.decay import decayed
 from posenc.attention.fit import check
-from posenc.attention.work import Impl, Work, said
+from posenc.attention.work import IMPLS, Impl, Work, said
 from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
@@ -104,8 +104,8 @@ def attention(
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
         )
-    if impl not in get_args(Impl):
-        raise UnknownName("impl", impl, get_args(Impl))
+    if impl not in IMPLS:
+        raise UnknownName("impl", impl, IMPLS)
     scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
@@ -113,12 +113,7 @@ def attention(
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
     with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
-
-        def attend(q: Tensor, k: Tensor, v: Tensor, here: Placed, seen: Sight) -> tuple[Tensor, Tensor | None]:
-            work = Work.of(q, k, here, seen, scale, return_logsumexp, impl)
-            scaled = q if here.scale is None else (q * here.scale).to(q.dtype)
-            return _once(scaled, k, v, work, dropout)
-
+        attend = partial(_once, scale, return_logsumexp, impl, dropout)
         way = attend if placed.decay is None else partial(decayed, attend, scale)
         out, lse = way(q, k, v, placed, sight)
     return out if lse is None else (out, lse)
@@ -139,8 +134,20 @@ def merge(
     return y.to(parts[0][0].dtype), lse
 
 
-def _once(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> tuple[Tensor, Tensor | None]:
+def _once(
+    scale: float,
+    return_logsumexp: bool,
+    impl: Impl,
+    dropout: float,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    sight: Sight,
+) -> tuple[Tensor, Tensor | None]:
     """Output, and the logsumexp where it is asked for."""
+    work = Work.of(q, k, placed, sight, scale, return_logsumexp, impl)
+    q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     if dropout and (work.needs_scores or _transformed()):
         raise InvalidArgument(
             f"dropout={dropout} is not offered for a bias that reads scores, nor inside a function transform; use 0"

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -17,6 +17,8 @@ from posenc.sight import Sight
 Impl = Literal["auto", "line", "channels", "blocks"]
 """``"line"``: a bias along a line as views of it, block by block. ``"channels"``: as more channels of queries and
 keys, in one call of torch's attention. ``"blocks"``: neither. ``"auto"``: whichever was faster when tried here."""
+
+IMPLS = get_args(Impl)
 
 
 @dataclass(frozen=True, eq=False)
