@@ -32,8 +32,8 @@ class Bias(ABC):
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
-    - ``reach``: keys more than so many positions behind their query all get ``beyond`` from its row, where
-      positions count up by one and the queries are the last T of the S keys; ``within`` gives the rows of the others.
+    - ``reach``: keys more than so many positions behind their query all get ``beyond`` from its row, and the others
+      have ``within``, where positions count up by one and the queries are the last T of the S keys.
     """
 
     heads: int

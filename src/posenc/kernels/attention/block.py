@@ -24,11 +24,21 @@ def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V
 
 
 def plain_backward(
-    grad: Tensor, grad_lse: Tensor | None, scores: Tensor, v: Tensor, out: Tensor, lse: Tensor
+    grad: Tensor,
+    grad_lse: Tensor | None,
+    scores: Tensor,
+    v: Tensor,
+    out: Tensor,
+    lse: Tensor,
+    share: Float[Tensor, "B H rows 1"] | None = None,
 ) -> tuple[Float[Tensor, "B H rows S"], Float[Tensor, "B K S V"]]:
-    """Gradients of the scores and of v."""
+    """Gradients of the scores and of v.
+
+    ``out`` is that of all keys a row sees. ``share`` is the weight that those of ``scores`` have in it, and ``lse``
+    theirs; None where they are all.
+    """
     grad, wide = grad.to(scores.dtype), v.to(scores.dtype)
-    weights = softmax(scores, lse)
+    weights = softmax(scores, lse) if share is None else softmax(scores, lse) * share
     inner = (grad * out.to(scores.dtype)).sum(-1, keepdim=True)
     if grad_lse is not None:
         inner = inner - grad_lse.to(scores.dtype)[..., None]

@@ -245,8 +245,11 @@ def _by_autograd(
         scores = block_scores(q, k, work, first, last, start)
         beyond = work.beyond(first, last) if start else None
     dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
-    lse = lse.to(scores.dtype).masked_fill(dead, -math.inf)
-    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse)
+    lse, share = lse.to(scores.dtype).masked_fill(dead, -math.inf), None
+    if start:
+        near = scores.detach().logsumexp(-1)
+        lse, share = near, (near - lse).exp()[..., None]
+    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse, share)
     wanted, made, given = (q, k, *work.learned), [scores], [grad_scores]
     if beyond is not None and beyond.requires_grad:
         made.append(beyond)
