@@ -184,6 +184,11 @@ class Reader(Source):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         schedule = schedule_from(parameters, length)
         head_dim = self.get(self.family.head_dim) or self.head_dim()
+        whole = None if "partial_rotary_factor" in self.family.beside else self.get("head_dim")
+        if whole not in (None, head_dim):
+            raise InvalidArgument(
+                f"head_dim={whole} contradicts {self.family.head_dim}={head_dim}; remove head_dim"
+            )
         rotary_dim = head_dim
         if not isinstance(schedule, Proportional):
             rotary_dim = self.rotary_dim(parameters, head_dim)

@@ -58,6 +58,8 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
     for key, value in [*config.items(), *nested.items()]:
         if not isinstance(key, str):
             raise InvalidArgument(f"key {key!r} of the config is no text; write it as a name")
+        if key in known and key in KEYS and value is not None:
+            KEYS[key].check(key, value)  # also what nothing asks for here, as transformers does
         if key in known or key in HARMLESS or idle(key, value, family, known):
             continue
         if key == "sliding_window" and config.get("use_sliding_window") is False:
@@ -79,7 +81,7 @@ def idle(key: str, value: object, family: Family, known: Collection[str]) -> boo
         return True
     if key == "rotary" or key == "use_rope":
         return value is True and family.kind == "rotary"
-    return key in KEYS and any(value == other for other in KEYS[key].idle)
+    return key in KEYS and type(value) is not bool and any(value == other for other in KEYS[key].idle)
 
 
 def near_miss(key: str, known: Collection[str]) -> str | None:

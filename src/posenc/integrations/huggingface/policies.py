@@ -135,6 +135,8 @@ def _by_type(
             "its own entry"
         )
     given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
+    if (near := given.get(NEAR)) and reader.family.local and near.get("rope_theta") is None:
+        given[NEAR] = {**near, "rope_theta": reader.need(reader.family.local)}
     return {key: reader.rotary(value, length) if value else STILL for key, value in given.items()}, types
 
 

@@ -11,6 +11,8 @@ LAYERS = 10_000
 """More layers than any model has, and few enough to list."""
 POSITIONS = 2**31 - 1
 """As far as the clock counts."""
+LARGEST = 1e18
+"""No base or factor comes near it, and it fits into 64 bits as a whole number."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ def whole(least: int, most: int) -> Values:
 
 
 def _finite(value: object) -> bool:
-    return type(value) in (int, float) and -1e300 < value < 1e300  # type: ignore[operator]
+    return type(value) in (int, float) and abs(value) < LARGEST  # type: ignore[arg-type]
 
 
 def _listed(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
@@ -40,17 +42,19 @@ def _listed(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 SIZE = whole(1, 2**24)
 LENGTH = whole(1, POSITIONS)
+WINDOW = whole(0, POSITIONS)
 DEPTH = whole(1, LAYERS)
 START = whole(0, LAYERS)
-NUMBER = Values("a finite number", _finite)
-POSITIVE = Values("a finite number above 0", lambda value: _finite(value) and value > 0)
+NUMBER = Values("a number below 10^18", _finite)
+POSITIVE = Values("a number above 0 and below 10^18", lambda value: _finite(value) and value > 0)
 SHARE = Values("a number above 0 and at most 1", lambda value: _finite(value) and 0 < value <= 1)
 FLAG = Values("true or false", lambda value: type(value) is bool)
 SWITCH = Values("true or false", lambda value: type(value) in (bool, int) and value in (0, 1))
+SETTING = Values("a number or a flag", lambda value: type(value) in (bool, int, float))
 TEXT = Values("a name", lambda value: isinstance(value, str))
 NAMES = Values("a list of names", _listed(lambda entry: isinstance(entry, str)))
-NUMBERS = Values("a list of finite numbers above 0", _listed(lambda entry: _finite(entry) and entry > 0))
-BASES = Values("a list of finite numbers, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
+NUMBERS = Values("a list of numbers above 0 and below 10^18", _listed(lambda entry: _finite(entry) and entry > 0))
+BASES = Values("a list of numbers below 10^18, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
 PATTERN = Values(
@@ -127,11 +131,11 @@ KEYS: dict[str, Key] = {
     "learned_pos_emb": Key(FLAG, "whether there is a table of positions"),
     "alibi": Key(FLAG, "whether scores are biased by distance"),
     "use_alibi": Key(FLAG, "whether scores are biased by distance"),
-    "offset_alibi": Key(FLAG, "a habit of the training code"),
+    "offset_alibi": Key(SETTING, "a habit of the training code"),
     "alibi_bias_max": Key(POSITIVE, "the exponent of the last slope"),
     "attn_config": Key(DICTIONARY, "MPT's settings of attention"),
     "layer_types": Key(NAMES, "the type of every layer"),
-    "sliding_window": Key(LENGTH, "how many tokens back a layer sees"),
+    "sliding_window": Key(WINDOW, "how many tokens back a layer sees, 0 for all"),
     "use_sliding_window": Key(FLAG, "whether any layer sees a window"),
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
