@@ -6,7 +6,7 @@ import pytest
 
 from integrations import fuzzing
 
-WHOLE, SAMPLE, PARTS = 100_000, 400, 8
+WHOLE, SAMPLE, PARTS = 100_000, 200, 8
 
 
 @pytest.fixture(autouse=True)

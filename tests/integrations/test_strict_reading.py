@@ -74,6 +74,7 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
     assert [recipe.get("schedule") for recipe in gemma.kinds.values()] == [Linear(4), Default()]
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 MPT = {"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 64}
 GPTJ = {"model_type": "gptj", "n_positions": 64, "n_head": 4, "n_embd": 64, "n_layer": 2, "rotary_dim": 8}
 GEMMA = config("gemma3_text", head_dim=16)
@@ -177,6 +178,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
         "no 'max_position_embeddings'; add it, or pass what transformers' AutoConfig makes of the config",
     ),
+    (config("llama", partial_rotary_factor=False), "unknown key of model_type 'llama' 'partial_rotary_factor'"),
+    (config("llama", rope_scaling={**YARN, "truncate": None}), "truncate=None must be true or false"),
+    (config("falcon", n_embed=32), "n_embed=32 in model_type 'falcon', whose key for it is 'hidden_size'"),
     ({**config("llama"), 5: 1}, "key 5 of the config is no text"),
 ]
 

@@ -42,6 +42,7 @@ class Family:
         scale: the rule by which it scales queries.
         beside: keys in the rope dictionary that say nothing about frequencies.
         second_factor: whether YaRN's second number multiplies the scores.
+        states_head_dim: whether transformers scales only where head_dim is stated.
         extra: further keys about positions, read by the family's own rule.
         tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
             (``"neighbours"``), ``"once"``, or as one complex number with sin (``"complex"``).
@@ -73,6 +74,7 @@ class Family:
     scale: Literal["llama4", "ministral3", "beam"] | None = None
     beside: tuple[str, ...] = ()
     second_factor: bool = False
+    states_head_dim: bool = False
     extra: tuple[str, ...] = ()
     tables: Tables = "halves"
 
@@ -103,7 +105,7 @@ PARTIAL = Family(partial="partial_rotary_factor")
 FAMILIES: dict[str, Family] = {
     "llama": Family(),
     "mistral": Family(),
-    "mixtral": Family(),
+    "mixtral": Family(states_head_dim=True),
     "qwen2": Family(),
     "qwen3": Family(),
     "qwen2_moe": Family(),

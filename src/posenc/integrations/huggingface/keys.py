@@ -20,6 +20,7 @@ EVERYWHERE = (*SIZES, "head_dim", "layer_types", "max_window_layers")
 ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
     **dict.fromkeys(("window_size", "attention_window"), "sliding_window"),
+    "n_embed": "hidden_size",
 }
 """What other code calls a key; harmless where it says the same."""
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
@@ -77,7 +78,7 @@ def idle(key: str, value: object, family: Family, known: Collection[str]) -> boo
     """Whether a key that the family does not have says nothing at this value: off, null, or an old habit."""
     if near_miss(key, known):
         return False
-    if value is None or value is False:
+    if value is None or (value is False and (key not in KEYS or KEYS[key].values.holds(False))):
         return True
     if key == "rotary" or key == "use_rope":
         return value is True and family.kind == "rotary"

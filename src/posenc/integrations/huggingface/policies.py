@@ -137,6 +137,12 @@ def _by_type(
     given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
     if (near := given.get(NEAR)) and reader.family.local and near.get("rope_theta") is None:
         given[NEAR] = {**near, "rope_theta": reader.need(reader.family.local)}
+    for key, value in given.items():
+        if value.get("truncate") is False:
+            reader.assume(
+                f"truncate=false under {key!r} is dropped by transformers: the ends of its ramp are rounded"
+            )
+            given[key] = {**value, "truncate": True}
     return {key: reader.rotary(value, length) if value else STILL for key, value in given.items()}, types
 
 

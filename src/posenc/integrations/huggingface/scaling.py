@@ -76,7 +76,7 @@ def check_keys(parameters: Mapping[str, Any], kind: str) -> None:
     for key in parameters:
         if key not in known:
             raise UnknownName(f"key of rope_type {kind!r}", key, known)
-        if parameters[key] is not None:
+        if parameters[key] is not None or key == "truncate":  # where null is false to transformers
             ROPE[key].check(key, parameters[key])
 
 
@@ -182,6 +182,10 @@ def per_pair(schedule: Schedule | LengthSchedule, rotary_dim: int, base: float) 
         factors = list(schedule.factors)
     else:
         plain, scaled = (s.spectrum(rotary_dim, base).frequencies for s in (Default(), schedule))
+        if not all(scaled):
+            raise InvalidArgument(
+                f"{schedule} has pairs that stand still, which a longrope cannot say; use another"
+            )
         factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
     original = getattr(schedule, "original_length", 2)
     factor = getattr(schedule, "factor", 1.0)
