@@ -49,7 +49,7 @@ def _mapping(config: object) -> dict[str, Any]:
         except ValueError as error:
             raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
-        config = config.to_dict()
+        config = _own_dict(config)
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
     text, model_type = config.get("text_config"), config.get("model_type")
@@ -66,6 +66,16 @@ def _mapping(config: object) -> dict[str, Any]:
     outer = {key: config[key] for key in ("torch_dtype", "dtype") if key in config}
     inner = {"model_type": ALIASES.get(model_type, model_type) if isinstance(model_type, str) else None, **text}
     return {**outer, **inner}
+
+
+def _own_dict(config: Any) -> Any:
+    """What a config object makes of itself; with odd values in it transformers fails there in many ways."""
+    try:
+        return config.to_dict()
+    except Exception as error:
+        raise InvalidArgument(
+            f"{type(config).__name__}.to_dict() fails ({error!r}); correct the value that it cannot write"
+        ) from error
 
 
 def _unread(model_type: str) -> InvalidArgument:

@@ -1,8 +1,9 @@
 """Refuses what nothing reads: every key about positions is consumed, says nothing, or is an error with a remedy."""
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
+from functools import cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
@@ -31,7 +32,7 @@ def plain(key: str) -> str:
     return CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")
 
 
-def known_keys(family: Family, model_type: str) -> set[str]:
+def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Every key that this family has: its row's, and those of its config class that are in the schema."""
     own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
     own += [family.heads, family.width, family.layers]
@@ -41,7 +42,7 @@ def known_keys(family: Family, model_type: str) -> set[str]:
         rope, own = (), [key for key in own if key != family.base]
     known = {key for key in own if key} | set(rope) | set(family.defaults) | set(EVERYWHERE)
     known |= set(silent().get(model_type, ()))
-    return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
+    return frozenset(known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES})
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
@@ -74,7 +75,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
             raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known))
 
 
-def idle(key: str, value: object, family: Family, known: Collection[str]) -> bool:
+def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
     """Whether a key that the family does not have says nothing at this value: off, null, or an old habit."""
     if near_miss(key, known):
         return False
@@ -85,7 +86,8 @@ def idle(key: str, value: object, family: Family, known: Collection[str]) -> boo
     return key in KEYS and type(value) is not bool and any(value == other for other in KEYS[key].idle)
 
 
-def near_miss(key: str, known: Collection[str]) -> str | None:
+@cache
+def near_miss(key: str, known: frozenset[str]) -> str | None:
     """The known key that this one is a misspelling of; one with a word more, v_head_dim, is another key."""
     letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
     near = get_close_matches(plain(key).replace("_", ""), list(letters), n=1, cutoff=0.86)
@@ -102,7 +104,7 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     Raises:
         InvalidArgument: one that ``text_config`` does not say too.
     """
-    placed = [key for key in KEYS if key not in SIZES and ATTRIBUTES.get(key) not in SIZES]
+    placed = frozenset(key for key in KEYS if key not in SIZES and ATTRIBUTES.get(key) not in SIZES)
     for key, value in config.items():
         name = plain(str(key))
         if isinstance(value, Mapping) and name.endswith("_config"):

@@ -134,6 +134,8 @@ def _by_type(
             f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
             "its own entry"
         )
+    if reader.family.local:  # where null is not "no positions"
+        nested = {key: {"rope_type": "default"} if value is None else value for key, value in nested.items()}
     given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
     if (near := given.get(NEAR)) and reader.family.local and near.get("rope_theta") is None:
         given[NEAR] = {**near, "rope_theta": reader.need(reader.family.local)}
