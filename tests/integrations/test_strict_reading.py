@@ -107,6 +107,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**GPTJ, "rope_scaling": LINEAR}, "unknown key of model_type 'gptj' 'rope_scaling'"),
     ({**GPTJ, "rope_theta": 5e5}, "unknown key of model_type 'gptj' 'rope_theta'"),
     ({**GPTJ, "hidden_size": 32}, "n_embd=64 contradicts hidden_size=32; keep one of them"),
+    ({**GPTJ, "hidden_size": None}, "n_embd=64 contradicts hidden_size=None; keep one of them"),
     *(
         (
             config("modernbert", rope_theta=None, local_rope_theta=base),

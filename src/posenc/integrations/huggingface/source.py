@@ -31,10 +31,10 @@ class Source:
             return None
         said = {name: config[name] for name, config in self._places(key) if name in config}
         given = {name: KEYS[key].check(name, value) for name, value in said.items() if value is not None}
-        if len(given) == 2:
-            one, other = given
-            if given[one] != given[other]:
-                raise InvalidArgument(f"{one}={given[one]} contradicts {other}={given[other]}; keep one of them")
+        if given and len(said) == 2:
+            one, other = said
+            if said[one] != said[other]:
+                raise InvalidArgument(f"{one}={said[one]} contradicts {other}={said[other]}; keep one of them")
         if given:
             return next(iter(given.values()))
         own = silent().get(self.model_type, {}).get(key)
