@@ -159,10 +159,8 @@ def gguf(
     if isinstance(now, YaRN) and now.ramp == "dimension" and now.truncate:
         return Fields({**plain, **_yarn(now, scaling)})
     entry = per_pair(now, rotary_dim, base)
-    scale = {} if entry["attention_factor"] == 1 else {f"{scaling}.attn_factor": float(entry["attention_factor"])}
-    return Fields(
-        {**plain, **scale}, {"rope_freqs.weight": torch.tensor(entry["long_factor"], dtype=torch.float32)}
-    )
+    more = {} if entry["attention_factor"] == 1 else {f"{scaling}.attn_factor": float(entry["attention_factor"])}
+    return Fields({**plain, **more}, {"rope_freqs.weight": torch.tensor(entry["long_factor"], dtype=torch.float32)})
 
 
 def _yarn(schedule: YaRN, scaling: str) -> dict[str, int | float | str]:
