@@ -184,7 +184,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"hidden_size": None}, "has no 'hidden_size'; add it"),
     ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),
     ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "mixes layer types"),
-    ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"]}, "needs its own entry"),
+    (
+        {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},
+        "needs its own entry",
+    ),
 ]
 
 
@@ -232,8 +235,8 @@ def test_nothing_here_needs_transformers_to_be_imported() -> None:
 
 
 def test_all_spellings_read_the_same() -> None:
-    """v4's two type keys, v5's flat form, v5 nested per layer type (where transformers drops `truncate`)."""
-    yarn = {"factor": 4.0, "original_max_position_embeddings": 1024, "truncate": False}
+    """v4's two type keys, v5's flat form, v5 nested per layer type."""
+    yarn = {"factor": 4.0, "original_max_position_embeddings": 1024, "beta_fast": 16}
     plain = {key: value for key, value in LLAMA.items() if key != "rope_theta"}
     v5 = {"rope_type": "yarn", "rope_theta": 1e4, **yarn}
     spellings = [
@@ -243,7 +246,7 @@ def test_all_spellings_read_the_same() -> None:
         {**plain, "rope_parameters": v5},
         {**plain, "rope_parameters": {"a": v5, "b": v5}, "layer_types": ["a", "b"]},
     ]
-    want = rotary(64, 1e4, YaRN(4, 1024, truncate=False))
+    want = rotary(64, 1e4, YaRN(4, 1024, beta_fast=16))
     assert all(set(read(spelling).kinds.values()) == {want} for spelling in spellings)
 
 

@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 import torch
+import transformers
 from torch import Tensor
 
 import posenc
+from integrations.tiny import SIZES as TINY
 from integrations.tiny import logits, tiny, tokens
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import check_conversion, convert_pairing, probe_pairing
+from posenc.integrations.huggingface import check_conversion, convert_pairing, patched, probe_pairing
 from posenc.workbench.checkpoints.llama2c import load, load_tokenizer
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
@@ -123,3 +125,39 @@ def test_refusals() -> None:
     ):
         with pytest.raises(InvalidArgument, match=message):
             convert_pairing(state, **{"to": "half", **SIZES, **options})
+
+
+NORMED = {
+    "Phi": {"qk_layernorm": True, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.5}},
+    "StableLm": {"qk_layernorm": True, "rope_parameters": {"rope_theta": 1e4, "partial_rotary_factor": 0.25}},
+    "Cohere": {"use_qk_norm": True, "rope_parameters": {"rope_theta": 1e4}},
+}
+
+
+@pytest.mark.parametrize(("family", "heads"), [("Phi", 4), ("StableLm", 4), ("Cohere", 4), ("Cohere", 8)])
+def test_norms_of_queries_and_keys_go_with_their_channels(family: str, heads: int) -> None:
+    """Without positions the order of channels is nobody's business; eight heads of eight channels are a square."""
+    sizes = {**TINY, "num_attention_heads": heads, "num_key_value_heads": 2, **NORMED[family]}
+    kind = getattr(transformers, f"{family}ForCausalLM")
+    model, ids = kind(kind.config_class(**sizes)).eval(), tokens()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "norm" in name:
+                parameter.uniform_(0.5, 1.5, generator=torch.Generator().manual_seed(len(name)))
+    head_dim = 64 // heads
+    share = NORMED[family]["rope_parameters"].get("partial_rotary_factor", 1)
+    to = "half" if family == "Cohere" else "interleaved"
+    shape = {"heads": heads, "kv_heads": 2, "head_dim": head_dim, "rotary_dim": int(head_dim * share)}
+    with patched(model, posenc.NoPE()):
+        before = logits(model, ids)
+        model.load_state_dict(convert_pairing(model.state_dict(), to=to, **shape))
+        torch.testing.assert_close(logits(model, ids), before, rtol=0, atol=1e-5 * before.abs().max().item())
+
+
+def test_a_norm_of_other_heads_is_refused() -> None:
+    state = {
+        "layers.0.self_attn.q_norm.weight": torch.ones(3, 8),
+        "layers.0.self_attn.q_proj.weight": torch.ones(32, 4),
+    }
+    with pytest.raises(InvalidArgument, match=r"q_norm.weight is \(3, 8\); heads and head_dim make \(4, 8\)"):
+        convert_pairing(state, to="half", heads=4, head_dim=8)

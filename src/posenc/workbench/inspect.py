@@ -215,8 +215,6 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
         risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
         if schedule.beta_fast >= length / (2 * math.pi):
             risks.append(f"beta_fast={count(schedule.beta_fast)} is more than the fastest pair turns: none is kept")
-        if "layer_types" in positions.source and len(positions.kinds) > 1 and not schedule.truncate:
-            risks.append("truncate=False nested per layer type is ignored by transformers 5, which rounds the ramp")
     if isinstance(schedule, LengthSchedule):
         risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
     if schedule == Default():

@@ -17,7 +17,7 @@ from torch import Tensor
 from posenc.encodings.rotary import Pairing, half_from_interleaved, interleaved_from_half
 from posenc.errors import InvalidArgument, UnknownName
 
-SEPARATE = re.compile(r"(^|\.)(?P<which>[qk])(_proj|_norm)\.(weight|bias)$")
+SEPARATE = re.compile(r"(^|\.)(?P<which>[qk])_(?P<what>proj|norm|layernorm)(\.norms\.\d+)?\.(weight|bias)$")
 JOINED = re.compile(r"(^|\.)(qkv_proj|qkv)\.(weight|bias)$")
 PER_HEAD = re.compile(r"(^|\.)query_key_value\.(weight|bias)$")
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
@@ -36,7 +36,8 @@ def convert_pairing(
 
     Args:
         state_dict: weights in the pairing that ``to`` is not. Recognised are ``q_proj`` and ``k_proj``,
-            ``q_norm`` and ``k_norm`` (over a head or over all), a joined ``qkv_proj`` or ``qkv`` laid out
+            ``q_norm`` and ``k_norm`` (``q_layernorm`` too; over a head, over all, or a row per head), a joined
+            ``qkv_proj`` or ``qkv`` laid out
             q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head.
         to: ``"half"`` (Llama's ``.pth`` or GGUF weights to Hugging Face's) or ``"interleaved"``.
         heads, kv_heads: query and key heads; keys have their own count under grouped queries.
@@ -50,14 +51,15 @@ def convert_pairing(
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
-    order = half_from_interleaved(rotary_dim) if to == "half" else interleaved_from_half(rotary_dim)
-    layout = Layout(heads, kv_heads or heads, head_dim, [*order, *range(rotary_dim, head_dim)])
+    turned = half_from_interleaved(rotary_dim) if to == "half" else interleaved_from_half(rotary_dim)
+    layout = Layout(heads, kv_heads or heads, head_dim, [*turned, *range(rotary_dim, head_dim)])
     converted = dict(state_dict)
     touched = 0
     for name, tensor in state_dict.items():
-        rows = layout.rows(name, tensor.shape[0] if tensor.dim() else 0)
-        if rows is not None:
-            converted[name] = tensor[torch.tensor(rows, device=tensor.device)]
+        found = layout.order_of(name, tuple(tensor.shape))
+        if found is not None:
+            axis, order = found
+            converted[name] = tensor.index_select(axis, torch.tensor(order, device=tensor.device))
             touched += 1
     if not touched:
         raise InvalidArgument(
@@ -68,12 +70,23 @@ def convert_pairing(
 
 @dataclass(frozen=True)
 class Layout:
-    """Heads and the new order of a head's channels; answers which row goes where."""
+    """Heads and the new order of a head's channels; answers which row or column goes where."""
 
     heads: int
     kv_heads: int
     head_dim: int
     order: list[int]
+
+    def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
+        """The axis of this tensor that has channels of heads, and its new order; None where it keeps its own."""
+        found = SEPARATE.search(name)
+        if found and found["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
+            heads = self.heads if found["which"] == "q" else self.kv_heads
+            if shape != (heads, self.head_dim):
+                raise InvalidArgument(f"{name} is {shape}; heads and head_dim make {(heads, self.head_dim)}")
+            return 1, self.order
+        rows = self.rows(name, shape[0] if shape else 0)
+        return None if rows is None else (0, rows)
 
     def rows(self, name: str, count: int) -> list[int] | None:
         """The new order of this tensor's rows; None where it keeps its own."""
@@ -81,7 +94,7 @@ class Layout:
             raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
         if found := SEPARATE.search(name):
             heads = self.heads if found["which"] == "q" else self.kv_heads
-            if "_norm." in name and count == self.head_dim:
+            if found["what"] != "proj" and count == self.head_dim:
                 heads = 1
             self._check(name, count, heads)
             return self._permuted(heads)

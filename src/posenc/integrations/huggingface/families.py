@@ -29,7 +29,9 @@ class Family:
         defaults: values that hold when the config is silent, because every released model of the family has
             them; the reader states each one it uses. A value that varies within a family is not here.
         fixed_base: a base written in the family's code, which no config can change.
-        local: the key of the sliding layers' own base; they stay unscaled.
+        local: the key of the sliding layers' own base.
+        local_scaled: whether a flat rope_scaling scales them too; otherwise they stay unscaled.
+        local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
         still: whether full layers have no positions at all, where there are sliding ones.
@@ -40,6 +42,7 @@ class Family:
         scale: the rule by which it scales queries.
         beside: keys in the rope dictionary that say nothing about frequencies.
         second_factor: whether YaRN's second number multiplies the scores.
+        states_head_dim: whether transformers scales only where head_dim is stated.
         extra: further keys about positions, read by the family's own rule.
         tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
             (``"neighbours"``), ``"once"``, or as one complex number with sin (``"complex"``).
@@ -59,6 +62,8 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed_base: float | None = None
     local: str | None = None
+    local_scaled: bool = False
+    local_base: float | None = None
     pattern: str | None = None
     first_full: int | None = None
     still: bool = False
@@ -69,6 +74,7 @@ class Family:
     scale: Literal["llama4", "ministral3", "beam"] | None = None
     beside: tuple[str, ...] = ()
     second_factor: bool = False
+    states_head_dim: bool = False
     extra: tuple[str, ...] = ()
     tables: Tables = "halves"
 
@@ -88,6 +94,7 @@ GEMMA3 = Family(
 MODERNBERT = Family(
     base="global_rope_theta",
     local="local_rope_theta",
+    local_scaled=True,
     pattern="global_attn_every_n_layers",
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
@@ -98,7 +105,7 @@ PARTIAL = Family(partial="partial_rotary_factor")
 FAMILIES: dict[str, Family] = {
     "llama": Family(),
     "mistral": Family(),
-    "mixtral": Family(),
+    "mixtral": Family(states_head_dim=True),
     "qwen2": Family(),
     "qwen3": Family(),
     "qwen2_moe": Family(),
@@ -110,7 +117,7 @@ FAMILIES: dict[str, Family] = {
     "gemma2": Family(pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
     "gemma3_text": GEMMA3,
     "modernbert": MODERNBERT,
-    "olmo3": Family(local="rope_theta"),
+    "olmo3": Family(local="rope_theta", local_base=500_000.0),
     "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
     "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
     "gpt_oss": Family(tables="once", pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),

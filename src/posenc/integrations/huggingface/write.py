@@ -6,11 +6,12 @@ from typing import Any, Literal, get_args
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.config import BOTH_FORMS
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
-from posenc.schedules import Default, DynamicNTK, LengthSchedule, Proportional, Schedule
+from posenc.integrations.huggingface.silent import silent
+from posenc.schedules import Default, DynamicNTK, LengthSchedule, Schedule
 
 Spelling = Literal["v5", "v4"]
 
@@ -67,7 +68,9 @@ def write(
     if "original_max_position_embeddings" in family.extra:
         config["original_max_position_embeddings"] = positions.original_length
     beside = {key: value for key, value in _rope(positions.source).items() if key in family.beside}
-    entries = {name: _entry(positions.model_type, recipe) for name, recipe in positions.turning.items()}
+    if family.states_head_dim and config.get("head_dim") is None:
+        config["head_dim"] = positions.rotary.get("head_dim")
+    entries = {name: _entry(positions, recipe) for name, recipe in positions.turning.items()}
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
@@ -82,7 +85,8 @@ def write(
     config[family.base] = entry.pop("rope_theta")
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
         config[family.partial] = entry.pop("partial_rotary_factor")
-    config["rope_scaling"] = None if entry == {"rope_type": "default"} else entry
+    plain = entry == {"rope_type": "default"} and "rope_parameters" not in silent().get(positions.model_type, {})
+    config["rope_scaling"] = None if plain else entry  # null is the family's own, and not everywhere none
     return config
 
 
@@ -98,12 +102,45 @@ def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((config[key] for key in BOTH_FORMS if config.get(key)), {})
 
 
-def _entry(model_type: str, recipe: Recipe) -> dict[str, Any]:
+def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     """One kind's rope dictionary."""
     schedule, rotary_dim, base = (recipe.get(name) for name in ("schedule", "rotary_dim", "base"))
+    model_type, family = positions.model_type, FAMILIES[positions.model_type]
     entry = parameters_from(schedule, rotary_dim, base)
-    if model_type == "phi3" and entry["rope_type"] not in ("default", "longrope"):  # all that Phi-3 accepts
+    if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
+        raise InvalidArgument(
+            f"model_type {model_type!r} has {family.partial!r} for the share of a head that turns, and so no place "
+            f"for {schedule}"
+        )
+    dropped = not positions.alike and not entry.get("truncate", True)  # which transformers drops in a nested entry
+    refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all that Phi-3 accepts
+    if dropped or refused:
         entry = per_pair(schedule, rotary_dim, base)
-    if FAMILIES[model_type].partial and not isinstance(schedule, Proportional):
+    if family.second_factor and not math.isclose(positions.softmax_factor, 1.0):
+        entry = _with_softmax(entry, schedule, positions.softmax_factor, rotary_dim, base)
+    if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
+
+
+def _with_softmax(
+    entry: dict[str, Any],
+    schedule: Schedule | LengthSchedule,
+    softmax_factor: float,
+    rotary_dim: int,
+    base: float,
+) -> dict[str, Any]:
+    """The entry with the factor on the scores that the model was loaded with, spelt as DeepSeek's second number.
+
+    What says it is (0.1·mscale_all_dim·ln s + 1)², of whatever type; s must be above 1.
+    """
+    if "mscale_all_dim" in entry:  # a schedule that states its own
+        return entry
+    if entry.get("factor", 1.0) <= 1 and not isinstance(schedule, LengthSchedule):
+        entry = {**per_pair(schedule, rotary_dim, base), "factor": 2.0}
+    if entry.get("factor", 1.0) <= 1:
+        raise InvalidArgument(f"{schedule} with factor 1 has no place for DeepSeek's second number; use Default()")
+    amount = (math.sqrt(softmax_factor) - 1) / (0.1 * math.log(entry["factor"]))
+    if entry["rope_type"] == "yarn":
+        entry = {**entry, "attention_factor": schedule.spectrum(rotary_dim, base).attention_factor}  # type: ignore[union-attr]
+    return {**entry, "mscale_all_dim": amount}

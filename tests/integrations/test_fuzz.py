@@ -1,0 +1,47 @@
+"""Mutated configs are refused with a message or read as transformers reads them: nothing else ever happens."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from integrations import fuzzing
+
+WHOLE, SAMPLE, PARTS = 100_000, 200, 8
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    import logging
+    import warnings
+
+    with warnings.catch_warnings():
+        fuzzing.quiet()
+        yield
+    logging.disable(logging.NOTSET)
+
+
+def wrong(count: int, first: int) -> list[tuple[str, object]]:
+    return [(said, config) for said, config, _ in fuzzing.run(count, first) if said.startswith("WRONG")]
+
+
+def test_a_sample_of_mutated_configs() -> None:
+    assert not wrong(SAMPLE, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_a_hundred_thousand_mutated_configs(part: int) -> None:
+    assert not wrong(WHOLE // PARTS, part * (WHOLE // PARTS))
+
+
+def test_the_fuzz_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that halves every base, and one that breaks, are found out."""
+    right, _ = fuzzing.read, fuzzing.seeds()
+
+    def broken(given: object) -> object:
+        return 1 / 0
+
+    monkeypatch.setattr(fuzzing, "read", broken)
+    assert wrong(5, 1)
+    monkeypatch.setattr(fuzzing, "read", lambda given: right(given).rescaled(fuzzing.LINEAR))
+    assert {said for said, _ in wrong(60, 1)} == {"WRONG: tables differ"}

@@ -1,0 +1,63 @@
+"""Exported to ONNX, rotation is one operator each for queries and keys, and a runtime gives our numbers."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import posenc
+from posenc import positions
+from posenc.errors import InvalidArgument
+from posenc.integrations.onnx import OnnxRotary
+from posenc.schedules import YaRN
+
+SETTINGS = [
+    {"pairing": "half"},
+    {"pairing": "interleaved", "base": 5e5},
+    {"pairing": "half", "rotary_dim": 8},
+    {"pairing": "half", "schedule": YaRN(4.0, 16)},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
+    rotary = posenc.Rotary(16, **settings)  # type: ignore[arg-type]
+    q, k = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16)
+    at = torch.stack((positions.plain(12), positions.plain(12, offset=9)))
+    turned = OnnxRotary(rotary, 64)(q, k, at)
+    for theirs, ours in zip(turned, rotary.at(at).rotate(q, k), strict=True):
+        torch.testing.assert_close(theirs, ours, rtol=0, atol=2e-6)
+
+
+def test_several_axes_have_no_operator() -> None:
+    image = posenc.encoding("rotary(axes=axial(4, 4), pairing=half)", head_dim=16)
+    with pytest.raises(InvalidArgument, match="rotary has 2 axes; ONNX's RotaryEmbedding has one"):
+        OnnxRotary(image, 64)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_exported_it_is_one_operator_and_a_runtime_agrees(tmp_path: Path) -> None:
+    onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnxscript")
+    rotary = posenc.Rotary(16, pairing="half", schedule=YaRN(4.0, 16))
+    q, k, at = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16), positions.plain(12)[None].expand(2, -1)
+    tokens = torch.export.Dim("tokens", min=2, max=64)
+    file = tmp_path / "rotary.onnx"
+    torch.onnx.export(
+        OnnxRotary(rotary, 64),
+        (q, k, at.clone()),
+        file,
+        dynamo=True,
+        opset_version=23,
+        dynamic_shapes=({2: tokens}, {2: tokens}, {1: tokens}),
+    )
+    graph = onnx.load(file).graph
+    assert [node.op_type for node in graph.node].count("RotaryEmbedding") == 2
+    session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    for T in (12, 30):
+        q, k, at = torch.randn(2, 4, T, 16), torch.randn(2, 2, T, 16), positions.plain(T)[None].expand(2, -1)
+        names = [value.name for value in graph.input]
+        found = session.run(None, {n: v.numpy() for n, v in zip(names, (q, k, at.contiguous()), strict=True)})
+        for theirs, ours in zip(found, rotary.at(at).rotate(q, k), strict=True):
+            torch.testing.assert_close(torch.from_numpy(theirs), ours, rtol=0, atol=2e-6)

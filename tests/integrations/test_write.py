@@ -1,0 +1,138 @@
+"""What is written is what was meant: transformers turns a written config's layers as we do, in both spellings."""
+
+import json
+from typing import Any
+
+import pytest
+import torch
+
+from integrations.fuzzing import from_json, rotations
+from integrations.tiny import MODELS, logits, tiny, tokens
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import patched, read, write
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.schedules import (
+    NTK,
+    Default,
+    DynamicNTK,
+    LengthSchedule,
+    Linear,
+    Llama3,
+    PerPair,
+    Proportional,
+    Schedule,
+    YaRN,
+)
+
+SCHEDULES = [
+    Default(),
+    Linear(4.0),
+    NTK(4.0),
+    DynamicNTK(2.0, 64),
+    YaRN(4.0, 64),
+    YaRN(4.0, 64, truncate=False),
+    Llama3(8.0, 64),
+    Proportional(0.5),
+    PerPair((2.0, 1.5)),
+]
+TURNING = [name for name in MODELS if name not in ("gptj", "bloom", "mpt", "gpt2", "bert")]
+
+
+@pytest.mark.parametrize("family", TURNING)
+def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
+    """Bit for bit where transformers has the type, else within float32 of a base or of one factor per pair."""
+    positions = read(tiny(family).config)
+    pairs = positions.rotary.get("rotary_dim") // 2
+    for schedule in SCHEDULES:
+        if isinstance(schedule, PerPair):
+            schedule = PerPair(tuple(1 + i / pairs for i in range(pairs)))
+        for spelling in ("v5", "v4"):
+            if _refused(positions, schedule, spelling):
+                continue
+            written = write(positions, schedule, spelling=spelling)
+            loaded = from_json(json.loads(json.dumps(written)))
+            wanted = positions.rescaled(schedule)
+            assert read(loaded).layers == positions.layers
+            found = list(rotations(loaded, wanted))
+            assert len(found) == len(positions.turning)
+            for theirs, ours in found:
+                torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-5, msg=f"{schedule} {spelling}")
+
+
+def _refused(positions: ModelPositions, schedule: Schedule | LengthSchedule, spelling: str) -> bool:
+    """Whether it has no place in the config, for one of the reasons that are known."""
+    try:
+        write(positions, schedule, spelling=spelling)
+    except InvalidArgument as error:
+        known = ("use 'v5'", "no place for", "stand still", "has no rope dictionary")
+        return any(reason in str(error) for reason in known)
+    return False
+
+
+SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
+YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 64, "truncate": False}
+
+
+def test_null_is_not_written_where_it_means_something() -> None:
+    """A gpt-oss without rope_scaling is scaled by 32 in transformers."""
+    oss = read({"model_type": "gpt_oss", "head_dim": 16, "rope_theta": 1.5e5, "rope_scaling": YARN, **SIZES})
+    for schedule in (Default(), NTK(4.0)):
+        written = write(oss, schedule, spelling="v4")
+        assert written["rope_scaling"] == {"rope_type": "default"}
+        assert read(written).rotary.get("schedule") == read(from_json(written)).rotary.get("schedule") == Default()
+
+
+def test_the_language_model_of_a_composite_is_written_by_its_own_name() -> None:
+    inner = {"head_dim": 16, "rope_theta": 1e6, **SIZES}
+    written = write(read({"model_type": "gemma3", "text_config": inner}))
+    assert written["model_type"] == "gemma3_text"
+    assert from_json(written).hidden_size == 64
+
+
+def test_a_ramp_that_is_not_rounded_is_written_by_pair_under_layer_types() -> None:
+    gemma = read({"model_type": "gemma3_text", "head_dim": 64, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6})
+    entry = write(gemma, YaRN(4.0, 64, truncate=False))["rope_parameters"]["full_attention"]
+    assert entry["rope_type"] == "longrope"
+    given = write(gemma, YaRN(4.0, 64))
+    given["rope_parameters"]["full_attention"]["truncate"] = False
+    assert any("truncate=false under 'full_attention' is dropped" in note for note in read(given).assumed)
+    assert read(given).rotary.get("schedule") == YaRN(4.0, 64)
+
+
+def test_what_has_no_place_is_refused() -> None:
+    phi = {"model_type": "phi3", "rope_theta": 1e4, "original_max_position_embeddings": 64, **SIZES}
+    with pytest.raises(InvalidArgument, match="has pairs that stand still, which a longrope cannot say"):
+        write(read(phi), Proportional(0.5, 4.0))
+    half = {"model_type": "phi", "rope_theta": 1e4, "partial_rotary_factor": 0.5, **SIZES}
+    with pytest.raises(InvalidArgument, match="'partial_rotary_factor' for the share of a head that turns, and so"):
+        write(read(half), Proportional(0.5))
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [None, Linear(4.0), NTK(4.0), YaRN(4.0, 64), Llama3(8.0, 64), DynamicNTK(2.0, 64), Default()],
+    ids=str,
+)
+def test_deepseek_keeps_its_factor_on_scores(schedule: Schedule | LengthSchedule | None) -> None:
+    """The patched model and the model reloaded from what is written compute the same."""
+    model, ids = tiny("deepseek-v3"), tokens()
+    positions = read(model.config)
+    assert positions.softmax_factor > 1.8
+    ours = positions if schedule is None else positions.rescaled(schedule)
+    with patched(model, ours.as_layers(48, "float32")):
+        want = logits(model, ids)
+    written = write(positions, schedule)
+    assert read(written).softmax_factor == pytest.approx(positions.softmax_factor)
+    other = type(model)(from_json(json.loads(json.dumps(written)))).eval()
+    other.load_state_dict(model.state_dict())
+    torch.testing.assert_close(logits(other, ids), want, rtol=0, atol=1e-4 * want.abs().max().item())
+
+
+def test_deepseek_without_a_place_for_its_factor() -> None:
+    positions = read(tiny("deepseek-v3").config)
+    with pytest.raises(InvalidArgument, match="factor 1 has no place for DeepSeek's second number; use Default"):
+        write(positions, DynamicNTK(1.0, 64))
+    stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
+    assert read(write(positions, stated)).softmax_factor == pytest.approx(stated.softmax_factor)
+    assert FAMILIES["deepseek_v3"].second_factor
