@@ -184,7 +184,10 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"hidden_size": None}, "has no 'hidden_size'; add it"),
     ({"hidden_size": 250}, "hidden_size=250 is no multiple of num_attention_heads=4"),
     ({"rope_parameters": {"full_attention": YARN, "factor": 2}}, "mixes layer types"),
-    ({"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"]}, "needs its own entry"),
+    (
+        {"rope_parameters": {"full_attention": YARN}, "layer_types": ["sliding_attention"] * 2},
+        "needs its own entry",
+    ),
 ]
 
 

@@ -5,24 +5,22 @@ config leaves out is an error too, unless every released model of the family has
 """
 
 import json
-import re
+import math
 from collections.abc import Mapping
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.families import ALIASES, ATTRIBUTES, FAMILIES, Family
-from posenc.integrations.huggingface.layers import NEAR, STILL, ModelPositions
+from posenc.integrations.huggingface.families import ALIASES, FAMILIES
+from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_outer
+from posenc.integrations.huggingface.layers import STILL, ModelPositions
 from posenc.integrations.huggingface.policies import by_layer, layer_types, scales
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
+from posenc.integrations.huggingface.schema import KEYS, NEAR, ROPE
+from posenc.integrations.huggingface.source import Source
 from posenc.schedules import Proportional
-
-ABOUT_POSITIONS = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
-BOTH_FORMS = ("rope_scaling", "rope_parameters")
-HARMLESS = ("position_buckets",)
 
 
 def read(config: object, *, base: float | None = None) -> ModelPositions:
@@ -54,35 +52,55 @@ def _mapping(config: object) -> dict[str, Any]:
         config = config.to_dict()
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
-    text = config.get("text_config")
-    if not isinstance(text, Mapping):
+    text, model_type = config.get("text_config"), config.get("model_type")
+    if text is None:
+        if isinstance(model_type, str) and model_type in ALIASES:
+            raise InvalidArgument(
+                f"model_type {model_type!r} has its language model in text_config, which is missing; add it, or "
+                f"write model_type {ALIASES[model_type]!r} for the language model alone"
+            )
         return dict(config)
-    outer = {key: config[key] for key in ("model_type", "torch_dtype", "dtype") if key in config}
-    return {**outer, **text}
+    if not isinstance(text, Mapping):
+        raise InvalidArgument(f"text_config is a {type(text).__name__}; expected a dictionary")
+    check_outer(config, text)
+    outer = {key: config[key] for key in ("torch_dtype", "dtype") if key in config}
+    inner = {"model_type": ALIASES.get(model_type, model_type) if isinstance(model_type, str) else None, **text}
+    return {**outer, **inner}
 
 
-class Reader:
-    """One config being read: hands out values by key and remembers which were used and which assumed."""
+def _unread(model_type: str) -> InvalidArgument:
+    """Why a family is refused: transformers has it and this reader does not, or else nobody has."""
+    try:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    except ImportError:
+        CONFIG_MAPPING_NAMES = {}
+    if model_type in CONFIG_MAPPING_NAMES:
+        return InvalidArgument(
+            f"model_type {model_type!r} is a family of transformers whose positions are not read here; known: "
+            f"{', '.join(FAMILIES)}"
+        )
+    return UnknownName("model_type", model_type, FAMILIES)
+
+
+class Reader(Source):
+    """One config being read."""
 
     def __init__(self, config: dict[str, Any], base: float | None) -> None:
-        self.config, self.base = config, base
         if not isinstance(config.get("model_type"), str):
             raise InvalidArgument("the config has no 'model_type', which says how the model lays out its heads")
-        self.model_type = ALIASES.get(config["model_type"], config["model_type"])
-        if self.model_type not in FAMILIES:
-            raise UnknownName("model_type", self.model_type, FAMILIES)
-        self.family: Family = FAMILIES[self.model_type]
-        self.assumed: list[str] = []
+        model_type = config["model_type"]
+        if model_type not in FAMILIES:
+            raise _unread(model_type)
+        super().__init__(config, FAMILIES[model_type], model_type)
+        self.base = base
 
     def result(self) -> ModelPositions:
         """Everything, after refusing what nothing consumes."""
-        self.check_keys()
-        count = int(self.need(self.family.layers))
-        length = int(self.need(self.family.length))
+        check_keys(self.config, self.family, self.model_type)
+        count, length = self.need(self.family.layers), self.need(self.family.length)
         kinds, layers = self.kinds(count, length)
         schedules = [recipe.get("schedule") for recipe in kinds.values()]
         originals = [getattr(schedule, "original_length", None) for schedule in schedules]
-        factors = [getattr(schedule, "softmax_factor", 1.0) for schedule in schedules]
         return ModelPositions(
             model_type=self.model_type,
             kinds=kinds,
@@ -91,64 +109,20 @@ class Reader:
             scales=scales(self, kinds, self.rope_parameters()),
             original_length=next((n for n in originals if n), length),
             max_length=length,
-            softmax_factor=max(factors) if self.family.second_factor else 1.0,
+            softmax_factor=self.softmax_factor(),
             assumed=tuple(self.assumed),
             source=self.config,
         )
 
-    def get(self, key: str | None) -> Any:
-        """The value of a key under its own or its standard name, or None."""
-        if key is None:
-            return None
-        nested = self.config.get("attn_config")
-        if isinstance(nested, Mapping) and nested.get(key) is not None:
-            return nested[key]
-        value = self.config.get(key)
-        return self.config.get(ATTRIBUTES[key]) if value is None and key in ATTRIBUTES else value
-
-    def need(self, key: str) -> Any:
-        """The value of a key, the family's own where the config is silent, else an error."""
-        value = self.get(key)
-        if value is not None:
-            return value
-        if key not in self.family.defaults:
-            raise InvalidArgument(f"the config of model_type {self.model_type!r} has no {key!r}; add it")
-        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
-        return self.family.defaults[key]
-
-    def assume(self, note: str) -> None:
-        """Note, once, a value that the config leaves out."""
-        if note not in self.assumed:
-            self.assumed.append(note)
-
-    def check_keys(self) -> None:
-        """Refuse every key about positions, and every near miss of one, that this family does not have."""
-        family = self.family
-        own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
-        own += [family.pattern, family.turns, family.bases, family.switch, *family.extra]
-        rope = BOTH_FORMS if family.kind == "rotary" else ()
-        known = {key for key in own if key} | set(rope) | set(family.defaults)
-        known |= {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
-        nested = self.config.get("attn_config")
-        nested = dict(nested) if isinstance(nested, Mapping) else {}
-        if not nested.get("rope"):  # MPT's later configs list the settings of a rotation that is off
-            nested = {key: value for key, value in nested.items() if not key.startswith("rope")}
-        for key, value in [*self.config.items(), *nested.items()]:
-            if key in known or key in HARMLESS or key in self.indifferent(value):
-                continue
-            near = get_close_matches(key, [k for k in known if ABOUT_POSITIONS.search(k)], n=1, cutoff=0.85)
-            if ABOUT_POSITIONS.search(key) or near:
-                raise UnknownName(f"key of model_type {self.model_type!r}", key, sorted(known))
-
-    def indifferent(self, value: object) -> tuple[str, ...]:
-        """Keys that say nothing at this value: rope keys that are null, and old habits spelt out."""
-        if value is None:
-            return (*BOTH_FORMS, "rope_theta", "rotary_dim", "original_max_position_embeddings", "alibi")
-        if value is False:
-            return ("rope_interleaved", "alibi", "use_alibi", "learned_pos_emb")
-        if value == 1:
-            return ("rotary_pct", "partial_rotary_factor")
-        return ("position_embedding_type",) if value in ("absolute", "rope", "rope_gptj") else ()
+    def softmax_factor(self) -> float:
+        """DeepSeek's second number, (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling."""
+        parameters = self.rope_parameters() if self.family.second_factor else {}
+        amount, factor = (
+            parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in ("mscale_all_dim", "factor")
+        )
+        if not amount or not factor or factor <= 1 or rope_type(parameters) == "default":
+            return 1.0
+        return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
     def kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
         """One recipe per kind, and the kind of every layer."""
@@ -158,52 +132,58 @@ class Reader:
             if self.get("position_embedding_type") not in (None, "absolute"):
                 kind = self.get("position_embedding_type")
                 raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
-            table = Recipe("learned").with_(num_positions=length, width=int(self.need(self.family.width)))
+            table = Recipe("learned").with_(num_positions=length, width=self.need(self.family.width))
             return {"all": table}, ("all",) * count
         if self.family.kind == "alibi" or self.get("alibi"):
             if self.get("alibi") is False:
                 raise InvalidArgument(
                     f"alibi=False in model_type {self.model_type!r}: its learned table is not read"
                 )
-            heads, exponent = int(self.need(self.family.heads)), float(self.get("alibi_bias_max") or 8)
+            heads, exponent = self.need(self.family.heads), float(self.get("alibi_bias_max") or 8)
             slopes = Recipe("alibi").with_(heads=heads, max_exponent=exponent)
             return {"all": slopes}, ("all",) * count
         return by_layer(self, self.rope_parameters(), count, length)
 
     def windows(self, count: int) -> tuple[int | None, ...]:
         """How many tokens back every layer sees, itself included, where the config says so; None for all."""
+        if self.get("use_sliding_window") is False:
+            return (None,) * count
         window, both = self.get("sliding_window"), self.get("local_attention")
         if both is not None:  # ModernBERT counts a token's neighbours on both sides
             window = both // 2 + 1
-        if not window or self.get("use_sliding_window") is False:
+        if not window:
             return (None,) * count
         if self.get("layer_types") or self.family.pattern:
             near = [kind == NEAR for kind in layer_types(self, count)]
         else:
-            near = [i >= int(self.get("max_window_layers") or 0) for i in range(count)]
-        return tuple(int(window) if within else None for within in near)
+            near = [i >= (self.get("max_window_layers") or 0) for i in range(count)]
+        return tuple(window if within else None for within in near)
 
     def rope_parameters(self) -> dict[str, Any]:
-        """The rope dictionary under whichever key it stands; empty where there is none."""
-        found = {key: self.config[key] for key in BOTH_FORMS if self.config.get(key)}
+        """The rope dictionary under whichever key it stands; the family's own, or empty, where there is none."""
+        if self.family.kind != "rotary" or self.family.fixed_base is not None:
+            return {}
+        given = {key: self.config[key] for key in BOTH_FORMS if self.config.get(key) is not None}
+        found = {key: value for key, value in given.items() if KEYS[key].check(key, value) or len(given) == 1}
         if len(found) == 2 and found["rope_scaling"] != found["rope_parameters"]:
             raise InvalidArgument(
                 "rope_scaling and rope_parameters are both given and differ; keep rope_parameters"
             )
-        for key, value in found.items():
-            if not isinstance(value, Mapping):
-                raise InvalidArgument(f"{key}={value!r} must be a dictionary; see transformers' rope_parameters")
-        return dict(next(iter(found.values()), {}))
+        found.pop("rope_scaling" if found.get("rope_scaling") == {} else "", None)  # as good as none
+        own = self.get("rope_parameters") if not found else None
+        return dict(own or next(iter(found.values()), {}))
 
     def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it."""
         parameters = {key: value for key, value in parameters.items() if key not in self.family.beside}
-        outside = self.get("original_max_position_embeddings")
-        if outside and rope_type(parameters) in ("yarn", "longrope", "llama3"):
-            parameters["original_max_position_embeddings"] = outside  # as transformers: the outer key wins
+        if rope_type(parameters) in ("yarn", "longrope", "llama3"):
+            outside = self.get("original_max_position_embeddings")
+            if outside:  # as transformers: the outer key wins
+                parameters["original_max_position_embeddings"] = outside
+        if self.family.second_factor and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
+            parameters.pop("mscale_all_dim", None)  # of the scores alone
         schedule = schedule_from(parameters, length)
-        head_dim = self.get(self.family.head_dim)
-        head_dim = int(head_dim or self.head_dim())
+        head_dim = self.get(self.family.head_dim) or self.head_dim()
         rotary_dim = head_dim
         if not isinstance(schedule, Proportional):
             rotary_dim = self.rotary_dim(parameters, head_dim)
@@ -220,7 +200,7 @@ class Reader:
     def head_dim(self) -> int:
         if "head_dim" in self.family.defaults:
             return int(self.need("head_dim"))
-        width, heads = int(self.need(self.family.width)), int(self.need(self.family.heads))
+        width, heads = self.need(self.family.width), self.need(self.family.heads)
         if width % heads:
             raise InvalidArgument(f"{self.family.width}={width} is no multiple of {self.family.heads}={heads}")
         return width // heads
@@ -233,8 +213,8 @@ class Reader:
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
         """How many channels of a head turn, from whichever key says it."""
         if self.family.rotary_dim:
-            return int(self.get(self.family.rotary_dim) or head_dim)
-        stated = parameters.get("partial_rotary_factor")
+            return self.get(self.family.rotary_dim) or head_dim
+        stated = parameters.get("partial_rotary_factor")  # checked with its dictionary
         outer = self.get(self.family.partial)
         if None not in (stated, outer) and stated != outer:
             raise InvalidArgument(f"partial_rotary_factor={stated} contradicts {self.family.partial}={outer}")
@@ -252,8 +232,6 @@ class Reader:
                 f"the config of model_type {self.model_type!r} has no {self.family.partial!r}, the share of "
                 "channels that turn; add it"
             )
-        if not 0 < share <= 1:
-            raise InvalidArgument(f"{self.family.partial}={share} must be above 0 and at most 1")
         return int(head_dim * share)
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float:
@@ -268,7 +246,7 @@ class Reader:
             )
         found = outer if inner is None else inner
         if found is None and self.base is not None:
-            return float(self.base)
+            return float(KEYS["rope_theta"].check("base", self.base))
         if found is None and "rope_theta" not in self.family.defaults:
             raise InvalidArgument(
                 f"the config of model_type {self.model_type!r} has no {self.family.base!r}; transformers would "

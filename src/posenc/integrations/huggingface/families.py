@@ -29,7 +29,9 @@ class Family:
         defaults: values that hold when the config is silent, because every released model of the family has
             them; the reader states each one it uses. A value that varies within a family is not here.
         fixed_base: a base written in the family's code, which no config can change.
-        local: the key of the sliding layers' own base; they stay unscaled.
+        local: the key of the sliding layers' own base.
+        local_scaled: whether a flat rope_scaling scales them too; otherwise they stay unscaled.
+        local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
         still: whether full layers have no positions at all, where there are sliding ones.
@@ -59,6 +61,8 @@ class Family:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed_base: float | None = None
     local: str | None = None
+    local_scaled: bool = False
+    local_base: float | None = None
     pattern: str | None = None
     first_full: int | None = None
     still: bool = False
@@ -88,6 +92,7 @@ GEMMA3 = Family(
 MODERNBERT = Family(
     base="global_rope_theta",
     local="local_rope_theta",
+    local_scaled=True,
     pattern="global_attn_every_n_layers",
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
@@ -110,7 +115,7 @@ FAMILIES: dict[str, Family] = {
     "gemma2": Family(pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
     "gemma3_text": GEMMA3,
     "modernbert": MODERNBERT,
-    "olmo3": Family(local="rope_theta"),
+    "olmo3": Family(local="rope_theta", local_base=500_000.0),
     "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
     "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
     "gpt_oss": Family(tables="once", pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),

@@ -10,13 +10,11 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.layers import stretched
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.schema import NEAR
 from posenc.schedules import Default, LengthSchedule, Schedule
 
 STILL = Recipe("nope")
 """Layers without positions."""
-NEAR = "sliding_attention"
-"""The kind of layer that sees a window, as configs have it."""
-
 
 TROUBLES = {
     "alibi": "ALiBi stays flat past the trained length but fades out far tokens; in 16 bit, transformers' "

@@ -8,13 +8,14 @@ only layers that see a window turn                                  Cohere 2, EX
 position_embedding_type, without which none does                    Granite hybrid
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import Family
-from posenc.integrations.huggingface.layers import NEAR, STILL
+from posenc.integrations.huggingface.layers import STILL
+from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.schedules import Default
 
 Kinds = tuple[dict[str, Recipe], tuple[str, ...]]
@@ -25,6 +26,7 @@ class Reader(Protocol):
 
     family: Family
     model_type: str
+    config: Mapping[str, Any]
 
     def get(self, key: str | None) -> Any: ...
 
@@ -37,17 +39,17 @@ class Reader(Protocol):
 
 def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: int) -> Kinds:
     """Recipes by kind, and the kind of each of ``count`` layers, from a rope dictionary and what is around it."""
-    family, types = reader.family, tuple(reader.get("layer_types") or ())
-    nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in types}
+    family = reader.family
+    nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in LAYER_TYPES}
+    types = stated_types(reader, count, nested)
     if nested:
         return _by_type(reader, parameters, nested, types, length)
     if family.switch and reader.get(family.switch) is None:
         reader.assume(f"no layer has positions: {family.switch} is not said")
         return {"nope": STILL}, ("nope",) * count
     recipe = reader.rotary(parameters, length)
-    if family.local:  # the flat form: scaling and rope_theta are the full layers', the sliding stay plain
-        sliding = recipe.with_(schedule=Default(), base=float(reader.need(family.local)))
-        return {"full_attention": recipe, NEAR: sliding}, layer_types(reader, count)
+    if family.local:
+        return _by_distance(reader, parameters, recipe), layer_types(reader, count)
     if family.bases:
         return _by_base(reader, recipe, count)
     turns: list[bool] | None = None
@@ -66,24 +68,31 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: 
 
 def layer_types(reader: Reader, count: int) -> tuple[str, ...]:
     """The type of every layer, stated or by the family's pattern."""
-    stated = reader.get("layer_types")
-    if stated is not None:
-        return tuple(stated)
+    stated = stated_types(reader, count)
+    if stated:
+        return stated
     every = reader.need(reader.family.pattern or "layer_types")
-    if isinstance(every, str):  # letters, the last layer global whatever they say
-        if set(every) - set("LG") or not every:
-            raise InvalidArgument(
-                f"{reader.family.pattern}={every!r} must be a number, or letters L (sees a window) and G (sees all)"
-            )
+    if isinstance(every, str):  # the last layer is global whatever the letters say
         near = [every[i % len(every)] == "L" and i < count - 1 for i in range(count)]
-        return tuple(NEAR if within else "full_attention" for within in near)
-    if int(every) < 1:
+        return tuple(NEAR if within else FULL for within in near)
+    if every < 1:
         raise InvalidArgument(
             f"{reader.family.pattern}={every} must be at least 1, the distance from one full layer to the next; "
             "for layers that all see everything set sliding_window to null"
         )
-    full = int(every) - 1 if reader.family.first_full is None else reader.family.first_full
-    return tuple("full_attention" if i % int(every) == full else NEAR for i in range(count))
+    full = every - 1 if reader.family.first_full is None else reader.family.first_full
+    return tuple(FULL if i % every == full else NEAR for i in range(count))
+
+
+def stated_types(reader: Reader, count: int, entries: Collection[str] = ()) -> tuple[str, ...]:
+    """``layer_types``, where the config has it: one for every layer, each a known type or one of entries."""
+    types = tuple(reader.get("layer_types") or ())
+    if types and len(types) != count:
+        raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {count}")
+    strange = sorted({kind for kind in types if kind not in LAYER_TYPES and kind not in entries})
+    if strange and not entries:
+        raise InvalidArgument(f"layer_types has {strange}; known: {', '.join(sorted(LAYER_TYPES))}")
+    return types
 
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
@@ -101,7 +110,9 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
                 "rope_parameters has llama_4_scaling_beta without original_max_position_embeddings, the positions "
                 "that it counts in; add it"
             )
-        return {name: scale.with_(amount=float(beta), floor=int(floor)) for name in kinds}
+        beta = ROPE["llama_4_scaling_beta"].check("llama_4_scaling_beta", beta)
+        floor = ROPE["original_max_position_embeddings"].check("original_max_position_embeddings", floor)
+        return {name: scale.with_(amount=float(beta), floor=floor) for name in kinds}
     if rule == "llama4":
         if reader.get("attn_temperature_tuning") in (False, 0):
             return {}
@@ -118,13 +129,36 @@ def _by_type(
     if set(nested) != set(parameters):
         stray = sorted(set(parameters) - set(nested))
         raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
-    if not types or set(types) - set(nested):
+    if not types or set(types) - set(nested) or any(value is not None and not value for value in nested.values()):
         raise InvalidArgument(
             f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
             "its own entry"
         )
-    given = {key: value for key, value in nested.items() if key in types}
+    given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
     return {key: reader.rotary(value, length) if value else STILL for key, value in given.items()}, types
+
+
+def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) -> dict[str, Recipe]:
+    """The flat form of families with two bases, as transformers reads it: rope_scaling is the full layers'."""
+    family, model_type = reader.family, reader.model_type
+    if reader.config.get("rope_parameters"):
+        raise InvalidArgument(
+            f"rope_parameters={dict(parameters)!r} has no entry per layer type, and transformers ignores it in "
+            f"model_type {model_type!r}; put it under {FULL!r} and {NEAR!r}"
+        )
+    if parameters.get("type") is not None and parameters.get("rope_type") is None:
+        raise InvalidArgument(
+            f"type={parameters['type']!r} in rope_scaling is ignored by transformers in model_type {model_type!r}; "
+            "spell it rope_type"
+        )
+    base = float(reader.need(family.local or ""))
+    if family.local_base not in (None, base):
+        raise InvalidArgument(
+            f"{family.local}={base:g} in model_type {model_type!r} reaches the full layers only, in transformers; "
+            f"write rope_parameters with an entry for {FULL!r} and {NEAR!r}"
+        )
+    sliding = recipe.with_(base=base) if family.local_scaled else recipe.with_(schedule=Default(), base=base)
+    return {FULL: recipe, NEAR: sliding}
 
 
 def _by_base(reader: Reader, recipe: Recipe, count: int) -> Kinds:
@@ -149,7 +183,7 @@ def _by_switch(reader: Reader, key: str, count: int) -> list[bool]:
     """A list in which 1 means that the layer turns, for all that it is named for its zeros."""
     turns = reader.get(key)
     if not turns:
-        every = int(reader.get("no_rope_layer_interval") or 4)
+        every = reader.get("no_rope_layer_interval") or 4
         turns = [(i + 1) % every != 0 for i in range(count)]
     if len(turns) != count:
         raise InvalidArgument(f"{key} has {len(turns)} entries and {reader.family.layers} is {count}")

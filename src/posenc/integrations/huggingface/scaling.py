@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.schema import ROPE
 from posenc.schedules import (
     NTK,
     Default,
@@ -51,7 +52,8 @@ SPELLINGS = {"su": "longrope"}
 
 def rope_type(parameters: Mapping[str, Any]) -> str:
     """The type under either spelling; ``"default"`` where none is given."""
-    named = {key: parameters[key] for key in ("rope_type", "type") if parameters.get(key) is not None}
+    kinds = {key: parameters[key] for key in ("rope_type", "type") if parameters.get(key) is not None}
+    named = {key: ROPE[key].check(key, value) for key, value in kinds.items()}
     types = {SPELLINGS.get(value, value) for value in named.values()}
     if len(types) > 1:
         raise InvalidArgument(
@@ -74,6 +76,8 @@ def check_keys(parameters: Mapping[str, Any], kind: str) -> None:
     for key in parameters:
         if key not in known:
             raise UnknownName(f"key of rope_type {kind!r}", key, known)
+        if parameters[key] is not None:
+            ROPE[key].check(key, parameters[key])
 
 
 def schedule_from(parameters: Mapping[str, Any], max_length: int) -> Schedule | LengthSchedule:
@@ -104,7 +108,7 @@ def schedule_from(parameters: Mapping[str, Any], max_length: int) -> Schedule | 
     if kind == "llama3":
         low, high = (_need(given, f"{end}_freq_factor", kind) for end in ("low", "high"))
         return Llama3(_need(given, "factor", kind), original, low, high)
-    factor = given.get("factor", max_length / original)
+    factor = given["factor"] if "factor" in given else max_length / original
     if kind == "longrope":
         short, long = (tuple(_need(given, f"{end}_factor", kind)) for end in ("short", "long"))
         return LongRoPE(short, long, original, factor, given.get("attention_factor"))

@@ -1,0 +1,113 @@
+"""Refuses what nothing reads: every key about positions is consumed, says nothing, or is an error with a remedy."""
+
+import re
+from collections.abc import Collection, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.families import ATTRIBUTES, Family
+from posenc.integrations.huggingface.schema import KEYS
+from posenc.integrations.huggingface.silent import silent
+
+BOTH_FORMS = ("rope_scaling", "rope_parameters")
+ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
+"""Names that are about positions even where no family here has the key."""
+HARMLESS = ("position_buckets",)
+SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
+EVERYWHERE = (*SIZES, "head_dim", "layer_types", "max_window_layers")
+"""Keys that any family may have."""
+ELSEWHERE = {
+    **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
+    **dict.fromkeys(("window_size", "attention_window"), "sliding_window"),
+}
+"""What other code calls a key; harmless where it says the same."""
+CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
+
+
+def plain(key: str) -> str:
+    """A key without habits of spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
+    return CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")
+
+
+def known_keys(family: Family, model_type: str) -> set[str]:
+    """Every key that this family has: its row's, and those of its config class that are in the schema."""
+    own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
+    own += [family.heads, family.width, family.layers]
+    own += [family.pattern, family.turns, family.bases, family.switch, *family.extra]
+    rope: tuple[str, ...] = BOTH_FORMS
+    if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
+        rope, own = (), [key for key in own if key != family.base]
+    known = {key for key in own if key} | set(rope) | set(family.defaults) | set(EVERYWHERE)
+    known |= set(silent().get(model_type, ()))
+    return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
+
+
+def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
+    """Refuse every key about positions, and every near miss of one, that this family does not have.
+
+    Raises:
+        UnknownName: such a key; the message has the nearest that it has.
+        InvalidArgument: one that other code has for a key here, with another value.
+    """
+    known = known_keys(family, model_type)
+    nested = config.get("attn_config")
+    nested = dict(nested) if isinstance(nested, Mapping) else {}
+    if not nested.get("rope"):  # MPT's later configs list the settings of a rotation that is off
+        nested = {key: value for key, value in nested.items() if not str(key).startswith("rope")}
+    for key, value in [*config.items(), *nested.items()]:
+        if not isinstance(key, str):
+            raise InvalidArgument(f"key {key!r} of the config is no text; write it as a name")
+        if key in known or key in HARMLESS or idle(key, value, family, known):
+            continue
+        if key == "sliding_window" and config.get("use_sliding_window") is False:
+            continue
+        if meant := ELSEWHERE.get(plain(key)):
+            if config.get(meant) != value:
+                raise InvalidArgument(
+                    f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; rename it"
+                )
+        elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
+            raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known))
+
+
+def idle(key: str, value: object, family: Family, known: Collection[str]) -> bool:
+    """Whether a key that the family does not have says nothing at this value: off, null, or an old habit."""
+    if near_miss(key, known):
+        return False
+    if value is None or value is False:
+        return True
+    if key == "rotary" or key == "use_rope":
+        return value is True and family.kind == "rotary"
+    return key in KEYS and any(value == other for other in KEYS[key].idle)
+
+
+def near_miss(key: str, known: Collection[str]) -> str | None:
+    """The known key that this one is a misspelling of; one with a word more, v_head_dim, is another key."""
+    letters = {name.replace("_", ""): name for name in (*known, "attn_config")}
+    near = get_close_matches(plain(key).replace("_", ""), list(letters), n=1, cutoff=0.86)
+    if not near or letters[near[0]] == key:
+        return None
+    found = letters[near[0]]
+    words = set(found.split("_"))
+    return None if words < set(plain(key).split("_")) else found
+
+
+def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
+    """Refuse keys about positions beside ``text_config``, where transformers does not look.
+
+    Raises:
+        InvalidArgument: one that ``text_config`` does not say too.
+    """
+    placed = [key for key in KEYS if key not in SIZES and ATTRIBUTES.get(key) not in SIZES]
+    for key, value in config.items():
+        name = plain(str(key))
+        if isinstance(value, Mapping) and name.endswith("_config"):
+            continue
+        if name not in placed and not (ABOUT.search(name) and near_miss(name, placed)):
+            continue
+        if value not in (None, False, {}) and text.get(key) != value:
+            raise InvalidArgument(
+                f"{key}={value!r} stands beside text_config, where it has no effect; move it into text_config, or "
+                "remove it"
+            )

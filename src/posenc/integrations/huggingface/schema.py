@@ -1,0 +1,199 @@
+"""What each key of a config means and may hold, said once: whatever reads or refuses a value asks here."""
+
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from posenc.errors import InvalidArgument
+
+LAYERS = 10_000
+"""More layers than any model has, and few enough to list."""
+POSITIONS = 2**31 - 1
+"""As far as the clock counts."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """A set of values: what is expected, in words, and whether one is in it."""
+
+    expected: str
+    holds: Callable[[Any], bool]
+
+
+def whole(least: int, most: int) -> Values:
+    """Whole numbers; True and 8.0 are none, nor to transformers."""
+    return Values(
+        f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most
+    )
+
+
+def _finite(value: object) -> bool:
+    return type(value) in (int, float) and -1e300 < value < 1e300  # type: ignore[operator]
+
+
+def _listed(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: (
+        isinstance(value, Sequence) and not isinstance(value, str | bytes) and all(of(entry) for entry in value)
+    )
+
+
+SIZE = whole(1, 2**24)
+LENGTH = whole(1, POSITIONS)
+DEPTH = whole(1, LAYERS)
+START = whole(0, LAYERS)
+NUMBER = Values("a finite number", _finite)
+POSITIVE = Values("a finite number above 0", lambda value: _finite(value) and value > 0)
+SHARE = Values("a number above 0 and at most 1", lambda value: _finite(value) and 0 < value <= 1)
+FLAG = Values("true or false", lambda value: type(value) is bool)
+SWITCH = Values("true or false", lambda value: type(value) in (bool, int) and value in (0, 1))
+TEXT = Values("a name", lambda value: isinstance(value, str))
+NAMES = Values("a list of names", _listed(lambda entry: isinstance(entry, str)))
+NUMBERS = Values("a list of finite numbers above 0", _listed(lambda entry: _finite(entry) and entry > 0))
+BASES = Values("a list of finite numbers, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
+SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
+DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
+PATTERN = Values(
+    "a number, or letters L (sees a window) and G (sees all)",
+    lambda value: (
+        (type(value) is int and 0 <= value <= LAYERS)
+        or (isinstance(value, str) and value != "" and not set(value) - set("LG"))
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key of a config.
+
+    Args:
+        values: what it may hold besides null, which is as good as leaving it out where null is allowed.
+        meaning: what it says, after "which is".
+        idle: values at which it says nothing in a family that does not have it; null and False always are.
+    """
+
+    values: Values
+    meaning: str
+    idle: tuple[object, ...] = ()
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value, if it may stand there.
+
+        Raises:
+            InvalidArgument: it may not; the message has name, value, what is expected and what it means.
+        """
+        if not self.values.holds(value):
+            raise InvalidArgument(
+                f"{name}={reprlib.repr(value)} must be {self.values.expected}: it is {self.meaning}; correct it"
+            )
+        return value
+
+
+_LENGTH = Key(LENGTH, "the longest input in tokens")
+_HEADS = Key(SIZE, "the number of query heads")
+_WIDTH = Key(SIZE, "the model's width")
+_DEPTH = Key(DEPTH, "the number of layers")
+_BASE = Key(POSITIVE, "the base of rotary frequencies")
+_NEAR_BASE = Key(POSITIVE, "the rotary base of layers that see a window")
+_TURNING = Key(SHARE, "the share of a head's channels that turn", idle=(1,))
+_ROPE = Key(DICTIONARY, "how rotary frequencies are scaled, see transformers' rope_parameters", idle=({},))
+_PATTERN = Key(PATTERN, "the distance from one full layer to the next, or a pattern of letters")
+_ON = Key(SWITCH, "whether queries and keys are turned", idle=(True,))
+_BESIDE = Key(NUMBER, "part of a rope dictionary, and says nothing beside it")
+
+KEYS: dict[str, Key] = {
+    **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"), _LENGTH),
+    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads"), _HEADS),
+    **dict.fromkeys(("hidden_size", "n_embd", "d_model"), _WIDTH),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), _DEPTH),
+    **dict.fromkeys(("rope_theta", "rotary_emb_base", "global_rope_theta"), _BASE),
+    **dict.fromkeys(("rope_local_base_freq", "local_rope_theta"), _NEAR_BASE),
+    **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _TURNING),
+    **dict.fromkeys(("rope_scaling", "rope_parameters"), _ROPE),
+    **dict.fromkeys(("sliding_window_pattern", "global_attn_every_n_layers"), _PATTERN),
+    **dict.fromkeys(("rotary", "use_rope"), _ON),
+    **dict.fromkeys(("factor", "scaling_factor", "attention_factor"), _BESIDE),
+    **dict.fromkeys(("short_factor", "long_factor"), Key(NUMBERS, _BESIDE.meaning)),
+    "num_key_value_heads": Key(SIZE, "the number of key heads"),
+    "head_dim": Key(SIZE, "the channels of a head"),
+    "qk_rope_head_dim": Key(SIZE, "the channels of a head that turn"),
+    "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not turn"),
+    "rotary_dim": Key(SIZE, "the channels of a head that turn"),
+    "original_max_position_embeddings": Key(LENGTH, "the trained length"),
+    "original_max_length": Key(LENGTH, "the trained length"),
+    "rope_interleave": Key(FLAG, "whether stored weights have neighbours as pairs"),
+    "rope_interleaved": Key(FLAG, "whether neighbours are pairs"),
+    "position_embedding_type": Key(TEXT, "the kind of positions", idle=("absolute", "rope", "rope_gptj")),
+    "learned_pos_emb": Key(FLAG, "whether there is a table of positions"),
+    "alibi": Key(FLAG, "whether scores are biased by distance"),
+    "use_alibi": Key(FLAG, "whether scores are biased by distance"),
+    "offset_alibi": Key(FLAG, "a habit of the training code"),
+    "alibi_bias_max": Key(POSITIVE, "the exponent of the last slope"),
+    "attn_config": Key(DICTIONARY, "MPT's settings of attention"),
+    "layer_types": Key(NAMES, "the type of every layer"),
+    "sliding_window": Key(LENGTH, "how many tokens back a layer sees"),
+    "use_sliding_window": Key(FLAG, "whether any layer sees a window"),
+    "max_window_layers": Key(START, "the first layer that sees a window"),
+    "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
+    "no_rope_layers": Key(SWITCHES, "for every layer whether it turns, 1, or not, 0"),
+    "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not turn to the next"),
+    "layer_rope_theta": Key(BASES, "the base of every layer"),
+    "attention_chunk_size": Key(LENGTH, "how many tokens a chunk of attention has"),
+    "attn_temperature_tuning": Key(SWITCH, "whether layers without positions scale their queries"),
+    "attn_scale": Key(POSITIVE, "by how much queries are scaled"),
+    "floor_scale": Key(POSITIVE, "from where on queries are scaled"),
+    "llama_4_scaling_beta": Key(POSITIVE, "by how much queries are scaled"),
+    "logn_attn": Key(FLAG, "whether queries are scaled by the logarithm of their position"),
+    "use_logn_attn": Key(FLAG, "whether queries are scaled by the logarithm of their position"),
+    "relative_attention": Key(FLAG, "whether scores know the distance"),
+    "use_mrope": Key(FLAG, "whether positions have three axes"),
+}
+"""Every key about positions, or about the sizes that they need, that any family reads or could be mistaken for."""
+
+ROPE: dict[str, Key] = {
+    "rope_type": Key(TEXT, "the kind of scaling"),
+    "type": Key(TEXT, "the kind of scaling"),
+    "rope_theta": _BASE,
+    "partial_rotary_factor": _TURNING,
+    "factor": Key(NUMBER, "target length over trained length"),
+    "original_max_position_embeddings": KEYS["original_max_position_embeddings"],
+    "max_position_embeddings": _LENGTH,
+    "attention_factor": Key(POSITIVE, "what cos and sin are multiplied by"),
+    "beta_fast": Key(NUMBER, "the turns above which a pair is kept"),
+    "beta_slow": Key(NUMBER, "the turns below which a pair is interpolated"),
+    "mscale": Key(NUMBER, "DeepSeek's first number"),
+    "mscale_all_dim": Key(NUMBER, "DeepSeek's second number"),
+    "truncate": Key(FLAG, "whether the ends of YaRN's ramp are rounded"),
+    "finetuned": Key(FLAG, "a remark of YaRN's authors"),
+    "short_factor": Key(NUMBERS, "a factor for every pair"),
+    "long_factor": Key(NUMBERS, "a factor for every pair beyond the trained length"),
+    "low_freq_factor": Key(NUMBER, "the turns below which a pair is interpolated"),
+    "high_freq_factor": Key(NUMBER, "the turns above which a pair is kept"),
+    "llama_4_scaling_beta": KEYS["llama_4_scaling_beta"],
+}
+"""Every key that a rope dictionary may hold, in some type or family."""
+
+FULL, NEAR = "full_attention", "sliding_attention"
+LAYER_TYPES = frozenset(
+    [
+        "full_attention",
+        "sliding_attention",
+        "chunked_attention",
+        "window_attention",
+        "indexed_attention",
+        "compressed_sparse_attention",
+        "heavily_compressed_attention",
+        "minimax_m3_sparse",
+        "conv",
+        "moe",
+        "hybrid",
+        "hybrid_sliding",
+        "reference_sliding_attention",
+        "linear_attention",
+        "mamba",
+        "attention",
+        "deepseek_sparse_attention",
+        "qwen_sparse_attention",
+    ]
+)
+"""What transformers 5.23 takes in ``layer_types``, older spellings included."""

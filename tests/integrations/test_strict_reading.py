@@ -1,0 +1,256 @@
+"""No key about positions is passed over, and what a config leaves out is read as transformers takes it."""
+
+import copy
+import dataclasses
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.schema import KEYS
+from posenc.integrations.huggingface.silent import silent
+from posenc.schedules import Default, Linear, YaRN
+
+ROOT = Path(__file__).parents[2]
+SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 64}
+LINEAR = {"rope_type": "linear", "factor": 4.0}
+
+
+def config(model_type: str, **more: Any) -> dict[str, Any]:
+    return {"model_type": model_type, **SIZES, "rope_theta": 1e4, **more}
+
+
+def theirs(given: dict[str, Any]) -> transformers.PretrainedConfig:
+    """What transformers makes of the same JSON."""
+    return CONFIG_MAPPING[given["model_type"]].from_dict(copy.deepcopy(given))
+
+
+SAID = [
+    config("gemma"),
+    config("gemma2"),
+    config("qwen3"),
+    config("glm4", partial_rotary_factor=0.5),
+    config("gpt_oss"),
+    config("gpt_oss", rope_theta=1.5e5, rope_scaling=None),
+    config("deepseek_v3"),
+    config("cohere2"),
+    config("exaone4"),
+    config("mistral"),
+    config("modernbert", rope_theta=None, global_rope_theta=8e4, local_rope_theta=2e4, rope_scaling=LINEAR),
+    config("modernbert", rope_theta=None, local_rope_theta=2e4),
+    config("gemma3_text", rope_scaling=LINEAR, num_hidden_layers=6),
+    config("qwen2", use_sliding_window=True, num_hidden_layers=30),
+    config("falcon", hidden_size=128),
+    {"model_type": "gptj", "n_positions": 64, "n_head": 2, "n_embd": 256, "n_layer": 2},
+]
+
+
+@pytest.mark.parametrize("given", SAID, ids=lambda given: given["model_type"])
+def test_silence_is_read_as_transformers_takes_it(given: dict[str, Any]) -> None:
+    """A head of 256 channels in Gemma 2, a window in Cohere 2, YaRN in gpt-oss: from JSON as from the object."""
+    ours, loaded = read(given), read(theirs(given))
+    assert (ours.kinds, ours.layers, ours.windows) == (loaded.kinds, loaded.layers, loaded.windows)
+    assert all(kind in ("rotary", "nope") or "attention" in kind or kind == "all" for kind in ours.layers)
+
+
+def test_what_is_taken_for_unsaid_is_noted() -> None:
+    assert read(config("gemma2")).rotary.get("head_dim") == 256
+    assert (
+        "head_dim = 256, which transformers takes for a gemma2 that does not say" in read(config("gemma2")).assumed
+    )
+    assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
+    assert read(config("cohere2")).layers == ("rotary", "rotary", "rotary", "nope")
+    assert read(config("gpt_oss")).rotary.get("schedule") == YaRN(32, 4096, truncate=False)
+    both = read(config("modernbert", rope_theta=None, rope_scaling=LINEAR))
+    assert {recipe.get("schedule") for recipe in both.kinds.values()} == {Linear(4)}
+    gemma = read(config("gemma3_text", rope_scaling=LINEAR))
+    assert [recipe.get("schedule") for recipe in gemma.kinds.values()] == [Linear(4), Default()]
+
+
+MPT = {"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 64}
+GPTJ = {"model_type": "gptj", "n_positions": 64, "n_head": 4, "n_embd": 64, "n_layer": 2, "rotary_dim": 8}
+GEMMA = config("gemma3_text", head_dim=16)
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    *(
+        (config("llama", **{key: 32}), rf"'{key}'; did you mean 'head_dim'")
+        for key in ("headdim", "had_dim", "Head_dim")
+    ),
+    (
+        config("llama", kv_channels=32),
+        "kv_channels=32 in model_type 'llama', whose key for it is 'head_dim'; rename",
+    ),
+    (
+        config("llama", head_size=32),
+        "head_size=32 in model_type 'llama', whose key for it is 'head_dim'; rename it",
+    ),
+    (config("cohere2", slidingwindow=8), "'slidingwindow'; did you mean 'sliding_window'"),
+    (config("exaone4", **{"sliding-window": None}), "'sliding-window'; did you mean 'sliding_window'"),
+    (config("llama", num_attention_head=4), "'num_attention_head'; did you mean 'num_attention_heads'"),
+    (config("llama", hidden_sise=4), "'hidden_sise'; did you mean 'hidden_size'"),
+    (config("llama", layer_type=["full_attention"] * 4), "'layer_type'; did you mean 'layer_types'"),
+    *((config("llama", **{key: LINEAR}), key) for key in ("ROPE_SCALING", "RoPE_scaling", "ropeScaling")),
+    ({**MPT, "attn_confg": {"alibi_bias_max": 16}}, "unknown key of model_type 'mpt' 'attn_confg'"),
+    ({**MPT, "attn_config": [1]}, r"attn_config=\[1\] must be a dictionary"),
+    ({"model_type": "gemma3", "rope_theta": 5, "text_config": GEMMA}, "rope_theta=5 stands beside text_config"),
+    ({"model_type": "gemma3", "rope_scaling": LINEAR, "text_config": GEMMA}, "move it into text_config, or remove"),
+    ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 stands beside text_config"),
+    ({"model_type": "gemma3", "text_config": [1]}, "text_config is a list; expected a dictionary"),
+    ({**GEMMA, "model_type": "gemma3"}, "has its language model in text_config, which is missing"),
+    ({**GPTJ, "rope_scaling": LINEAR}, "unknown key of model_type 'gptj' 'rope_scaling'"),
+    ({**GPTJ, "rope_theta": 5e5}, "unknown key of model_type 'gptj' 'rope_theta'"),
+    ({**GPTJ, "hidden_size": 32}, "n_embd=64 contradicts hidden_size=32; keep one of them"),
+    *(
+        (
+            config("modernbert", rope_theta=None, local_rope_theta=base),
+            "local_rope_theta=.* a finite number above 0",
+        )
+        for base in (float("nan"), -8, 0, float("inf"), "8")
+    ),
+    (
+        {**MPT, "attn_config": {"alibi": True, "alibi_bias_max": float("nan")}},
+        "alibi_bias_max=nan must be a finite",
+    ),
+    (config("falcon", alibi="false"), "alibi='false' must be true or false: it is whether scores are biased"),
+    (config("cohere2", layer_types=["full_attention"]), "layer_types has 1 entries and num_hidden_layers is 4"),
+    (
+        config("olmo3", rope_theta=5e5, layer_types=["banana"] * 4),
+        r"layer_types has \['banana'\]; known: attention",
+    ),
+    (
+        config("olmo3", layer_types=["full_attention"] * 4),
+        "rope_theta=10000 in model_type 'olmo3' reaches the full",
+    ),
+    (
+        config("olmo3", layer_types=["sliding_attention"] * 4, rope_parameters={"sliding_attention": {}}),
+        "every layer type needs its own entry",
+    ),
+    (
+        config("gemma3_text", rope_scaling={"type": "linear", "factor": 4.0}),
+        "ignored by transformers .*spell it rope",
+    ),
+    (config("gemma3_text", rope_parameters=LINEAR), "has no entry per layer type, and transformers ignores it"),
+    *(
+        (config("llama", **{key: value}), f"{key}=.* must be a whole number from 1 to")
+        for key in ("max_position_embeddings", "num_hidden_layers", "head_dim", "num_attention_heads")
+        for value in (-1, 0, 1.5, True, "8", [], float("nan"), float("inf"), 1e30, 10**30)
+    ),
+    *(
+        (config("llama", **{key: 4}), f"unknown key of model_type 'llama' '{key}'")
+        for key in ("factor", "scaling_factor", "attention_factor", "original_max_length", "attention_chunk_size")
+    ),
+    *(
+        (config("llama", **{key: True}), f"unknown key of model_type 'llama' '{key}'")
+        for key in ("logn_attn", "use_logn_attn", "attn_temperature_tuning", "relative_attention", "use_mrope")
+    ),
+    (config("llama", long_factor=[1.0]), "unknown key of model_type 'llama' 'long_factor'"),
+    (config("llama", llama_4_scaling_beta=0.1), "unknown key of model_type 'llama' 'llama_4_scaling_beta'"),
+    (config("llama", sliding_window=8), "unknown key of model_type 'llama' 'sliding_window'"),
+    (config("llama", rope_theta=""), "rope_theta='' must be a finite number above 0: it is the base"),
+    (config("llama", rope_scaling={"rope_type": ["yarn"]}), r"rope_type=\['yarn'\] must be a name"),
+    (
+        config("llama", rope_scaling={"rope_type": "yarn", "original_max_position_embeddings": 0}),
+        "original_max_position_embeddings=0 must be a whole number from 1",
+    ),
+    (
+        config("llama", rope_scaling={"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0]}),
+        "short_factor=1.0 must be a list of finite numbers above 0: it is a factor for every pair",
+    ),
+    (config("olmo3", layer_types=float("nan")), "layer_types=nan must be a list of names"),
+    (
+        config("llama", rope_parameters={"rope_type": "proportional", "partial_rotary_factor": 0}),
+        "partial_rotary_factor=0 must be a number above 0 and at most 1",
+    ),
+    (config("qwen3", head_dim=None), "head_dim is null, and model_type 'qwen3' needs one; 128 is its own"),
+    (
+        config("roberta"),
+        "model_type 'roberta' is a family of transformers whose positions are not read here; known",
+    ),
+    (config("deepseek_v2"), "model_type 'deepseek_v2' is a family of transformers whose positions are not read"),
+    (
+        {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
+        "no 'max_position_embeddings'; add it, or pass what transformers' AutoConfig makes of the config",
+    ),
+    ({**config("llama"), 5: 1}, "key 5 of the config is no text"),
+]
+
+
+@pytest.mark.parametrize(("given", "message"), REFUSED, ids=str)
+def test_refusals_name_key_and_value(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        read(given)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        config("qwen2", use_mrope=False),
+        config("falcon", hidden_size=128, rotary=True),
+        config("llama", use_rope=True),
+        config("llama", use_logn_attn=False, rope_interleaved=False, alibi=None),
+        config("llama", head_size=16, head_dim=16),
+        config("llama", v_head_dim=8, num_layers=4, ffn_hidden_size=8, sliding_window=None),
+        config("llama", sliding_window=8, use_sliding_window=False),
+        {"model_type": "llava", "hidden_size": 8, "text_config": config("llama")},
+        {
+            "model_type": "gemma3",
+            "head_dim": 16,
+            "text_config": {k: v for k, v in GEMMA.items() if k != "model_type"},
+        },
+    ],
+    ids=str,
+)
+def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[str, Any]) -> None:
+    positions = read(given)
+    assert all(recipe.get("base") == 1e4 or name == NEAR for name, recipe in positions.kinds.items())
+    assert positions.source["model_type"] in FAMILIES
+
+
+NEAR = "sliding_attention"
+
+
+def test_a_family_is_called_unread_without_transformers_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "transformers.models.auto.configuration_auto", None)
+    with pytest.raises(InvalidArgument, match="unknown model_type 'lama'; did you mean 'llama'"):
+        read(config("lama"))
+
+
+def test_every_key_that_a_family_names_is_in_the_schema() -> None:
+    for name, family in FAMILIES.items():
+        own = {getattr(family, field.name) for field in dataclasses.fields(family) if field.name in SPELT}
+        assert {key for key in own if key} | set(family.defaults) | set(family.extra) <= set(KEYS), name
+
+
+SPELT = [
+    "length",
+    "heads",
+    "width",
+    "layers",
+    "base",
+    "partial",
+    "rotary_dim",
+    "head_dim",
+    "local",
+    "pattern",
+    "turns",
+    "bases",
+    "switch",
+]
+
+
+def test_the_table_of_silence_is_what_transformers_takes() -> None:
+    """Made again it is the same; with another transformers only families that it knows are compared."""
+    spec = importlib.util.spec_from_file_location("silent_table", ROOT / "tools" / "silent.py")
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    assert set(silent()) == set(FAMILIES), "run tools/silent.py"
+    if transformers.__version__.startswith("5.23."):
+        assert json.loads(made.table()) == dict(silent()), "run tools/silent.py"
