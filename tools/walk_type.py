@@ -17,6 +17,18 @@ from posenc.integrations.huggingface.measuring import Measured, differences, mea
 BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
 NONE, UNBUILT = "has no positions", "cannot be built"
+MORE: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
+    "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
+    "esm": {"vocab_size": 64, "pad_token_id": 1, "mask_token_id": 2},
+    "nemotron": {"num_key_value_heads": 48},
+    "granitemoehybrid": {
+        "layer_types": ["attention", "mamba"] * 16,
+        "position_embedding_type": "rope",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 17_000.0},
+    },
+}
+"""What a default config lacks to be a model with positions, as every released one says it."""
 CLASSES = (EQUAL, DIFFERENT, MEASURED, NONE, UNBUILT)
 
 
@@ -28,7 +40,7 @@ def walked(name: str) -> dict[str, object]:
     found: dict[str, object] = {"type": name}
     try:
         config = CONFIG_MAPPING[name]()
-        config = type(config).from_dict(_rebased(copy.deepcopy(config.to_dict())))
+        config = type(config).from_dict(_rebased(copy.deepcopy(config.to_dict())) | MORE.get(name, {}))
         measured = measure(config)
     except Exception as error:
         return found | {"class": UNBUILT, "why": _first(error)}
@@ -71,13 +83,13 @@ def _first(error: Exception) -> str:
 def _family(name: str, measured: Measured) -> str | None:
     """A line of the table that reads this type as it was measured, of those that others have."""
     tried: dict[str, Family] = {}
-    for family in FAMILIES.values():
-        tried.setdefault(repr(family), family)
     for partial in (None, "partial_rotary_factor"):
         for pairing in ("half", "interleaved"):
             for head_dim in ("head_dim", "qk_rope_head_dim"):
                 own = Family(pairing=pairing, partial=partial, head_dim=head_dim)  # type: ignore[arg-type]
                 tried.setdefault(repr(own), own)
+    for family in FAMILIES.values():
+        tried.setdefault(repr(family), family)
     text = getattr(measured.config.get_text_config(), "model_type", name)
     for family in tried.values():
         before = FAMILIES.get(text)

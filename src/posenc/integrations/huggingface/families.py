@@ -4,13 +4,12 @@ Facts per ``model_type``, checked against transformers by running a tiny model o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from posenc.encodings.rotary import Pairing
 
-Kind = Literal["rotary", "alibi", "learned", "none"]
-Tables = Literal["halves", "neighbours", "once", "complex"]
+Kind = Literal["rotary", "alibi", "learned", "t5", "none"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,8 @@ class Family:
         kind: which encoding it has.
         pairing: which channels a rotary family pairs.
         length, heads, width, layers: the config's keys for them.
+        decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
+        spare: the key of the last row of a table before that of position 0, where the length counts such rows.
         base: the key of the rotary base where rope_parameters does not hold it.
         partial: the key of the share of channels that turn; None where every channel turns whatever is said.
         silent_partial: that share where the config is silent; None where it must be stated.
@@ -43,8 +44,6 @@ class Family:
         beside: keys in the rope dictionary that say nothing about frequencies.
         second_factor: whether YaRN's second number multiplies the scores.
         extra: further keys about positions, read by the family's own rule.
-        tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
-            (``"neighbours"``), ``"once"``, or as one complex number with sin (``"complex"``).
     """
 
     kind: Kind = "rotary"
@@ -53,6 +52,8 @@ class Family:
     heads: str = "num_attention_heads"
     width: str = "hidden_size"
     layers: str = "num_hidden_layers"
+    decoder: str | None = None
+    spare: str | None = None
     base: str = "rope_theta"
     partial: str | None = None
     silent_partial: float | None = None
@@ -74,7 +75,6 @@ class Family:
     beside: tuple[str, ...] = ()
     second_factor: bool = False
     extra: tuple[str, ...] = ()
-    tables: Tables = "halves"
 
 
 GEMMA3 = Family(
@@ -118,12 +118,11 @@ FAMILIES: dict[str, Family] = {
     "olmo3": Family(local="rope_theta", local_base=500_000.0),
     "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
     "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
-    "gpt_oss": Family(tables="once", pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
+    "gpt_oss": Family(pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
     "smollm3": Family(turns="no_rope_layers", extra=("no_rope_layer_interval",)),
     "llama4_text": Family(
         pairing="interleaved",
         turns="no_rope_layers",
-        tables="complex",
         scale="llama4",
         defaults={"attn_scale": 0.1, "floor_scale": 8192},
         extra=("no_rope_layer_interval",),
@@ -161,10 +160,9 @@ FAMILIES: dict[str, Family] = {
         fixed_base=10_000.0,
         extra=("rotary",),
     ),
-    "cohere": Family(pairing="interleaved", tables="neighbours"),
+    "cohere": Family(pairing="interleaved"),
     "cohere2": Family(
         pairing="interleaved",
-        tables="neighbours",
         pattern="sliding_window_pattern",
         still=True,
         defaults={"sliding_window_pattern": 4},
@@ -195,8 +193,38 @@ FAMILIES: dict[str, Family] = {
         extra=("alibi", "alibi_bias_max"),
     ),
     "gpt2": Family(kind="learned", length="n_positions", heads="n_head", width="n_embd", layers="n_layer"),
-    "bert": Family(kind="learned", extra=("position_embedding_type",)),
+    "opt": Family(kind="learned"),
 }
+
+TABLE = Family(kind="learned", extra=("position_embedding_type",))
+BART = Family(
+    kind="learned",
+    heads="encoder_attention_heads",
+    width="d_model",
+    layers="encoder_layers",
+    decoder="decoder_layers",
+)
+T5 = Family(
+    kind="t5",
+    heads="num_heads",
+    width="d_model",
+    layers="num_layers",
+    decoder="num_decoder_layers",
+    length="n_positions",
+    defaults={"n_positions": 512},
+    extra=("relative_attention_num_buckets", "relative_attention_max_distance"),
+)
+ALIKE: tuple[tuple[Family, str], ...] = (
+    (TABLE, "bert electra ernie"),
+    (replace(TABLE, spare="pad_token_id"), "roberta camembert xlm-roberta data2vec-text"),
+    (BART, "bart blenderbot-small"),
+    (T5, "t5 mt5"),
+    (Family(), "arcee apertus"),
+    (PARTIAL, "nemotron"),
+    (replace(PARTIAL, pairing="interleaved"), "glm"),
+)
+"""Families that have all of a row in common, names separated by spaces."""
+FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}
 
 ALIASES = {
     "gemma3": "gemma3_text",

@@ -49,11 +49,9 @@ def _numbered(measured: Measured) -> list[tuple[MeasuredLayer, int]]:
 
 def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding: Encoding) -> list[str]:
     if "embed" in encoding.doors:
-        return [] if layer.turning is None else ["read a table, and its queries turn"]
+        return _bias(layer, encoding) + ["read a table, and its queries turn"] * (layer.turning is not None)
     if not layer.exact:
         return [f"queries do more than turn with their positions (a share of {layer.residual:.1g} is left over)"]
-    if layer.scores is not None and layer.scores.follows_content:
-        return ["what is added to its scores follows the tokens"]
     assert layer.maps is not None
     found = []
     expected = _maps(encoding, positions.scales.get(kind, STILL), layer)
@@ -102,6 +100,8 @@ def _said(layer: MeasuredLayer) -> str:
 
 def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
     """Fixed biases are compared; of a trained one only that it is there, since its numbers are the checkpoint's."""
+    if layer.scores is not None and layer.scores.follows_content:
+        return ["what is added to its scores follows the tokens"]
     measured = None if layer.scores is None else layer.scores.bias
     if ("bias" in encoding.doors) != (measured is not None):
         return [
@@ -134,6 +134,8 @@ def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
             else f"looks up a table of positions, {widest[0].module}"
         ]
     for recipe, table in zip(read, widest, strict=False):
+        if not table.trained:
+            return ["read a trained table of positions, measured a fixed one"]
         if table.rows - table.first != recipe.get("num_positions"):
             return [f"read a table of {recipe.get('num_positions')} rows, measured {table.rows - table.first}"]
     return []

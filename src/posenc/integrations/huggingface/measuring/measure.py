@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.measuring.maps import Scores, Turning, fitted, scores_of, source, turning
 from posenc.integrations.huggingface.measuring.record import Attention, Recording, recorded
-from posenc.integrations.huggingface.measuring.shrink import built, shrunk
+from posenc.integrations.huggingface.measuring.shrink import NoTokens, built, shrunk
 
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
 """Where rotations are asked for: close enough together that no frequency below one radian can be mistaken."""
@@ -159,9 +159,14 @@ def _random(config: Any) -> nn.Module:
             with torch.no_grad():
                 _Asked(model).run(torch.arange(4, 4 + TOKENS)[None], None, TOKENS)
             return model
+        except NoTokens as error:
+            if own is text:
+                raise InvalidArgument(f"{type(config).__name__}: {error}") from error
         except Exception as error:  # whatever a model's code raises for sizes that it was not made for
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
-    raise InvalidArgument(f"{type(config).__name__} cannot be built small and run here ({reasons[0][:200]})")
+    raise InvalidArgument(
+        f"{type(config).__name__} cannot be built small and run here ({[*reasons, 'no token ids'][0][:200]})"
+    )
 
 
 class _Stepwise:

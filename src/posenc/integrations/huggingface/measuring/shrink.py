@@ -4,6 +4,7 @@ What positions depend on stays: channels of a head, bases, factors, lengths, the
 and numbers of heads shrink together, depth to one period of kinds, experts, vocabularies and windows to a few.
 """
 
+import inspect
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -44,8 +45,14 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
 """Keys, and the most that their number may be; tried in this order, the first that fits counts."""
 
 DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
+OF_STAGES = ("out_features", "out_indices", "stage_names")
+"""Names of stages that a shrunk depth no longer has."""
 TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
 PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
+
+
+class NoTokens(InvalidArgument):
+    """A model that is not asked with token ids."""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
@@ -55,6 +62,7 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
     periodic = any(PERIODIC.search(key) and value for key, value in config.items())
     depth = LAYERS if periodic else 2
+    config = {key: value for key, value in config.items() if key not in OF_STAGES}
     made = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
     inner = {key: value for key, value in made.items() if key.endswith("_config") and isinstance(value, dict)}
     return made | {key: shrunk(value, widths=widths) for key, value in inner.items()}
@@ -63,6 +71,8 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
 def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
     if isinstance(value, (list, tuple)) and len(value) in depths and len(value) > depth:
         return value[:depth]
+    if isinstance(value, dict) and value and all(str(name).isdigit() for name in value) and "label" not in key:
+        return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
     if type(value) is not int:
         return value
     if TOKEN.search(key):
@@ -87,7 +97,10 @@ def built(config: Any) -> nn.Module:
         import transformers
     except ImportError as error:
         raise MissingExtra("transformers", "hf") from error
-    made = _class(transformers, config)
+    made = model_class(transformers, config)
+    takes = inspect.signature(made.forward).parameters
+    if "input_ids" not in takes:
+        raise NoTokens(f"{made.__name__} takes {[*takes, 'nothing'][1]}, no token ids")
     _each(config, "_attn_implementation_internal", "eager")
     try:
         with torch.device("meta"):
@@ -109,7 +122,7 @@ def built(config: Any) -> nn.Module:
     return model
 
 
-def _class(transformers: Any, config: Any) -> Any:
+def model_class(transformers: Any, config: Any) -> Any:
     """The model class of a config: the bare one, else the first of its module that takes it."""
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
     if type(config) in mapping:
