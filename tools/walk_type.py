@@ -3,6 +3,7 @@
 import copy
 import re
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES, Family
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
+from posenc.integrations.huggingface.schema import KEYS
 
 BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
@@ -21,6 +23,7 @@ MORE: dict[str, dict[str, Any]] = {
     "bamba": {"attn_layer_indices": [1]},
     "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
     "esm": {"vocab_size": 64, "pad_token_id": 1, "mask_token_id": 2},
+    "glm4_moe": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 48},
     "granitemoehybrid": {
         "layer_types": ["attention", "mamba"] * 16,
@@ -93,7 +96,7 @@ def _family(name: str, measured: Measured) -> str | None:
     text = getattr(measured.config.get_text_config(), "model_type", name)
     for family in tried.values():
         before = FAMILIES.get(text)
-        FAMILIES[text] = family
+        FAMILIES[text] = replace(family, extra=(*family.extra, *KEYS))
         try:
             if not differences(measured, read(measured.config)):
                 return _short(family)

@@ -170,7 +170,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (config("qwen3", head_dim=None), "head_dim is null, and model_type 'qwen3' needs one; 128 is its own"),
     (
         config("xlnet"),
-        "model_type 'xlnet' is a family of transformers whose config is not read here; its positions can be measured",
+        "model_type 'xlnet' is a family of transformers whose config is not read here; its positions can",
     ),
     (config("deepseek_v2"), "model_type 'deepseek_v2' is a family of transformers whose config is not read here"),
     (

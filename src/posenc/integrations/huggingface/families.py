@@ -193,7 +193,6 @@ FAMILIES: dict[str, Family] = {
         extra=("alibi", "alibi_bias_max"),
     ),
     "gpt2": Family(kind="learned", length="n_positions", heads="n_head", width="n_embd", layers="n_layer"),
-    "opt": Family(kind="learned"),
 }
 
 TABLE = Family(kind="learned", extra=("position_embedding_type",))
@@ -214,14 +213,24 @@ T5 = Family(
     defaults={"n_positions": 512},
     extra=("relative_attention_num_buckets", "relative_attention_max_distance"),
 )
+INTERLEAVED = Family(pairing="interleaved")
 ALIKE: tuple[tuple[Family, str], ...] = (
-    (TABLE, "bert electra ernie"),
-    (replace(TABLE, spare="pad_token_id"), "roberta camembert xlm-roberta data2vec-text"),
-    (BART, "bart blenderbot-small"),
-    (T5, "t5 mt5"),
-    (Family(), "arcee apertus"),
-    (PARTIAL, "nemotron"),
+    (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
+    (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
+    (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder"),
+    (PARTIAL, "nemotron glm4_moe"),
+    (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe glm_ocr_text helium"),
     (replace(PARTIAL, pairing="interleaved"), "glm"),
+    (FAMILIES["exaone4"], "afmoe exaone_moe"),
+    (FAMILIES["cohere2"], "cohere2_moe"),
+    (FAMILIES["deepseek_v3"], "axk1 deepseek_v32 glm4_moe_lite glm_moe_dsa"),
+    (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
+    (TABLE, "chinese_clip_text_model clip_text_model clipseg_text_model convbert dpr flava_text_model git"),
+    (TABLE, "groupvit_text_model biogpt opt"),
+    (FAMILIES["gpt2"], "gpt_bigcode imagegpt"),
+    (replace(TABLE, spare="pad_token_id"), "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl"),
+    (BART, "bart blenderbot-small blenderbot mbart mvp plbart"),
+    (T5, "t5 mt5"),
 )
 """Families that have all of a row in common, names separated by spaces."""
 FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}

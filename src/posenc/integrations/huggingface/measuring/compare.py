@@ -30,6 +30,9 @@ def differences(measured: Measured, positions: ModelPositions) -> list[str]:
         found += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
         if layer.scores is not None and layer.scores.window != positions.windows[i]:
             found.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
+    seen = {positions.layers[i] for _, i in layers if i < len(positions.layers)}
+    unseen = sorted(kind for kind in {*positions.layers} - seen if positions.kinds[kind] != STILL)
+    found += [f"no layer of {kind!r} was seen to attend" for kind in unseen]
     found += _tables(measured, positions)
     return found
 

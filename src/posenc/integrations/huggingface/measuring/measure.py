@@ -164,9 +164,8 @@ def _random(config: Any) -> nn.Module:
                 raise InvalidArgument(f"{type(config).__name__}: {error}") from error
         except Exception as error:  # whatever a model's code raises for sizes that it was not made for
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
-    raise InvalidArgument(
-        f"{type(config).__name__} cannot be built small and run here ({[*reasons, 'no token ids'][0][:200]})"
-    )
+    why = reasons[0][:200] if reasons else "no part of it takes token ids"
+    raise InvalidArgument(f"{type(config).__name__} cannot be built small and run here ({why})")
 
 
 class _Stepwise:
