@@ -36,7 +36,8 @@ class Family:
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
         still: whether full layers have no positions at all, where there are sliding ones.
-        turns: the key of a list that says of every layer whether it turns.
+        turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
+            one of bases, of which only noughts count.
         bases: the key of a list with the base of every layer, 0 for none.
         still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
         switch: the key without which no layer turns; with it those of attention do.
@@ -140,8 +141,8 @@ FAMILIES: dict[str, Family] = {
     "laguna": Family(partial="partial_rotary_factor", silent_partial=1.0),
     "granite_swa": Family(bases="layer_rope_theta"),
     "granitemoe_swa": Family(bases="layer_rope_theta"),
-    "muse_spark_text": Family(bases="layer_rope_theta", still_from_last=4),
-    "muse_glimmer_text": Family(bases="layer_rope_theta", still_from_last=4),
+    "muse_spark_text": Family(turns="layer_rope_theta", still_from_last=4),
+    "muse_glimmer_text": Family(turns="layer_rope_theta", still_from_last=4),
     "granitemoehybrid": Family(switch="position_embedding_type"),
     "jamba": Family(kind="none"),
     "phi": PARTIAL,
@@ -217,7 +218,8 @@ INTERLEAVED = Family(pairing="interleaved")
 ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
     (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
-    (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder"),
+    (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3 lfm2"),
+    (Family(), "minimax minimax_m2 mllama_text_model nomic_bert olmo olmoe olmo_hybrid"),
     (PARTIAL, "nemotron glm4_moe"),
     (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe glm_ocr_text helium"),
     (replace(PARTIAL, pairing="interleaved"), "glm"),
@@ -226,8 +228,8 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (FAMILIES["deepseek_v3"], "axk1 deepseek_v32 glm4_moe_lite glm_moe_dsa"),
     (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
     (TABLE, "chinese_clip_text_model clip_text_model clipseg_text_model convbert dpr flava_text_model git"),
-    (TABLE, "groupvit_text_model biogpt opt"),
-    (FAMILIES["gpt2"], "gpt_bigcode imagegpt"),
+    (TABLE, "groupvit_text_model biogpt opt megatron-bert metaclip_2_text_model mobilebert"),
+    (FAMILIES["gpt2"], "gpt_bigcode imagegpt openai-gpt"),
     (replace(TABLE, spare="pad_token_id"), "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl"),
     (BART, "bart blenderbot-small blenderbot mbart mvp plbart"),
     (T5, "t5 mt5"),

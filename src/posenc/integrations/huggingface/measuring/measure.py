@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from torch import Tensor, nn
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.measuring.maps import Scores, Turning, fitted, scores_of, source, turning
 from posenc.integrations.huggingface.measuring.record import Attention, Recording, recorded
-from posenc.integrations.huggingface.measuring.shrink import NoTokens, built, shrunk
+from posenc.integrations.huggingface.measuring.shrink import NoTokens, built, opened, shrunk
+from posenc.integrations.huggingface.tower import text_config
 
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
 """Where rotations are asked for: close enough together that no frequency below one radian can be mistaken."""
@@ -134,8 +136,9 @@ def measure(model: Any) -> Measured:
     """The positions of every layer of ``model``, measured.
 
     Args:
-        model: a loaded transformers model, also one of remote code; or a config, of which a small random model
-            with the same heads is built. Windows show up to a few tokens, where a config's are shrunk to fit.
+        model: a loaded transformers model, also one of remote code; or a config, or the path of one or of its
+            folder, of which a small random model with the same heads is built. Windows show up to 23 tokens, and
+            those of a config are shrunk to 5.
 
     Raises:
         InvalidArgument: the model cannot be built or run on token ids, and why.
@@ -148,9 +151,11 @@ def measure(model: Any) -> Measured:
 
 def _random(config: Any) -> nn.Module:
     """A small random model of a config; widths stay where shrinking them breaks it."""
+    if isinstance(config, str | Path):
+        config = opened(config)
     if isinstance(config, Mapping) or not hasattr(config, "to_dict"):
         raise InvalidArgument(f"config is a {type(config).__name__}; load it first: AutoConfig.from_pretrained(…)")
-    text = config.get_text_config()
+    text = text_config(config)
     attempts = [(config, True), (config, False)] + [(text, True), (text, False)] * (text is not config)
     reasons: list[str] = []
     for own, widths in attempts:
@@ -194,7 +199,7 @@ class _Asked:
             raise InvalidArgument(f"{type(model).__name__} takes {next(iter(takes), 'nothing')}, no token ids")
         self.decodes = "decoder_input_ids" in takes
         self.told = "position_ids" in takes and not self.decodes
-        text = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
+        text = text_config(self.config)
         self.longest = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 512
         self.vocabulary = min(int(getattr(text, "vocab_size", None) or 64), 300)
 

@@ -7,6 +7,7 @@ and numbers of heads shrink together, depth to one period of kinds, experts, voc
 import inspect
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -85,6 +86,19 @@ def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -
         return max(8, int(value * ratio))
     most = next((most for pattern, most in CAPS if pattern.search(key)), value)
     return min(value, most)
+
+
+def opened(path: str | Path) -> Any:
+    """The transformers config of a local file or folder; code that comes with it is not run."""
+    try:
+        from transformers import AutoConfig
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    try:
+        return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # whatever a config class raises
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InvalidArgument(f"{str(path)!r} cannot be loaded by transformers ({why[:200]})") from error
 
 
 def built(config: Any) -> nn.Module:
