@@ -219,7 +219,10 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
     (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
     (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3 lfm2"),
-    (Family(), "minimax minimax_m2 mllama_text_model nomic_bert olmo olmoe olmo_hybrid"),
+    (Family(), "minimax minimax_m2 mllama_text_model nomic_bert olmo olmoe olmo_hybrid phimoe seed_oss"),
+    (Family(), "solar_open vaultgemma mellum unlimited_ocr_text"),
+    (PARTIAL, "qwen3_next"),
+    (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
     (PARTIAL, "nemotron glm4_moe"),
     (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe glm_ocr_text helium"),
     (replace(PARTIAL, pairing="interleaved"), "glm"),
@@ -229,10 +232,14 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
     (TABLE, "chinese_clip_text_model clip_text_model clipseg_text_model convbert dpr flava_text_model git"),
     (TABLE, "groupvit_text_model biogpt opt megatron-bert metaclip_2_text_model mobilebert"),
+    (TABLE, "rembert siglip_text_model siglip2_text_model splinter squeezebert xclip_text_model roc_bert"),
     (FAMILIES["gpt2"], "gpt_bigcode imagegpt openai-gpt"),
-    (replace(TABLE, spare="pad_token_id"), "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl"),
+    (
+        replace(TABLE, spare="pad_token_id"),
+        "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl roberta-prelayernorm",
+    ),
     (BART, "bart blenderbot-small blenderbot mbart mvp plbart"),
-    (T5, "t5 mt5"),
+    (T5, "t5 mt5 switch_transformers"),
 )
 """Families that have all of a row in common, names separated by spaces."""
 FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}

@@ -103,7 +103,8 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     Raises:
         InvalidArgument: one that ``text_config`` does not say too.
     """
-    placed = [key for key in KEYS if key not in SIZES and ATTRIBUTES.get(key) not in SIZES]
+    shared = {*SIZES, *STACKS, "pad_token_id"}  # of the whole model, or of another tower
+    placed = [key for key in KEYS if key not in shared and ATTRIBUTES.get(key) not in shared]
     for key, value in config.items():
         name = plain(str(key))
         if isinstance(value, Mapping) and name.endswith("_config"):
