@@ -113,6 +113,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2, help="types at a time")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that one may take")
     parser.add_argument("--again", help="classes to walk again, separated by commas; 'all' for everything")
+    parser.add_argument("--page", action="store_true", help="write the page from what was walked so far")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
@@ -129,12 +130,14 @@ def main() -> None:
     again = given.again.split(",") if given.again else []
     known = {name: one for name, one in known.items() if "all" not in again and one["class"] not in again}
     missing = [name for name in names if name not in known]
+    if given.page:
+        missing = []
     with kept.open("a") as file:
         for count, found in enumerate(results(missing, given.workers, given.limit), 1):
             known[str(found["type"])] = found
             print(json.dumps(found), file=file, flush=True)
             print(f"{count}/{len(missing)}  {found['type']}: {found['class']}", file=sys.stderr)
-    print(page(version, [known[name] for name in names], ROOT / "docs" / "models.md"))
+    print(page(version, [known[name] for name in names if name in known], len(names), ROOT / "docs" / "models.md"))
     return None
 
 

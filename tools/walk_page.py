@@ -15,7 +15,7 @@ CLASSES = {
 START, END = "<!-- walk -->", "<!-- end of walk -->"
 
 
-def page(version: str, found: Sequence[Mapping[str, object]], path: Path) -> str:
+def page(version: str, found: Sequence[Mapping[str, object]], total: int, path: Path) -> str:
     """Write the part into the page; the answer in one line."""
     counts = Counter(str(one["class"]) for one in found)
     turning = [one for one in found if one.get("turns")]
@@ -24,6 +24,7 @@ def page(version: str, found: Sequence[Mapping[str, object]], path: Path) -> str
         f"Of the {len(found)} model types of transformers {version} ({date.today():%d %B %Y}, "
         f"`python -m tools.walk`), {len(turning)} turn queries and keys as measured on token ids, and {read} of "
         f"those ({read / max(1, len(turning)):.0%}) are read as they were measured.",
+        *_rest(total - len(found)),
         "",
         "| class | types | |",
         "| --- | ---: | --- |",
@@ -38,6 +39,12 @@ def page(version: str, found: Sequence[Mapping[str, object]], path: Path) -> str
     before = text.split(START)[0].rstrip()
     path.write_text(f"{before}\n\n{START}\n\n" + "\n".join(lines) + f"\n\n{END}\n")
     return f"wrote {path.name}: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
+
+
+def _rest(count: int) -> list[str]:
+    if not count:
+        return []
+    return ["", f"{count} more {'is' if count == 1 else 'are'} still to be walked: the command goes on with them."]
 
 
 def _row(one: Mapping[str, object]) -> str:

@@ -59,7 +59,6 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
     [
         ("afmoe", {"still": False}, "layer 3 .*: queries at position .* this layer turns nothing"),
         ("cohere2", {"pairing": "half"}, "layer 0 .*: queries at position .* measured 64 interleaved pairs"),
-        ("gpt_neox", {"fixed_base": 500.0}, "queries at position .* measured"),
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
         ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
     ],
