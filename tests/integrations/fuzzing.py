@@ -26,9 +26,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from integrations.tiny import MODELS, OLD_SIZES, SIZES
 from posenc.errors import PosencError
 from posenc.integrations.huggingface import read, write
-from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.layers import ModelPositions
-from posenc.integrations.huggingface.patch import _lay_out
+from posenc.integrations.huggingface.patch import _layout
 from posenc.integrations.huggingface.schema import KEYS, ROPE
 from posenc.schedules import Linear
 
@@ -158,17 +157,17 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     if len(kinds) != 1:  # GPT-J has a table in every layer
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
-    layout = FAMILIES[positions.model_type].tables
     for name, ours in positions.encodings(LENGTH, "float32").items():
         if name not in positions.turning or name not in positions.layers:
             continue
         entry = (config.rope_parameters or {}).get(name)
         own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
-        cos, sin = ours.tables(at)
-        if layout == "complex":
-            yield own, torch.complex(cos, sin).view_as(own)
+        cos, sin = (table.squeeze(1) for table in ours.tables(at))
+        laid = _layout(own, cos.shape[-1])(cos, sin, torch.float32)
+        if isinstance(own, Tensor):
+            yield own, laid.view_as(own)
         else:
-            yield torch.stack(own), torch.stack([_lay_out(table, layout) for table in (cos, sin)]).squeeze(2)
+            yield torch.stack(own), torch.stack(laid)
 
 
 def verdict(given: Any, load: Callable[[], Any]) -> str:

@@ -171,10 +171,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (config("qwen3", head_dim=None), "head_dim is null, and model_type 'qwen3' needs one; 128 is its own"),
     (
-        config("roberta"),
-        "model_type 'roberta' is a family of transformers whose positions are not read here; known",
+        config("xlnet"),
+        "model_type 'xlnet' is a family of transformers whose config is not read here; its positions can",
     ),
-    (config("deepseek_v2"), "model_type 'deepseek_v2' is a family of transformers whose positions are not read"),
+    (config("deepseek_v2"), "model_type 'deepseek_v2' is a family of transformers whose config is not read here"),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
         "no 'max_position_embeddings'; add it, or pass what transformers' AutoConfig makes of the config",

@@ -9,6 +9,7 @@ import typer
 from typer.testing import CliRunner
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.families import FAMILIES, Family
 from posenc.schedules import Default, Proportional, YaRN
 from posenc.workbench.commands.inspect import inspect as command
 from posenc.workbench.inspect import inspect
@@ -153,3 +154,32 @@ def test_views_by_name() -> None:
     with pytest.raises(UnknownName, match="did you mean 'yarn'"):
         make("schedule", {"schedule": "yarm"})
     assert turns(Default().spectrum(64, 1e5), 8192) == 20
+
+
+def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = {
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 4,
+        "vocab_size": 99,
+        "pad_token_id": 1,
+    }
+    config = {"model_type": "smollm3", **sizes, "intermediate_size": 64, "max_position_embeddings": 64}
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**config, "num_key_value_heads": 2, "rope_theta": 1e4}))
+    app = typer.Typer()
+    app.command()(command)
+    said = CliRunner().invoke(app, [str(path), "--measure"])
+    assert said.exit_code == 0, said.output
+    assert "layers 0 to 2: 8 half pairs of 16 channels turn by 1 to 0.0003162" in said.output
+    assert "layer 3: no positions" in said.output
+    assert "The config says the same." in said.output
+    wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))
+    monkeypatch.setitem(FAMILIES, "smollm3", wrong)
+    assert "Differs: layer 3 (all): queries at position" in CliRunner().invoke(app, [str(path), "--measure"]).output
+    monkeypatch.delitem(FAMILIES, "smollm3")
+    assert (
+        "Not compared: model_type 'smollm3' is a family" in CliRunner().invoke(app, [str(path), "--measure"]).output
+    )
+    refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
+    assert "--output 'a.svg' does not apply to --measure" in str(refused.exception)

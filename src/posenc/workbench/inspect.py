@@ -2,6 +2,8 @@
 
 import math
 from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
 
 import torch
 
@@ -11,6 +13,8 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.measuring import differences, measure
+from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.schedules import (
     NTK,
     Default,
@@ -80,6 +84,26 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
         schedule, rotary_dim, base = _frequencies(positions.rotary)
         view = drawn(planned(schedule, positions.max_length), rotary_dim, base, positions.original_length)
     return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view)
+
+
+def measured(path: Path, *, base: float | None = None) -> str:
+    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it."""
+    found = measure(path)
+    try:
+        positions, unread = read(found.config, base=base), ""
+    except InvalidArgument as error:
+        positions, unread = None, str(error)
+    lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
+    lines += [f"  {table.module}: {table.describe()}" for table in found.tables]
+    for told, group in groupby(found.layers, key=lambda layer: (layer.tower, layer.describe())):
+        own = [layer.index for layer in group]
+        which = f"layer {own[0]}" if len(own) == 1 else f"layers {own[0]} to {own[-1]}"
+        lines.append(f"  {' '.join(filter(None, (told[0], which)))}: {told[1]}")
+    if positions is None:
+        return "\n".join([*lines, f"Not compared: {unread.partition(';')[0]}."])
+    off = differences(found, positions)
+    said = [f"Differs: {text}." for text in off] or ["The config says the same."]
+    return "\n".join([*lines, *said])
 
 
 def _reads(config: object) -> bool:

@@ -20,6 +20,7 @@ from posenc.integrations.huggingface.policies import by_layer, layer_types, scal
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.integrations.huggingface.schema import KEYS, NEAR, ROPE
 from posenc.integrations.huggingface.source import Source
+from posenc.integrations.huggingface.stacks import depth, learned, t5
 from posenc.schedules import Proportional
 
 
@@ -86,8 +87,8 @@ def _unread(model_type: str) -> InvalidArgument:
         CONFIG_MAPPING_NAMES = {}
     if model_type in CONFIG_MAPPING_NAMES:
         return InvalidArgument(
-            f"model_type {model_type!r} is a family of transformers whose positions are not read here; known: "
-            f"{', '.join(FAMILIES)}"
+            f"model_type {model_type!r} is a family of transformers whose config is not read here; its positions "
+            "can be measured: posenc inspect PATH --measure"
         )
     return UnknownName("model_type", model_type, FAMILIES)
 
@@ -107,7 +108,7 @@ class Reader(Source):
     def result(self) -> ModelPositions:
         """Everything, after refusing what nothing consumes."""
         check_keys(self.config, self.family, self.model_type)
-        count, length = self.need(self.family.layers), self.need(self.family.length)
+        count, length = depth(self), self.need(self.family.length)
         kinds, layers = self.kinds(count, length)
         schedules = [recipe.get("schedule") for recipe in kinds.values()]
         originals = [getattr(schedule, "original_length", None) for schedule in schedules]
@@ -139,11 +140,9 @@ class Reader(Source):
         if self.family.kind == "none":
             return {"nope": STILL}, ("nope",) * count
         if self.family.kind == "learned":
-            if self.get("position_embedding_type") not in (None, "absolute"):
-                kind = self.get("position_embedding_type")
-                raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
-            table = Recipe("learned").with_(num_positions=length, width=self.need(self.family.width))
-            return {"all": table}, ("all",) * count
+            return learned(self, length)
+        if self.family.kind == "t5":
+            return t5(self)
         if self.family.kind == "alibi" or self.get("alibi"):
             if self.get("alibi") is False:
                 raise InvalidArgument(

@@ -4,13 +4,12 @@ Facts per ``model_type``, checked against transformers by running a tiny model o
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from posenc.encodings.rotary import Pairing
 
-Kind = Literal["rotary", "alibi", "learned", "none"]
-Tables = Literal["halves", "neighbours", "once", "complex"]
+Kind = Literal["rotary", "alibi", "learned", "t5", "none"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +20,8 @@ class Family:
         kind: which encoding it has.
         pairing: which channels a rotary family pairs.
         length, heads, width, layers: the config's keys for them.
+        decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
+        spare: the key of the last row of a table before that of position 0, where the length counts such rows.
         base: the key of the rotary base where rope_parameters does not hold it.
         partial: the key of the share of channels that turn; None where every channel turns whatever is said.
         silent_partial: that share where the config is silent; None where it must be stated.
@@ -35,7 +36,8 @@ class Family:
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
         still: whether full layers have no positions at all, where there are sliding ones.
-        turns: the key of a list that says of every layer whether it turns.
+        turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
+            one of bases, of which only noughts count.
         bases: the key of a list with the base of every layer, 0 for none.
         still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
         switch: the key without which no layer turns; with it those of attention do.
@@ -44,8 +46,6 @@ class Family:
         second_factor: whether YaRN's second number multiplies the scores.
         states_head_dim: whether transformers scales only where head_dim is stated.
         extra: further keys about positions, read by the family's own rule.
-        tables: how the model lays out one cos per pair: twice end to end (``"halves"``), twice side by side
-            (``"neighbours"``), ``"once"``, or as one complex number with sin (``"complex"``).
     """
 
     kind: Kind = "rotary"
@@ -54,6 +54,8 @@ class Family:
     heads: str = "num_attention_heads"
     width: str = "hidden_size"
     layers: str = "num_hidden_layers"
+    decoder: str | None = None
+    spare: str | None = None
     base: str = "rope_theta"
     partial: str | None = None
     silent_partial: float | None = None
@@ -76,7 +78,6 @@ class Family:
     second_factor: bool = False
     states_head_dim: bool = False
     extra: tuple[str, ...] = ()
-    tables: Tables = "halves"
 
 
 GEMMA3 = Family(
@@ -120,12 +121,11 @@ FAMILIES: dict[str, Family] = {
     "olmo3": Family(local="rope_theta", local_base=500_000.0),
     "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
     "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
-    "gpt_oss": Family(tables="once", pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
+    "gpt_oss": Family(pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
     "smollm3": Family(turns="no_rope_layers", extra=("no_rope_layer_interval",)),
     "llama4_text": Family(
         pairing="interleaved",
         turns="no_rope_layers",
-        tables="complex",
         scale="llama4",
         defaults={"attn_scale": 0.1, "floor_scale": 8192},
         extra=("no_rope_layer_interval",),
@@ -143,8 +143,8 @@ FAMILIES: dict[str, Family] = {
     "laguna": Family(partial="partial_rotary_factor", silent_partial=1.0),
     "granite_swa": Family(bases="layer_rope_theta"),
     "granitemoe_swa": Family(bases="layer_rope_theta"),
-    "muse_spark_text": Family(bases="layer_rope_theta", still_from_last=4),
-    "muse_glimmer_text": Family(bases="layer_rope_theta", still_from_last=4),
+    "muse_spark_text": Family(turns="layer_rope_theta", still_from_last=4),
+    "muse_glimmer_text": Family(turns="layer_rope_theta", still_from_last=4),
     "granitemoehybrid": Family(switch="position_embedding_type"),
     "jamba": Family(kind="none"),
     "phi": PARTIAL,
@@ -163,10 +163,9 @@ FAMILIES: dict[str, Family] = {
         fixed_base=10_000.0,
         extra=("rotary",),
     ),
-    "cohere": Family(pairing="interleaved", tables="neighbours"),
+    "cohere": Family(pairing="interleaved"),
     "cohere2": Family(
         pairing="interleaved",
-        tables="neighbours",
         pattern="sliding_window_pattern",
         still=True,
         defaults={"sliding_window_pattern": 4},
@@ -197,8 +196,55 @@ FAMILIES: dict[str, Family] = {
         extra=("alibi", "alibi_bias_max"),
     ),
     "gpt2": Family(kind="learned", length="n_positions", heads="n_head", width="n_embd", layers="n_layer"),
-    "bert": Family(kind="learned", extra=("position_embedding_type",)),
 }
+
+TABLE = Family(kind="learned", extra=("position_embedding_type",))
+BART = Family(
+    kind="learned",
+    heads="encoder_attention_heads",
+    width="d_model",
+    layers="encoder_layers",
+    decoder="decoder_layers",
+)
+T5 = Family(
+    kind="t5",
+    heads="num_heads",
+    width="d_model",
+    layers="num_layers",
+    decoder="num_decoder_layers",
+    length="n_positions",
+    defaults={"n_positions": 512},
+    extra=("relative_attention_num_buckets", "relative_attention_max_distance"),
+)
+INTERLEAVED = Family(pairing="interleaved")
+ALIKE: tuple[tuple[Family, str], ...] = (
+    (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
+    (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
+    (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3 lfm2"),
+    (Family(), "minimax minimax_m2 mllama_text_model nomic_bert olmo olmoe olmo_hybrid phimoe seed_oss"),
+    (Family(), "solar_open vaultgemma mellum unlimited_ocr_text"),
+    (PARTIAL, "qwen3_next"),
+    (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
+    (PARTIAL, "nemotron glm4_moe"),
+    (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe glm_ocr_text helium"),
+    (replace(PARTIAL, pairing="interleaved"), "glm"),
+    (FAMILIES["exaone4"], "afmoe exaone_moe"),
+    (FAMILIES["cohere2"], "cohere2_moe"),
+    (FAMILIES["deepseek_v3"], "axk1 deepseek_v32 glm4_moe_lite glm_moe_dsa"),
+    (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
+    (TABLE, "chinese_clip_text_model clip_text_model clipseg_text_model convbert dpr flava_text_model git"),
+    (TABLE, "groupvit_text_model biogpt opt megatron-bert metaclip_2_text_model mobilebert"),
+    (TABLE, "rembert siglip_text_model siglip2_text_model splinter squeezebert xclip_text_model roc_bert"),
+    (FAMILIES["gpt2"], "gpt_bigcode imagegpt openai-gpt"),
+    (
+        replace(TABLE, spare="pad_token_id"),
+        "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl roberta-prelayernorm",
+    ),
+    (BART, "bart blenderbot-small blenderbot mbart mvp plbart"),
+    (T5, "t5 mt5 switch_transformers"),
+)
+"""Families that have all of a row in common, names separated by spaces."""
+FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}
 
 ALIASES = {
     "gemma3": "gemma3_text",

@@ -16,7 +16,11 @@ ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|
 """Names that are about positions even where no family here has the key."""
 HARMLESS = ("position_buckets",)
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
-EVERYWHERE = (*SIZES, "head_dim", "layer_types", "max_window_layers")
+STACKS = (
+    *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),
+    *("num_heads", "encoder_attention_heads", "decoder_attention_heads"),
+)
+EVERYWHERE = (*SIZES, *STACKS, "head_dim", "layer_types", "max_window_layers", "pad_token_id")
 """Keys that any family may have."""
 ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
@@ -104,7 +108,8 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     Raises:
         InvalidArgument: one that ``text_config`` does not say too.
     """
-    placed = frozenset(key for key in KEYS if key not in SIZES and ATTRIBUTES.get(key) not in SIZES)
+    shared = {*SIZES, *STACKS, "pad_token_id"}  # of the whole model, or of another tower
+    placed = frozenset(key for key in KEYS if key not in shared and ATTRIBUTES.get(key) not in shared)
     for key, value in config.items():
         name = plain(str(key))
         if isinstance(value, Mapping) and name.endswith("_config"):

@@ -16,9 +16,14 @@ from posenc import positions as make
 from posenc.encodings import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.added import alibi, relative, tables
 from posenc.integrations.huggingface.config import read
-from posenc.integrations.huggingface.families import FAMILIES, Tables
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
+from posenc.integrations.huggingface.tower import language
+
+TABLES = ("wpe", "position_embeddings", "embed_positions", "position_embedding", "pos_emb")
+"""What families call the module of their table."""
 
 
 @runtime_checkable
@@ -54,10 +59,25 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
         if positions.turning:
             _rotary(model, positions, encodings, undo)
         else:
-            (one,) = encodings.values()
-            (recipe,) = positions.kinds.values()
-            (_alibi if recipe.name == "alibi" else _learned)(model, positions, one, undo)
+            _added(model, positions, encodings, undo)
         yield model
+
+
+def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
+    """What has no rotation: a bias on scores, or a table for every stack of layers."""
+    tower = language(model)
+    names = {recipe.name for recipe in positions.kinds.values()}
+    if names == {"t5"}:
+        return relative(model, tower, encodings, undo)
+    if names == {"alibi"}:
+        (encoding,) = encodings.values()
+        return alibi(tower, positions, encoding, undo)
+    found = [m for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
+    if len(found) != len(encodings):
+        raise InvalidArgument(
+            f"found {len(found)} position tables in this {type(model).__name__}; expected {len(encodings)}"
+        )
+    return tables(model, found, [*encodings.values()], undo)
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
@@ -100,29 +120,56 @@ def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
     for name, encoding in encodings.items():
         _check_rotary(encoding, positions.kinds[name])
-    tables, pairs = FAMILIES[positions.model_type].tables, positions.rotary.get("rotary_dim") // 2
+    pairs = positions.rotary.get("rotary_dim") // 2
+    tower = [*language(model).values()]
     if positions.model_type == "gptj":
         (encoding,) = encodings.values()
-        return _gptj(model, encoding, pairs, positions.max_length, undo)
-    modules = [m for m in model.modules() if type(m).__name__.endswith("RotaryEmbedding")]
-    if not modules:
+        return _gptj(tower, encoding, pairs, positions.max_length, undo)
+    found = [m for m in tower if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))]
+    if not found:
         raise InvalidArgument(f"no rotary module found in this {type(model).__name__}; was it patched by others?")
-    if len(encodings) > 1 and FAMILIES[positions.model_type].bases:
-        raise InvalidArgument(
-            f"model_type {positions.model_type!r} has a rotary module for each of {sorted(encodings)}, which do "
-            "not say whose they are; a model with one base can be patched"
-        )
+    for module in found:
+        _replace_forward(module, _answering(module, positions, encodings, pairs), undo)
+    return None
+
+
+def _answering(
+    module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], pairs: int
+) -> Callable[..., Any]:
+    """What a rotary module answers with our angles, laid out as it lays out its own."""
+    own = encodings
+    config: Any = getattr(module, "config", None)
+    if (
+        config is not None and FAMILIES[positions.model_type].bases
+    ):  # a module for each base, which its own config has
+        base = config.rope_parameters["rope_theta"]
+        own = {name: one for name, one in encodings.items() if positions.kinds[name].get("base") == base}
+    lay_out: list[Callable[[Tensor, Tensor, torch.dtype], Any]] = []
+    forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-        encoding = encodings[layer_type] if layer_type in encodings else next(iter(encodings.values()))
-        cos, sin = _cos_sin(encoding, position_ids, pairs)
-        if tables == "complex":
-            return torch.complex(cos, sin)
-        return _lay_out(cos, tables).to(x.dtype), _lay_out(sin, tables).to(x.dtype)
+        if not lay_out:
+            kind = {} if layer_type is None else {"layer_type": layer_type}
+            at = torch.arange(2, device=position_ids.device)[None]
+            lay_out.append(_layout(forward_before(x[:1], position_ids=at, **kind), pairs))
+        encoding = own[layer_type] if layer_type in own else next(iter(own.values()), None)
+        if encoding is None:  # a base that no layer has
+            return forward_before(x, position_ids=position_ids)
+        return lay_out[0](*_cos_sin(encoding, position_ids, pairs), x.dtype)
 
-    for module in modules:
-        _replace_forward(module, forward, undo)
-    return None
+    return forward
+
+
+def _layout(own: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
+    """How a family lays out one cos and one sin per pair, from its own at positions 0 and 1."""
+    if isinstance(own, Tensor):
+        return lambda cos, sin, dtype: torch.complex(cos, sin)
+    sin = own[1][0, 1]
+    if len(sin) == pairs:
+        return lambda cos, sin, dtype: (cos.to(dtype), sin.to(dtype))
+    if torch.equal(sin[: len(sin) // 2], sin[len(sin) // 2 :]):
+        return lambda cos, sin, dtype: (torch.cat((cos, cos), -1).to(dtype), torch.cat((sin, sin), -1).to(dtype))
+    return lambda cos, sin, dtype: (cos.repeat_interleave(2, -1).to(dtype), sin.repeat_interleave(2, -1).to(dtype))
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
@@ -135,13 +182,6 @@ def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor,
     encoding.check(positions, "position_ids")
     cos, sin = encoding.tables(positions)
     return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() == 2 else (cos, sin)
-
-
-def _lay_out(table: Tensor, tables: Tables) -> Tensor:
-    """One value per pair, as this family's rotation expects it."""
-    if tables == "once":
-        return table
-    return torch.cat((table, table), -1) if tables == "halves" else table.repeat_interleave(2, -1)
 
 
 def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitStack) -> None:
@@ -158,57 +198,12 @@ def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitS
     undo.callback(restore)
 
 
-def _gptj(model: nn.Module, encoding: Encoding, pairs: int, length: int, undo: ExitStack) -> None:
+def _gptj(tower: list[nn.Module], encoding: Encoding, pairs: int, length: int, undo: ExitStack) -> None:
     """GPT-J has a table in every attention module, sines before cosines."""
-    for module in model.modules():
+    for module in tower:
         if type(module).__name__.startswith("GPTJ") and "embed_positions" in module._buffers:
             before = module._buffers["embed_positions"]
             at = make.plain(length, device=before.device if before is not None else None)
             cos, sin = _cos_sin(encoding, at, pairs)
             module._buffers["embed_positions"] = torch.cat((sin, cos), -1)
             undo.callback(module._buffers.__setitem__, "embed_positions", before)
-
-
-def _alibi(model: nn.Module, positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
-    """Hand every attention module our bias in place of its own, as −m·distance."""
-    if encoding.doors != ("bias",) or encoding.reads_content:
-        raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass an ALiBi")
-    names = {"BloomAttention": "alibi", "MptAttention": "position_bias"}
-    modules = [m for m in model.modules() if type(m).__name__ in names]
-    if not modules:
-        raise InvalidArgument(
-            f"the ALiBi of model_type {positions.model_type!r} is folded into its mask and cannot be swapped; "
-            "BLOOM and MPT can"
-        )
-
-    def replace_bias(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        name = names[type(module).__name__]
-        x: Tensor = args[0] if args else kwargs["hidden_states"]
-        cache = kwargs.get("layer_past", kwargs.get("past_key_values"))
-        past = 0 if cache is None else int(cache.get_seq_length(module.layer_idx))
-        T, S = x.shape[1], past + x.shape[1]
-        placed = encoding.at(make.plain(T, offset=past, device=x.device), make.plain(S, device=x.device))
-        assert placed.bias is not None
-        bias = placed.bias.rows(0, T, S).squeeze(0).to(x.dtype)
-        if name == "alibi":  # one per row of the batch, heads within
-            bias = bias.repeat(x.shape[0], 1, 1)
-        return args, {**kwargs, name: bias}
-
-    for module in modules:
-        undo.callback(module.register_forward_pre_hook(replace_bias, with_kwargs=True).remove)
-
-
-def _learned(model: nn.Module, positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
-    """Answer the look-up of a table with what our encoding adds to nothing."""
-    if encoding.doors != ("embed",):
-        raise InvalidArgument(f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal")
-    found = [m for name, m in model.named_modules() if name.split(".")[-1] in ("wpe", "position_embeddings")]
-    if len(found) != 1:
-        raise InvalidArgument(f"found {len(found)} position tables in this {type(model).__name__}; expected one")
-    weight: Any = found[0].weight
-
-    def forward(position_ids: Tensor) -> Tensor:
-        at = position_ids.to(torch.int64)
-        return encoding.at(at).embed(torch.zeros(*at.shape, weight.shape[1], dtype=weight.dtype, device=at.device))
-
-    _replace_forward(found[0], forward, undo)

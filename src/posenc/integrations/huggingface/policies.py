@@ -3,7 +3,7 @@
 rope_parameters by layer type, None for those without positions     Beam, Cohere Compass, Gemma 3 and 4
 a second base for the layers that see a window                      Gemma 3, ModernBERT
 no_rope_layers, in which 1 means that a layer turns                 SmolLM3, Llama 4
-layer_rope_theta, in which 0 means that it does not                 Granite-SWA, Muse
+layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
 only layers that see a window turn                                  Cohere 2, EXAONE 4
 position_embedding_type, without which none does                    Granite hybrid
 """
@@ -18,6 +18,8 @@ from posenc.integrations.huggingface.layers import STILL
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.schedules import Default
 
+RECURRENT = frozenset(("conv", "linear_attention", "mamba"))
+"""Layers that do not attend."""
 Kinds = tuple[dict[str, Recipe], tuple[str, ...]]
 
 
@@ -61,6 +63,8 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: 
             reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments")
     elif family.switch:
         turns = [kind in ("attention", "full_attention") for kind in types]
+    elif RECURRENT & set(types):
+        turns = [kind not in RECURRENT for kind in types]
     if turns is None:
         return {"all": recipe}, ("all",) * count
     return {"rotary": recipe, "nope": STILL}, tuple("rotary" if turn else "nope" for turn in turns)
@@ -173,10 +177,8 @@ def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) 
 
 def _by_base(reader: Reader, recipe: Recipe, count: int) -> Kinds:
     """A list of bases, 0 for a layer without positions."""
-    every, own = reader.family.still_from_last, recipe.get("base")
-    bases = reader.get(reader.family.bases)
-    if bases is None:
-        bases = [0 if every and (count - 1 - i) % every == 0 else own for i in range(count)]
+    own = recipe.get("base")
+    bases = reader.get(reader.family.bases) or [own] * count
     if len(bases) != count:
         raise InvalidArgument(
             f"{reader.family.bases} has {len(bases)} entries and {reader.family.layers} is {count}"
@@ -193,8 +195,9 @@ def _by_switch(reader: Reader, key: str, count: int) -> list[bool]:
     """A list in which 1 means that the layer turns, for all that it is named for its zeros."""
     turns = reader.get(key)
     if not turns:
-        every = reader.get("no_rope_layer_interval") or 4
-        turns = [(i + 1) % every != 0 for i in range(count)]
+        last = reader.family.still_from_last
+        every = last or reader.get("no_rope_layer_interval") or 4
+        turns = [(count - 1 - i if last else i + 1) % every != 0 for i in range(count)]
     if len(turns) != count:
         raise InvalidArgument(f"{key} has {len(turns)} entries and {reader.family.layers} is {count}")
     return [bool(turn) for turn in turns]

@@ -45,6 +45,7 @@ LENGTH = whole(1, POSITIONS)
 WINDOW = whole(0, POSITIONS)
 DEPTH = whole(1, LAYERS)
 START = whole(0, LAYERS)
+TOKEN = whole(0, 2**24)
 NUMBER = Values("a number below 10^18", _finite)
 POSITIVE = Values("a number above 0 and below 10^18", lambda value: _finite(value) and value > 0)
 SHARE = Values("a number above 0 and at most 1", lambda value: _finite(value) and 0 < value <= 1)
@@ -107,9 +108,20 @@ _BESIDE = Key(NUMBER, "part of a rope dictionary, and says nothing beside it")
 
 KEYS: dict[str, Key] = {
     **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"), _LENGTH),
-    **dict.fromkeys(("num_attention_heads", "n_head", "n_heads"), _HEADS),
+    **dict.fromkeys(
+        (
+            "num_attention_heads",
+            "n_head",
+            "n_heads",
+            "num_heads",
+            "encoder_attention_heads",
+            "decoder_attention_heads",
+        ),
+        _HEADS,
+    ),
     **dict.fromkeys(("hidden_size", "n_embd", "d_model"), _WIDTH),
-    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers"), _DEPTH),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "n_layers", "num_layers", "encoder_layers"), _DEPTH),
+    **dict.fromkeys(("num_decoder_layers", "decoder_layers"), Key(DEPTH, "the number of layers of the decoder")),
     **dict.fromkeys(("rope_theta", "rotary_emb_base", "global_rope_theta"), _BASE),
     **dict.fromkeys(("rope_local_base_freq", "local_rope_theta"), _NEAR_BASE),
     **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _TURNING),
@@ -149,6 +161,9 @@ KEYS: dict[str, Key] = {
     "llama_4_scaling_beta": Key(POSITIVE, "by how much queries are scaled"),
     "logn_attn": Key(FLAG, "whether queries are scaled by the logarithm of their position"),
     "use_logn_attn": Key(FLAG, "whether queries are scaled by the logarithm of their position"),
+    "relative_attention_num_buckets": Key(SIZE, "the number of buckets of distances"),
+    "relative_attention_max_distance": Key(SIZE, "the distance from which on all share a bucket"),
+    "pad_token_id": Key(TOKEN, "the id of padding"),
     "relative_attention": Key(FLAG, "whether scores know the distance"),
     "use_mrope": Key(FLAG, "whether positions have three axes"),
 }

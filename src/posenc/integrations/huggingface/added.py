@@ -1,0 +1,163 @@
+"""Swaps what a model adds: ALiBi and T5 to its scores, a table to its tokens; for ``patched``, which undoes it."""
+
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import posenc.attention
+from posenc import positions as make
+from posenc.encodings import Encoding
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.sight import Sight
+
+ATTENTION = "posenc"
+"""The name under which transformers' attention interface knows ours."""
+
+
+def alibi(tower: Mapping[str, nn.Module], positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
+    """Hand every attention module our bias in place of its own, as −m·distance."""
+    if encoding.doors != ("bias",) or encoding.reads_content:
+        raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass an ALiBi")
+    names = {"BloomAttention": "alibi", "MptAttention": "position_bias"}
+    modules = [m for m in tower.values() if type(m).__name__ in names]
+    if not modules:
+        raise InvalidArgument(
+            f"the ALiBi of model_type {positions.model_type!r} is folded into its mask and cannot be swapped; "
+            "BLOOM and MPT can"
+        )
+
+    def replace_bias(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = names[type(module).__name__]
+        x: Tensor = args[0] if args else kwargs["hidden_states"]
+        cache = kwargs.get("layer_past", kwargs.get("past_key_values"))
+        past = 0 if cache is None else int(cache.get_seq_length(module.layer_idx))
+        T, S = x.shape[1], past + x.shape[1]
+        placed = encoding.at(make.plain(T, offset=past, device=x.device), make.plain(S, device=x.device))
+        assert placed.bias is not None
+        bias = placed.bias.rows(0, T, S).squeeze(0).to(x.dtype)
+        if name == "alibi":  # one per row of the batch, heads within
+            bias = bias.repeat(x.shape[0], 1, 1)
+        return args, {**kwargs, name: bias}
+
+    for module in modules:
+        undo.callback(module.register_forward_pre_hook(replace_bias, with_kwargs=True).remove)
+
+
+def tables(model: nn.Module, found: list[nn.Module], encodings: list[Encoding], undo: ExitStack) -> None:
+    """Lay our encodings out as the rows of a model's tables, on entering and before each of its forwards.
+
+    Rows before that of position 0 (padding, in BART, OPT and RoBERTa) stay as they are.
+    """
+    for encoding in encodings:
+        if encoding.doors != ("embed",):
+            raise InvalidArgument(
+                f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal"
+            )
+    before: list[Any] = [module._parameters.pop("weight") for module in found]
+
+    def lay_out(*_: object) -> None:
+        for module, rows, encoding in zip(found, before, encodings, strict=True):
+            first = first_row(module)
+            at = make.plain(len(rows) - first, device=rows.device)
+            if encoding.position_limit < len(at):
+                raise InvalidArgument(
+                    f"encoding has {encoding.position_limit} positions, this model's table {len(at)}; give as many"
+                )
+            ours = encoding.at(at).embed(rows.new_zeros(1, len(at), rows.shape[1]))
+            module.weight = torch.cat((rows[:first].detach(), ours[0])) if first else ours[0]
+
+    def restore() -> None:
+        for module, rows in zip(found, before, strict=True):
+            module.__dict__.pop("weight", None)
+            module._parameters["weight"] = rows
+
+    undo.callback(restore)
+    lay_out()
+    undo.callback(model.register_forward_pre_hook(lay_out).remove)
+
+
+def first_row(module: Any) -> int:
+    """The row of position 0: after the padding row where the table has one, or after what its class leaves free."""
+    padding = getattr(module, "padding_idx", None)
+    return int(getattr(module, "offset", 0 if padding is None else padding + 1))
+
+
+class _Stack:
+    """What the self-attentions of one T5 stack share in a forward: its encoding, placed where its tokens stand."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.placed: Placed | None = None
+        self.past = 0
+
+    def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
+        """In place of the model's own, which is L×L: places the encoding, and returns a nought to hand on."""
+        self.past = int(past_seen_tokens)
+        at = make.plain(query_length, offset=self.past, device=device)
+        self.placed = self.encoding.at(at, make.plain(key_length, device=device))
+        return torch.zeros(1, 1, 1, 1, device=device)
+
+
+def relative(
+    model: Any, tower: Mapping[str, nn.Module], encodings: Mapping[str, Encoding], undo: ExitStack
+) -> None:
+    """T5's stacks attend through our attention, whose memory grows as the length and not as its square."""
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    for encoding in encodings.values():
+        if encoding.doors not in (("bias",), ()) or encoding.reads_content:
+            raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass a T5 or NoPE")
+    stacks = {name: _Stack(encoding) for name, encoding in encodings.items()}
+    for path, module in tower.items():
+        if not hasattr(module, "relative_attention_num_buckets") or path.endswith("EncDecAttention"):
+            continue
+        if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
+            raise InvalidArgument(
+                f"{type(module).__name__} attends by itself in this transformers; a newer one can be patched"
+            )
+        stack = stacks["decoder" if module.is_decoder else "encoder"]
+        if module.has_relative_attention_bias:
+            module.__dict__["compute_bias"] = stack.bias
+            undo.callback(module.__dict__.pop, "compute_bias")
+        module.__dict__["posenc_stack"] = stack
+        undo.callback(module.__dict__.pop, "posenc_stack")
+    AttentionInterface.register(ATTENTION, attended)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    before = model.config._attn_implementation
+    model.set_attn_implementation(ATTENTION)
+    undo.callback(model.set_attn_implementation, before)
+
+
+def attended(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    position_bias: Tensor | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
+    """A function for transformers' attention interface; torch's own for modules that have no encoding of ours."""
+    stack: _Stack | None = module.__dict__.get("posenc_stack")
+    if stack is None or stack.placed is None:
+        y = nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
+        )
+        return y.transpose(1, 2).contiguous(), None
+    T, S = query.shape[2], key.shape[2]
+    orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
+    if stack.past + T != S:  # a cache of a fixed size, filled up to here
+        orders = make.plain(T, offset=stack.past, device=query.device), make.plain(S, device=query.device)
+    seen = None if attention_mask is None else attention_mask[:, 0, -1, :S]
+    sight = Sight(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=seen)
+    y = posenc.attention(query, key, value, stack.placed, sight, scale=scaling, dropout=dropout)
+    return y.transpose(1, 2).contiguous(), None

@@ -1,0 +1,144 @@
+"""What was read of a config against what was measured of its model; a sentence for each difference."""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.encodings import Encoding
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.text import Recipe
+from posenc.integrations.huggingface.layers import STILL, ModelPositions
+from posenc.integrations.huggingface.measuring.measure import Measured, MeasuredLayer
+
+ROUNDING = 1e-5
+"""How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
+channels, of a condition below some tens of 2^-24."""
+
+
+def differences(measured: Measured, positions: ModelPositions) -> list[str]:
+    """Every way in which a model does something else than was read of its config; none where both agree."""
+    found = []
+    layers = _numbered(measured)
+    at = max((p for layer, _ in layers for p in layer.positions), default=0)
+    encodings = positions.encodings(at + 1, "float32")
+    for layer, i in layers:
+        if i >= len(positions.layers):
+            found.append(f"layer {i} attends, and the config has {len(positions.layers)} layers")
+            continue
+        kind = positions.layers[i]
+        where = f"layer {i} ({kind})"
+        found += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
+        if layer.scores is not None and layer.scores.window != positions.windows[i]:
+            found.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
+    seen = {positions.layers[i] for _, i in layers if i < len(positions.layers)}
+    unseen = sorted(kind for kind in {*positions.layers} - seen if positions.kinds[kind] != STILL)
+    found += [f"no layer of {kind!r} was seen to attend" for kind in unseen]
+    found += _tables(measured, positions)
+    return found
+
+
+def _numbered(measured: Measured) -> list[tuple[MeasuredLayer, int]]:
+    """Every layer with its number in the whole model, towers one after another."""
+    first: dict[str, int] = {}
+    for layer in measured.layers:
+        if layer.tower not in first:
+            before = {one.tower: 0 for one in measured.layers if one.tower in first}
+            for one in measured.layers:
+                if one.tower in before:
+                    before[one.tower] = max(before[one.tower], one.index + 1)
+            first[layer.tower] = sum(before.values())
+    return [(layer, first[layer.tower] + layer.index) for layer in measured.layers]
+
+
+def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding: Encoding) -> list[str]:
+    if "embed" in encoding.doors:
+        return _bias(layer, encoding) + ["read a table, and its queries turn"] * (layer.turning is not None)
+    if not layer.exact:
+        return [f"queries do more than turn with their positions (a share of {layer.residual:.1g} is left over)"]
+    assert layer.maps is not None
+    found = []
+    expected = _maps(encoding, positions.scales.get(kind, STILL), layer)
+    if expected is None:
+        return [f"read heads of more than the {layer.head_dim} channels measured"]
+    off, p = _apart(expected, layer)
+    if off > ROUNDING:
+        found.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
+    return found + _bias(layer, encoding)
+
+
+def _maps(encoding: Encoding, scale: Recipe, layer: MeasuredLayer) -> list[Tensor] | None:
+    """The maps that an encoding has, with its channels first in the head and last in it."""
+    at, D = torch.tensor(layer.positions), layer.head_dim
+    d = getattr(encoding, "head_dim", D)
+    if d > D:
+        return None
+    eye = torch.eye(d)[None, :, None].expand(1, d, len(at), d)
+    turned = encoding.at(at).rotate(eye, eye)[0] if "rotate" in encoding.doors else eye
+    maps = turned[0].permute(1, 2, 0).double()
+    maps = maps @ torch.linalg.inv(maps[:1])
+    rows = build(scale, ModelShape()).at(at).scale
+    grown = torch.ones(len(at)).double() if rows is None else rows.flatten().double()
+    both = []
+    for first in (0, D - d):
+        whole = torch.eye(D, dtype=torch.float64).repeat(len(at), 1, 1)
+        whole[:, first : first + d, first : first + d] = maps
+        both.append(whole * (grown / grown[0])[:, None, None])
+    return both
+
+
+def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
+    """How far the nearer of these maps is from those measured at most, and at which position."""
+    assert layer.maps is not None
+    best = min(((one - layer.maps).abs().amax((-1, -2)) for one in expected), key=lambda off: float(off.max()))
+    return float(best.max()), layer.positions[int(best.argmax())]
+
+
+def _said(layer: MeasuredLayer) -> str:
+    if layer.turning is None:
+        return "this layer turns nothing"
+    own = layer.turning
+    ends = f"{own.frequencies[0]:.4g} to {own.frequencies[-1]:.4g}"
+    return f"measured {len(own.pairs)} {own.pairing} pairs, from {ends}"
+
+
+def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
+    """Fixed biases are compared; of a trained one only that it is there, since its numbers are the checkpoint's."""
+    if layer.scores is not None and layer.scores.follows_content:
+        return ["what is added to its scores follows the tokens"]
+    measured = None if layer.scores is None else layer.scores.bias
+    if ("bias" in encoding.doors) != (measured is not None):
+        return [
+            "read no bias on scores, measured one"
+            if measured is not None
+            else "read a bias on scores, measured none"
+        ]
+    if measured is None or list(encoding.parameters()):
+        return []
+    T = measured.shape[-1]
+    bias = encoding.at(torch.arange(T)).bias
+    assert bias is not None
+    own: Float[Tensor, "H T T"] = bias.rows(0, T, T)[0]
+    own = (own - own.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
+    off = float((own - measured.tril()).abs().max())
+    return (
+        []
+        if off < ROUNDING * max(1.0, float(own.abs().max()))
+        else [f"its bias is off by {off:.1g} from what was read"]
+    )
+
+
+def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
+    read = [recipe for recipe in positions.kinds.values() if recipe.get("num_positions")]
+    widest = [table for table in measured.tables if table.width > 1]
+    if bool(read) != bool(widest):
+        return [
+            "read a table of positions, looked up none"
+            if read
+            else f"looks up a table of positions, {widest[0].module}"
+        ]
+    for recipe, table in zip(read, widest, strict=False):
+        if not table.trained:
+            return ["read a trained table of positions, measured a fixed one"]
+        if table.rows - table.first != recipe.get("num_positions"):
+            return [f"read a table of {recipe.get('num_positions')} rows, measured {table.rows - table.first}"]
+    return []

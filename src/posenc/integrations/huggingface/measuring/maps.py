@@ -1,0 +1,123 @@
+"""Linear maps from what was recorded: how queries at a position come from those at 0, and what is read off."""
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+STILL = 1e-5
+"""Below this an entry of a map is rounding: of float32 products, fitted to twice as many samples as unknowns."""
+
+
+def fitted(first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]) -> tuple[Float[Tensor, "P D D"], float]:
+    """M with later = M·first by least squares, and the largest share of a row that no M explains."""
+    x, y = first.double(), later.double()
+    columns = y.permute(1, 0, 2).flatten(1)  # one factorisation for all positions
+    solution = torch.linalg.lstsq(x, columns).solution.unflatten(1, (len(y), -1)).permute(1, 0, 2)
+    rest = (x @ solution - y).norm(dim=(-1, -2)) / y.norm(dim=(-1, -2)).clamp(min=1e-30)
+    return solution.transpose(-1, -2), float(rest.max())
+
+
+@dataclass(frozen=True)
+class Turning:
+    """Which channels of a head turn together.
+
+    Args:
+        pairs: the two channels of every pair that turns.
+        frequencies: radians a position of every pair; negative where it turns the other way.
+        pairing: ``"half"``, ``"interleaved"``, or ``"other"``.
+    """
+
+    pairs: tuple[tuple[int, int], ...]
+    frequencies: tuple[float, ...]
+    pairing: str
+
+
+def turning(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Turning | None:
+    """The pairs of a map that turns, or None for one that is the same at every position."""
+    D = maps.shape[-1]
+    apart = maps.abs().amax(0) * (1 - torch.eye(D, dtype=maps.dtype))
+    most, partner = apart.max(-1)
+    pairs = tuple((a, int(partner[a])) for a in range(D) if most[a] > 10 * STILL and a < partner[a])
+    if not pairs:
+        return None
+    angles = torch.stack([torch.atan2(maps[:, b, a], maps[:, a, a]) for a, b in pairs], -1)
+    distances = {b - a for a, b in pairs}
+    first, last = pairs[0][0], max(b for _, b in pairs)
+    if (distances == {1} and len(pairs) > 1) or last - first == 1:
+        pairing = "interleaved"
+    else:
+        pairing = "half" if len(distances) == 1 else "other"
+    return Turning(pairs, tuple(_unwound(angles, positions)), pairing)
+
+
+def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:
+    """Frequencies from angles known up to whole turns, each position settling the turns of the next."""
+    estimate = torch.zeros_like(angles[0])
+    for p, angle in zip(positions, angles, strict=True):
+        if p:
+            whole = torch.round((estimate * p - angle) / (2 * torch.pi))
+            estimate = (angle + 2 * torch.pi * whole) / p
+    return [float(theta) for theta in estimate]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is added to and taken from the products of queries and keys.
+
+    Args:
+        scale: what q·k is multiplied by, the mean over rows.
+        bias: ``(H, T, T)``, what is added, 0 at every query's own key; None where nothing is.
+        follows_content: whether what is added depends on the tokens.
+        causal: whether no query sees a later key.
+        window: how many keys back the last query sees, itself included; None for all.
+        chunked: whether some queries see less far back than others of the same layer, as in chunks.
+    """
+
+    scale: float
+    bias: Float[Tensor, "H T T"] | None
+    follows_content: bool
+    causal: bool
+    window: int | None
+    chunked: bool
+
+
+def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
+    """Scale, bias and sight from several texts: what all of them have added is no content."""
+    keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
+    products = (q.double() @ keys.double().transpose(-1, -2))[:, : scores.shape[1]]
+    values = scores.double()
+    seen = (values > -5e3).all(0).all(0)
+    seen &= torch.isfinite(values).all(0).all(0)
+    products, values = (x - x.diagonal(dim1=-2, dim2=-1)[..., None] for x in (products, values))  # of no weight
+    ours, theirs = ((x - x.mean(0)).masked_fill(~seen, 0) for x in (products, values))
+    scale = (ours * theirs).sum((0, -1)) / ours.square().sum((0, -1)).clamp(min=1e-30)
+    rest = theirs - scale[None, :, :, None] * ours
+    follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3
+    added = (values - scale[None, :, :, None] * products).mean(0).masked_fill(~seen, 0)
+    size = float(values[:, :, seen].abs().max()) if bool(seen.any()) else 0.0
+    bias = None if follows or float(added.abs().max()) < 1e-4 * max(size, 1.0) else added.float()
+    T = len(seen)
+    back = [int(seen[i, : i + 1].sum()) for i in range(T)]
+    window = back[-1] if back[-1] < T else None
+    steady = all(n == min(i + 1, back[-1]) for i, n in enumerate(back))
+    causal = not bool(seen.triu(1).any())
+    return Scores(float(scale.mean()), bias, follows, causal, None if not steady else window, not steady)
+
+
+def source(
+    q: Float[Tensor, "n D"], before: Float[Tensor, "n D"], turned: list[int]
+) -> tuple[list[int], float] | None:
+    """Which channel every channel of queries at position 0 was before, and how much longer those that turn became.
+
+    None where they are no plain selection of those before: they were normed or mixed in between.
+    """
+    x, y = q.double(), before.double()
+    lengths = x.norm(dim=0), y.norm(dim=0).clamp(min=1e-30)
+    alike = (x.T @ y) / (lengths[0].clamp(min=1e-30)[:, None] * lengths[1])
+    best, order = alike.max(-1)
+    if float(best.min()) < 1 - 1e-6 or len(set(order.tolist())) < len(order):
+        return None
+    ratio = (lengths[0] / lengths[1][order])[turned]
+    return order.tolist(), float(ratio.mean())

@@ -1,0 +1,186 @@
+"""Records, while a model runs, queries, keys and scores of every attention over its own tokens, and look-ups.
+
+Whatever the model's code looks like, its eager attention multiplies queries with keys and takes a softmax. The
+recorder stands below the code, at those two functions of torch, and hands zeros on instead of weights: what a layer
+is given then depends on the tokens and not on what earlier layers made of positions.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+PRODUCTS = ("matmul", "__matmul__", "bmm", "baddbmm", "einsum")
+
+
+@dataclass(frozen=True)
+class Attention:
+    """One attention of a forward.
+
+    Args:
+        module: the path of the module that it was computed in.
+        q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer turns, they are turned.
+        scores: what the softmax was given, ``(B, heads, T, T)``, bias, window and scale included.
+        inputs: what came out of the modules around it with as many numbers as q: queries before they were turned
+            among them.
+    """
+
+    module: str
+    q: Tensor
+    k: Tensor
+    scores: Tensor
+    inputs: tuple[Tensor, ...]
+
+
+@dataclass
+class Recording:
+    """What a forward left, in the order of computing.
+
+    Args:
+        attentions: every attention of T tokens over themselves.
+        lookups: every table that was read by something else than token ids: its name, rows, and the rows read.
+    """
+
+    attentions: list[Attention] = field(default_factory=list)
+    lookups: list[tuple[str, Tensor, Tensor]] = field(default_factory=list)
+
+
+class _Recorder(TorchFunctionMode):
+    def __init__(self, batch: int, length: int, tokens: Tensor | None) -> None:
+        super().__init__()
+        self.batch, self.length, self.tokens = batch, length, tokens
+        self.found = Recording()
+        self.path: list[str] = []
+        self.outputs: list[Tensor] = []
+        self.product: tuple[Tensor, Tensor] | None = None
+
+    def __torch_function__(self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name == "scaled_dot_product_attention":
+            return self._fused(func, args, kwargs)
+        if name == "tanh" and self._square(args[0]):
+            return args[0].clone()  # a cap on scores, which bends them and has nothing to do with positions
+        result = func(*args, **kwargs)
+        if name in PRODUCTS and self._square(result):
+            self.product = _factors(name, args, kwargs)
+        elif name == "softmax" and self._square(result) and self.product is not None:
+            self._keep(*self.product, args[0])
+            self.product = None
+            return torch.zeros_like(result)
+        elif name == "embedding":
+            self._look_up(kwargs.get("weight", args[1] if len(args) > 1 else None), args[0])
+        elif name == "index_select" and len(args) == 3 and args[0].dim() == 2:
+            self._look_up(args[0], args[2])
+        elif name == "__getitem__" and isinstance(args[0], Tensor) and args[0].dim() == 2:
+            self._sliced(*args)
+        return result
+
+    def _square(self, result: Any) -> bool:
+        """Whether these are scores of all tokens over all; a column more is a sink."""
+        return (
+            isinstance(result, Tensor)
+            and result.dim() >= 3
+            and result.shape[-2] == self.length
+            and result.shape[-1] in (self.length, self.length + 1)
+        )
+
+    def _fused(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        q, k, v = (given[name] for name in names[:3])
+        if q.shape[-2] == self.length == k.shape[-2]:
+            scale = given.get("scale") or q.shape[-1] ** -0.5
+            keys = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3) if q.dim() == 4 else k
+            scores = q @ keys.transpose(-1, -2) * scale
+            mask = given.get("attn_mask")
+            if given.get("is_causal"):
+                mask = torch.ones(self.length, self.length, dtype=torch.bool, device=q.device).tril()
+            if mask is not None:
+                scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
+            self._keep(q, k, scores)
+        return q.new_zeros(*q.shape[:-1], v.shape[-1])
+
+    def _keep(self, q: Tensor, k: Tensor, scores: Tensor) -> None:
+        if q.numel() % (self.batch * self.length * q.shape[-1]) or k.shape[-1] != q.shape[-1]:
+            return
+        queries, keys = (x.detach().reshape(self.batch, -1, self.length, x.shape[-1]).float() for x in (q, k))
+        rows = scores.detach()[..., : self.length].reshape(self.batch, -1, self.length, self.length).float()
+        own = self.path[-1] if self.path else ""
+        inputs = tuple(x for x in self.outputs if x.numel() == q.numel())
+        self.found.attentions.append(Attention(own, queries, keys, rows, inputs))
+
+    def _look_up(self, table: Tensor | None, index: Tensor) -> None:
+        if table is None or index.dtype not in (torch.int64, torch.int32) or self._ids(index):
+            return
+        self.found.lookups.append((self.path[-1] if self.path else "", table, index.detach().clone()))
+
+    def _sliced(self, table: Tensor, index: Any) -> None:
+        """A table read by its first rows, or by an index of positions."""
+        first = index[0] if isinstance(index, tuple) and index else index
+        if isinstance(first, slice) and len(table) > self.length and first.step is None:
+            start, stop, _ = first.indices(len(table))
+            if stop - start == self.length:
+                self._look_up(table, torch.arange(start, stop))
+        elif isinstance(first, Tensor) and first.shape[-1:] == (self.length,):
+            self._look_up(table, first)
+
+    def _ids(self, index: Tensor) -> bool:
+        return self.tokens is not None and index.shape == self.tokens.shape and bool((index == self.tokens).all())
+
+    def enter(self, name: str) -> None:
+        self.path.append(name)
+
+    def leave(self, output: Any) -> None:
+        self.path.pop()
+        if isinstance(output, Tensor) and output.is_floating_point():
+            self.outputs = [*self.outputs[-11:], output.detach()]
+
+
+def _factors(name: str, args: Any, kwargs: Any) -> tuple[Tensor, Tensor] | None:
+    """Queries and keys of a product, channels last."""
+    if name == "einsum":
+        equation, *operands = args
+        operands = operands[0] if len(operands) == 1 else operands
+        return _of_einsum(equation, operands)
+    q, k = (
+        args[-2:] if name != "baddbmm" else (args[1:3] if len(args) > 2 else (kwargs["batch1"], kwargs["batch2"]))
+    )
+    return q, k.transpose(-1, -2)
+
+
+def _of_einsum(equation: str, operands: Any) -> tuple[Tensor, Tensor] | None:
+    match = re.fullmatch(r"(\w+),(\w+)->(\w+)", equation.replace(" ", ""))
+    if match is None:
+        return None
+    left, right, out = match.groups()
+    summed = [letter for letter in left if letter in right and letter not in out]
+    shared = out[:-2]
+    if len(summed) != 1 or set(left) != {*shared, out[-2], *summed} or set(right) != {*shared, out[-1], *summed}:
+        return None
+    queries = [left.index(letter) for letter in (*shared, out[-2], *summed)]
+    keys = [right.index(letter) for letter in (*shared, out[-1], *summed)]
+    return operands[0].permute(queries), operands[1].permute(keys)
+
+
+@contextmanager
+def recorded(model: nn.Module, batch: int, length: int, tokens: Tensor | None) -> Iterator[Recording]:
+    """Inside, whatever ``model`` attends to is recorded; it computes with weights of zero there.
+
+    Args:
+        batch, length: rows and tokens of what it is given.
+        tokens: token ids, so that their look-up is known from that of positions.
+    """
+    with ExitStack() as undo:
+        recorder = undo.enter_context(_Recorder(batch, length, tokens))
+        for name, module in model.named_modules():
+            enter = module.register_forward_pre_hook(lambda *_, name=name: recorder.enter(name))
+            leave = module.register_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)
+            undo.callback(enter.remove)
+            undo.callback(leave.remove)
+        yield recorder.found

@@ -1,0 +1,166 @@
+"""A small random model with the positions of a large one: its config shrunk by rules over the names of keys.
+
+What positions depend on stays: channels of a head, bases, factors, lengths, the order of kinds of layers. Widths
+and numbers of heads shrink together, depth to one period of kinds, experts, vocabularies and windows to a few.
+"""
+
+import inspect
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from posenc.errors import InvalidArgument, MissingExtra
+
+VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
+LARGEST = 400_000_000
+"""Parameters of the largest model that is built."""
+
+QUERY_HEADS = (
+    *("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
+    *("encoder_attention_heads", "num_query_heads", "num_encoder_attention_heads"),
+)
+HEAD_COUNTS = re.compile(r"(^|_)((n|num)_(\w+_)?head|heads)$")
+WIDTHS = re.compile(r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?embed(ding)?_(dim|size)|n_embd|lru_width)$")
+CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
+    (re.compile(pattern), most)
+    for pattern, most in (
+        (r"vocab_size(_\w+)?$|^n_?vocab$", VOCABULARY),
+        (r"codebook_size$", 256),  # of which some are made by bits
+        (
+            r"intermediate_size(_\w+)?$|ffn_(dim|hidden_size|embed_dim)$|^(d_ff|n_inner|mlp_dim|inner_dim|ffn_dim)$",
+            64,
+        ),
+        (r"(^|_)(num_|n_)(routed_|local_)?experts$|^moe_num_experts$", 4),
+        (r"experts_per_tok(en)?$|^moe_k$|^moe_topk$|^top_k_experts$|^num_selected_experts$", 2),
+        (r"^n_group$|^topk_group$|^num_expert_groups?$", 1),
+        (r"^sliding_window(_size)?$", WINDOW),
+        (r"^local_attention$", 2 * WINDOW),
+        (r"^(attention_chunk_size|floor_scale)$", WINDOW),
+        (r"^(image|img|input)_size$", 64),
+    )
+)
+"""Keys, and the most that their number may be; tried in this order, the first that fits counts."""
+
+DEPTH = re.compile(r"^(num_(hidden_|decoder_|encoder_|text_)?layers|(n|decoder|encoder)_layers?|num_blocks|depth)$")
+OF_STAGES = ("out_features", "out_indices", "stage_names")
+"""Names of stages that a shrunk depth no longer has."""
+TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
+PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
+
+
+class NoTokens(InvalidArgument):
+    """A model that is not asked with token ids."""
+
+
+def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
+    """The config with its sizes shrunk; with ``widths`` false only depth, experts and vocabulary are."""
+    heads = next((config[key] for key in QUERY_HEADS if type(config.get(key)) is int and config[key] > 0), 1)
+    few = min(HEADS, heads) if widths else heads
+    depths = [v for k, v in config.items() if DEPTH.search(k) and type(v) is int]
+    periodic = any(PERIODIC.search(key) and value for key, value in config.items())
+    depth = LAYERS if periodic else 2
+    config = {key: value for key, value in config.items() if key not in OF_STAGES}
+    made = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
+    inner = {key: value for key, value in made.items() if key.endswith("_config") and isinstance(value, dict)}
+    return made | {key: shrunk(value, widths=widths) for key, value in inner.items()}
+
+
+def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
+    if isinstance(value, (list, tuple)) and len(value) in depths and len(value) > depth:
+        return value[:depth]
+    if isinstance(value, dict) and value and all(str(name).isdigit() for name in value) and "label" not in key:
+        return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
+    if type(value) is not int:
+        return value
+    if TOKEN.search(key):
+        return value if value < 4 else 4 + value % (VOCABULARY // 4)
+    if DEPTH.search(key):
+        return min(value, depth)
+    if HEAD_COUNTS.search(key):
+        return max(1, int(value * ratio)) if value > 0 else value
+    if WIDTHS.search(key):
+        return max(8, int(value * ratio))
+    most = next((most for pattern, most in CAPS if pattern.search(key)), value)
+    return min(value, most)
+
+
+def opened(path: str | Path) -> Any:
+    """The transformers config of a local file or folder; code that comes with it is not run."""
+    try:
+        from transformers import AutoConfig
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    try:
+        return AutoConfig.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except Exception as error:  # whatever a config class raises
+        why = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InvalidArgument(f"{str(path)!r} cannot be loaded by transformers ({why[:200]})") from error
+
+
+def built(config: Any) -> nn.Module:
+    """A random model of a transformers config, with attention computed step by step.
+
+    Raises:
+        InvalidArgument: no model class of this config can be found or built here, and why.
+    """
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    made = model_class(transformers, config)
+    takes = inspect.signature(made.forward).parameters
+    if "input_ids" not in takes:
+        raise NoTokens(f"{made.__name__} takes {[*takes, 'nothing'][1]}, no token ids")
+    _each(config, "_attn_implementation_internal", "eager")
+    try:
+        with torch.device("meta"):
+            size = sum(p.numel() for p in made(config).parameters())
+    except Exception:  # some fill tables while they are built, which the meta device cannot
+        size = 0
+    if size > LARGEST:
+        raise InvalidArgument(
+            f"this {made.__name__} has {size:,} parameters where it is shrunk, too many to run here"
+        )
+    torch.manual_seed(0)
+    model: nn.Module = made(config).eval().float()
+    _each(config, "_attn_implementation_internal", "eager")
+    _each(config, "_experts_implementation_internal", "eager")  # not every torch has the default's products
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() >= 2 and parameter.requires_grad:
+                parameter.normal_(0, parameter[0].numel() ** -0.5)
+    return model
+
+
+def model_class(transformers: Any, config: Any) -> Any:
+    """The model class of a config: the bare one, else the first of its module that takes it."""
+    mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
+    if type(config) in mapping:
+        found = mapping[type(config)]
+        return found[0] if isinstance(found, (tuple, list)) else found
+    import importlib
+
+    place = type(config).__module__.replace("configuration_", "modeling_")
+    try:
+        module = importlib.import_module(place)
+    except ImportError as error:
+        raise InvalidArgument(f"{type(config).__name__} has no model in transformers ({error})") from error
+    for value in vars(module).values():
+        if not isinstance(value, type) or not issubclass(value, transformers.PreTrainedModel):
+            continue
+        own = vars(value)
+        if value.__module__ == place and own.get("config_class", None) is type(config) and "forward" in own:
+            return value
+    raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
+
+
+def _each(config: Any, name: str, value: Any) -> None:
+    """Set an attribute of a config and of all configs in it."""
+    setattr(config, name, value)
+    for inner in vars(config).copy().values():
+        if hasattr(inner, "to_dict") and hasattr(inner, "model_type"):
+            _each(inner, name, value)

@@ -1,0 +1,28 @@
+"""Which modules of a model belong to its language model, and not to a tower that sees images or hears sound."""
+
+from typing import Any
+
+from torch import nn
+
+
+def text_config(config: Any) -> Any:
+    """The config of the language model inside a config; the config itself where there is nothing else."""
+    try:
+        return config.get_text_config()
+    except (AttributeError, ValueError):  # no such method, or several candidates
+        return config
+
+
+def language(model: nn.Module) -> dict[str, nn.Module]:
+    """The modules of the language model by name: those under no config of another kind than its own."""
+    outer: Any = model.config
+    kind = type(text_config(outer))
+    inside: dict[str, bool] = {}
+    found: dict[str, nn.Module] = {}
+    for name, module in model.named_modules():
+        config = getattr(module, "config", None)
+        above = inside.get(name.rpartition(".")[0], True)
+        inside[name] = above if config is None or config is outer else type(config) is kind
+        if inside[name]:
+            found[name] = module
+    return found

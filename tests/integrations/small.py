@@ -1,0 +1,49 @@
+"""A small random model of any family, from its config's defaults, and its own positions as our encodings."""
+
+import copy
+from typing import Any
+
+import torch
+import transformers
+from tools.walk_type import MORE
+from torch import Tensor, nn
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from posenc.encodings import Encoding
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.added import first_row
+from posenc.integrations.huggingface.measuring.shrink import built, shrunk
+from posenc.integrations.huggingface.patch import TABLES
+
+transformers.logging.set_verbosity_error()
+
+
+def small(model_type: str, **more: Any) -> Any:
+    """The bare model of a type, large windows and all depths shrunk."""
+    config = CONFIG_MAPPING[model_type]()
+    said = shrunk(copy.deepcopy(config.to_dict()) | MORE.get(model_type, {}) | more)
+    return built(type(config).from_dict(said))
+
+
+def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]:
+    """The model's own positions by kind, its tables and biases among them."""
+    positions = read(model.config)
+    encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
+    if positions.turning:
+        return {kind: one for kind, one in encodings.items() if one.doors}
+    rows = [module for name, module in model.named_modules() if _table(name, module)]
+    for encoding, module in zip(encodings.values(), rows, strict=False):
+        start = 0 if "bias" in encoding.doors else first_row(module)
+        encoding.weight = nn.Parameter(module.weight[start:].detach().clone())
+    return encodings
+
+
+def _table(name: str, module: nn.Module) -> bool:
+    end = name.rpartition(".")[2]
+    return hasattr(module, "weight") and (end in TABLES or end == "relative_attention_bias")
+
+
+def answers(model: Any, **given: Any) -> Tensor:
+    """What the last layer hands out."""
+    with torch.no_grad():
+        return model(**given)[0].float()

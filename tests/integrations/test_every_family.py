@@ -1,0 +1,97 @@
+"""Every family that is read: measured as it was read, and the same answers with its own positions put in for it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from integrations.small import answers, own, small
+from posenc.encodings import ALiBi, Encoding, NoPE
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import patched, read
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.measuring import differences, measure
+
+SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "t5")
+HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]  # an older transformers has not all of them
+EVERY = [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in HERE]
+
+
+@contextmanager
+def put_in(model: Any, encodings: dict[str, Encoding]) -> Iterator[None]:
+    """``patched``; older transformers have T5 attend by itself, and say so."""
+    try:
+        with patched(model, encodings):
+            yield
+    except InvalidArgument as error:
+        if "attends by itself in this transformers" not in str(error):
+            raise
+        pytest.skip(str(error))
+
+
+def texts(model: Any) -> dict[str, torch.Tensor]:
+    """Two texts, and where the model decodes what it decodes."""
+    ids = torch.randint(4, 60, (2, 12), generator=torch.Generator().manual_seed(3))
+    decoded = {"decoder_input_ids": ids[:, :9]} if model.config.is_encoder_decoder else {}
+    return {"input_ids": ids, **decoded}
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_a_family_does_what_is_read_of_it(family: str) -> None:
+    model = small(family)
+    assert differences(measure(model), read(model.config)) == []
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_the_same_answers_with_its_own_positions(family: str) -> None:
+    model = small(family)
+    if not any(recipe.name != "nope" for recipe in read(model.config).kinds.values()):
+        pytest.skip("no positions")
+    given = texts(model)
+    padded = torch.ones_like(given["input_ids"])
+    padded[1, :4] = 0
+    calls: list[dict[str, Any]] = [given, {**given, "attention_mask": padded}]
+    before = [answers(model, **call) for call in calls]
+    with put_in(model, own(model, 12)):
+        ours = [answers(model, **call) for call in calls]
+    after = [answers(model, **call) for call in calls]
+    for one, other, again, call in zip(before, ours, after, calls, strict=True):
+        seen = call.get("attention_mask", torch.ones_like(given["input_ids"]))[:, : one.shape[1]].bool()
+        seen = torch.ones_like(seen) if "decoder_input_ids" in call else seen  # padding is the encoder's there
+        assert torch.equal(one, again)
+        # The same numbers in sums of another order, some units of 2^-23 a layer; angles are bit for bit the same.
+        torch.testing.assert_close(other[seen], one[seen], rtol=0, atol=2e-5 * float(one.abs().max()))
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_other_positions_give_other_answers(family: str) -> None:
+    model = small(family)
+    encodings = own(model, 12)
+    if not any(encoding.doors for encoding in encodings.values()):
+        pytest.skip("no positions")
+    given = texts(model)
+    before = answers(model, **given)
+    other: dict[str, Encoding] = {}
+    for kind, encoding in encodings.items():
+        other[kind] = NoPE() if "rotate" in encoding.doors else encoding
+        for parameter in other[kind].parameters():
+            torch.nn.init.normal_(parameter)
+        if encoding.name == "alibi":
+            other[kind] = ALiBi(encoding.heads, max_exponent=3.0)
+    with put_in(model, other):
+        assert (answers(model, **given) - before).abs().max() > 1e-3 * before.abs().max()
+
+
+def test_t5_with_a_cache_is_the_whole() -> None:
+    model = small("t5")
+    given = texts(model)
+    ids = given.pop("decoder_input_ids")
+    with torch.no_grad(), put_in(model, own(model, 12)):
+        whole = model(**given, decoder_input_ids=ids).last_hidden_state
+        first = model(**given, decoder_input_ids=ids[:, :6], use_cache=True)
+        last = model(**given, decoder_input_ids=ids[:, 6:], past_key_values=first.past_key_values).last_hidden_state
+    torch.testing.assert_close(last, whole[:, 6:], rtol=0, atol=2e-5 * float(whole.abs().max()))
+    assert model.config._attn_implementation == "eager"

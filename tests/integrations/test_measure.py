@@ -1,0 +1,90 @@
+"""What is measured of a model is what it does, and a family that is read wrongly is found out."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from integrations.small import small
+from integrations.tiny import tiny
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import differences, measure, read
+from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.measuring.maps import turning
+
+
+def test_frequencies_are_known_past_whole_turns() -> None:
+    theta, at = 0.9, (0, 1, 2, 5, 13, 34, 89, 233)
+    angles = torch.tensor(at).double() * theta
+    cos, sin = angles.cos(), angles.sin()
+    maps = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
+    found = turning(maps, at)
+    assert found is not None
+    assert found.pairs == ((0, 1),)
+    assert found.frequencies == pytest.approx((theta,), rel=1e-12)
+    assert turning(torch.eye(4).double().repeat(3, 1, 1), (0, 1, 2)) is None
+
+
+@pytest.mark.parametrize(
+    ("family", "said"),
+    [
+        ("llama-2-yarn", "8 half pairs of 16 channels turn by 1 to"),
+        ("cohere", "8 interleaved pairs of 16 channels turn by 1 to 0.0003162"),
+        ("phi", "4 half pairs of 16 channels turn by 1 to 0.001"),
+        ("gemma3", "16 half pairs of 32 channels turn by 1 to"),
+        ("smollm3", "1 × no positions"),
+        ("bloom", "2 × a bias on scores"),
+        ("gpt2", "a trained table of 256 rows"),
+        ("gpt-oss", "a window of 16"),
+    ],
+)
+def test_a_loaded_model_is_measured(family: str, said: str) -> None:
+    model = tiny(family)
+    found = measure(model)
+    assert said in found.describe()
+    assert differences(found, read(model.config)) == []
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
+    model = tiny("llama-2-yarn")
+    factor = read(model.config).rotary.get("schedule").spectrum(16, 1e4).attention_factor
+    assert measure(model).layers[0].factor == pytest.approx(factor, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "wrong", "said"),
+    [
+        ("afmoe", {"still": False}, "layer 3 .*: queries at position .* this layer turns nothing"),
+        ("cohere2", {"pairing": "half"}, "layer 0 .*: queries at position .* measured 64 interleaved pairs"),
+        ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
+        ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
+    ],
+)
+def test_a_family_read_wrongly_is_found_out(
+    model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = measure(small(model_type))
+    assert differences(found, read(found.config)) == []
+    monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
+    assert re.search(said, " ".join(differences(found, read(found.config))))
+
+
+def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measure(small("smollm3"))
+    monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
+    assert [text[:7] for text in differences(found, read(found.config))] == ["layer 3", "layer 7"]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "llama"}, r"config is a dict; load it first: AutoConfig.from_pretrained"),
+        ("/nowhere", r"'/nowhere' cannot be loaded by transformers"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(config: object, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        measure(config)

@@ -1,0 +1,116 @@
+"""One model type of the walk: its default config with other bases, measured, read and compared."""
+
+import copy
+import re
+import warnings
+from dataclasses import replace
+from typing import Any
+
+import torch
+import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.measuring import Measured, differences, measure
+from posenc.integrations.huggingface.schema import KEYS
+
+BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
+EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
+NONE, UNBUILT = "has no positions", "cannot be built"
+MORE: dict[str, dict[str, Any]] = {
+    "bamba": {"attn_layer_indices": [1]},
+    "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
+    "esm": {"vocab_size": 64, "pad_token_id": 1, "mask_token_id": 2},
+    "glm4_moe": {"head_dim": 128},
+    "nemotron": {"num_key_value_heads": 48},
+    "granitemoehybrid": {
+        "layer_types": ["attention", "mamba"] * 16,
+        "position_embedding_type": "rope",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 17_000.0},
+    },
+}
+"""What a default config lacks to be a model with positions, as every released one says it."""
+CLASSES = (EQUAL, DIFFERENT, MEASURED, NONE, UNBUILT)
+
+
+def walked(name: str) -> dict[str, object]:
+    """The class of a type, why, and what was measured."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    found: dict[str, object] = {"type": name}
+    try:
+        config = CONFIG_MAPPING[name]()
+        config = type(config).from_dict(_rebased(copy.deepcopy(config.to_dict())) | MORE.get(name, {}))
+        measured = measure(config)
+    except Exception as error:
+        return found | {"class": UNBUILT, "why": _first(error)}
+    found["measured"] = measured.describe()
+    if not measured.layers:
+        return found | {
+            "class": NONE if not measured.tables else MEASURED,
+            "why": "no attention over its tokens was seen",
+        }
+    try:
+        off = differences(measured, read(measured.config))
+    except InvalidArgument as error:
+        found |= {"why": _first(error), "turns": any(layer.turning for layer in measured.layers)}
+        if name not in FAMILIES:
+            found["family"] = _family(name, measured)
+        return found | {"class": MEASURED if measured.has_positions else NONE}
+    except Exception as error:
+        off = [_first(error)]
+    found["turns"] = any(layer.turning for layer in measured.layers)
+    return found | {"class": DIFFERENT if off else EQUAL, "why": "; ".join(off[:2])}
+
+
+def _rebased(config: dict[str, Any]) -> dict[str, Any]:
+    """The config with every base 1.7 times as large, so that one written in the code is seen."""
+    made: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, dict):
+            made[key] = _rebased(value)
+        elif BASE.search(str(key)) and isinstance(value, (int, float)) and value > 1:
+            made[key] = value * 1.7
+        else:
+            made[key] = value
+    return made
+
+
+def _first(error: Exception) -> str:
+    return f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"[:300]
+
+
+def _family(name: str, measured: Measured) -> str | None:
+    """A line of the table that reads this type as it was measured, of those that others have."""
+    tried: dict[str, Family] = {}
+    for partial in (None, "partial_rotary_factor"):
+        for pairing in ("half", "interleaved"):
+            for head_dim in ("head_dim", "qk_rope_head_dim"):
+                own = Family(pairing=pairing, partial=partial, head_dim=head_dim)  # type: ignore[arg-type]
+                tried.setdefault(repr(own), own)
+    for family in FAMILIES.values():
+        tried.setdefault(repr(family), family)
+    text = getattr(measured.config.get_text_config(), "model_type", name)
+    for family in tried.values():
+        before = FAMILIES.get(text)
+        FAMILIES[text] = replace(family, extra=(*family.extra, *KEYS))
+        try:
+            if not differences(measured, read(measured.config)):
+                return _short(family)
+        except Exception:
+            continue
+        finally:
+            if before is None:
+                del FAMILIES[text]
+            else:
+                FAMILIES[text] = before
+    return None
+
+
+def _short(family: Family) -> str:
+    plain = Family()
+    given = [f"{key}={value!r}" for key, value in vars(family).items() if value != getattr(plain, key)]
+    return f"Family({', '.join(given)})"
