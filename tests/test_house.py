@@ -46,6 +46,7 @@ ROOMS = {
     "tasks": 1,
     "screen": 0,
     "views": 1,
+    "lessons": 2,
     "runs": 2,
     "figures": 2,
     "claims": 3,

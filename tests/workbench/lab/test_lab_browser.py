@@ -196,7 +196,7 @@ def test_the_quiz_scores_first_tries_and_filters(visitor: Any) -> None:
     assert page.get_by_text("0 of 1 right").is_visible()
     page.get_by_label("topic", exact=True).select_option("bias")
     page.get_by_label("difficulty", exact=True).select_option("1")
-    assert page.locator("#showing").inner_text() == "Showing 1 of 26"
+    assert page.locator("#showing").inner_text() == "Showing 1 of 29"
     page.get_by_label("Your answer").fill("0.125")
     page.get_by_label("Your answer").press("Enter")
     page.get_by_text("1 of 2 right at the first try.").wait_for()

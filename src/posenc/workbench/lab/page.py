@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from posenc.names import canonical
-from posenc.workbench.lab.card import TOPICS
 from posenc.workbench.lab.parameters import (
     Arrangement,
     Choice,
@@ -19,6 +18,7 @@ from posenc.workbench.lab.parameters import (
 from posenc.workbench.lab.questions import QUESTIONS
 from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.lab.rooms.room import Room, Stage, Try
+from posenc.workbench.lessons.card import TOPICS
 
 QUIZ = "check"
 """The address of the quiz."""

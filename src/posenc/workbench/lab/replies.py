@@ -114,13 +114,13 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
 
 def _quiz(part: str, texts: dict[str, str]) -> Reply:
     """``/api/quiz``: the cards. ``/api/quiz/check?card=&answer=``: one answer judged."""
-    from posenc.workbench.lab import quiz
+    from posenc.workbench.lessons import deck
 
     if part == "check" and texts.keys() == {"card", "answer"}:
-        return _json(quiz.check(texts["card"], texts["answer"]))
+        return _json(deck.check(texts["card"], texts["answer"]))
     if part or texts:
         raise UnknownPath("the quiz is asked at /api/quiz and answers at /api/quiz/check?card=…&answer=…")
-    return _json(quiz.cards())
+    return _json(deck.cards())
 
 
 def _index(texts: dict[str, str], name: str) -> int:

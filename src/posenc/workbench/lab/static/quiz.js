@@ -59,12 +59,12 @@ export class Quiz {
   }
 
   form(card, verdict) {
-    if (card.kind === "choice") return this.choices(card, verdict);
-    const form = html("form", card.kind === "number" ? "number" : "open");
-    const field = html(card.kind === "number" ? "input" : "textarea");
+    if (card.form === "choice") return this.choices(card, verdict);
+    const form = html("form", card.form === "number" ? "number" : "open");
+    const field = html(card.form === "number" ? "input" : "textarea");
     field.setAttribute("aria-label", "Your answer");
-    if (card.kind === "number") Object.assign(field, { type: "text", inputMode: "decimal", autocomplete: "off", required: true });
-    const submit = html("button", "", card.kind === "number" ? "Answer" : "Compare");
+    if (card.form === "number") Object.assign(field, { type: "text", inputMode: "decimal", autocomplete: "off", required: true });
+    const submit = html("button", "", card.form === "number" ? "Answer" : "Compare");
     form.append(field, submit);
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
@@ -104,9 +104,9 @@ export class Quiz {
       if (judged.right) this.right.add(card.name);
     }
     // A wrong choice keeps the answer back: there is another try.
-    const open = judged.right !== false || card.kind === "number";
+    const open = judged.right !== false || card.form === "number";
     const said = judged.right === null ? "One good answer" : judged.right ? "Right" : "Not yet";
-    verdict.replaceChildren(html("p", "verdict", said), html("p", "", open ? `${card.kind === "number" ? `${judged.why} ` : ""}${judged.answer}` : "Try another."), html("p", "quiet", this.summary()));
+    verdict.replaceChildren(html("p", "verdict", said), html("p", "", open ? `${card.form === "number" ? `${judged.why} ` : ""}${judged.answer}` : "Try another."), html("p", "quiet", this.summary()));
     return judged;
   }
 

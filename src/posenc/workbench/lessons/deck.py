@@ -9,22 +9,23 @@ from functools import lru_cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.lab.card import Card
-from posenc.workbench.lab.quiz_cards import CARDS
-from posenc.workbench.lab.quiz_interview import INTERVIEW
-
-DECK: tuple[Card, ...] = CARDS + INTERVIEW
-"""Every card there is."""
+from posenc.workbench.lessons.card import DECK, Card
 
 
 def cards() -> list[dict[str, Any]]:
-    """Every card as the page shows it before an answer is given."""
+    """Every card as a page shows it before an answer is given."""
     return [
         {
             "name": card.name,
+            "kind": card.kind,
             "topic": card.topic,
             "stars": card.stars,
-            "kind": card.kind,
+            "interview": card.interview,
+            "lessons": card.lessons,
+            "companies": card.companies,
+            "form": card.form,
+            "stage": card.stage,
+            "claims": card.claims,
             "prompt": card.prompt,
             "options": [option.words for option in card.shown],
         }
@@ -40,17 +41,20 @@ def check(name: str, answer: str) -> dict[str, Any]:
         answer: the number of the chosen option, from 0; a number as typed; anything for an open card.
     """
     card = _card(name)
-    if card.kind == "choice":
+    if card.form == "choice":
         if not answer.isdecimal() or int(answer) >= len(card.options):
             raise InvalidArgument(f"answer={answer[:20]!r} is no option; give 0 to {len(card.options) - 1}")
         chosen = card.shown[int(answer)]
         return {"right": chosen.right, "why": chosen.why, "answer": card.answer}
-    if card.kind == "number":
-        truth = numbers(card.number)
-        given = _number(answer)
-        right = abs(given - truth) <= card.tolerance
-        return {"right": right, "why": _distance(right), "answer": card.answer.format(truth)}
+    if card.form == "number":
+        right = abs(_number(answer) - computed(card.number)) <= card.tolerance
+        return {"right": right, "why": _distance(right), "answer": answered(card)}
     return {"right": None, "why": "", "answer": card.answer}
+
+
+def answered(card: Card) -> str:
+    """The answer in words, with its number computed."""
+    return card.answer.format(computed(card.number)) if card.number else card.answer
 
 
 def _card(name: str) -> Card:
@@ -73,11 +77,11 @@ def _distance(right: bool) -> str:
 
 
 @lru_cache(maxsize=32)
-def numbers(name: str) -> float:
+def computed(name: str) -> float:
     """The number behind a card, from the library."""
-    from posenc.workbench.lab import quiz_numbers
+    from posenc.workbench.lessons import numbers
 
-    value: float = getattr(quiz_numbers, name)()
+    value: float = getattr(numbers, name)()
     if not math.isfinite(value):
         raise InvalidArgument(f"card number {name} is {value}; it must be finite")
     return value

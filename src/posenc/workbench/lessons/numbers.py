@@ -1,4 +1,4 @@
-"""The numbers that quiz cards ask for, each one call of the library."""
+"""The numbers that cards ask for, each one call of the library."""
 
 import math
 
