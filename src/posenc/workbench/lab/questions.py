@@ -299,6 +299,9 @@ QUESTIONS: dict[str, Question] = {
     "extension": Question(
         "views.extension:methods", (FACTOR, TRAINED, _base(), _widths("rotary_dim", "rotary_dim", 128, 256))
     ),
+    "properties": Question(
+        "views.four:properties", (Choice("of", "numbers of", "rotary", ENCODINGS, argument="encoding"),)
+    ),
     "trained-table": Question(
         "lab.results:table",
         (Choice("learnt", "task", "language", {t: t for t in TASKS}, argument="task"),),

@@ -32,5 +32,15 @@ RESULTS = Room(
             "Where the needle can lie",
             "Share of right answers by the needle's depth and the sequence's length.",
         ),
+        Stage(
+            "properties",
+            "Before any training",
+            "Unique, bounded, aware of distance, extrapolates: measured on an untrained layer in which every token "
+            "is the same word. Yellow is yes.",
+            (
+                Try("ALiBi keeps unseen distances out, by a penalty without bound.", {"of": "alibi"}),
+                Try("A fresh learned table knows nothing of distance.", {"of": "learned"}),
+            ),
+        ),
     ),
 )
