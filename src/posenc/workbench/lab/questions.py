@@ -87,6 +87,10 @@ ENCODING = Choice("encoding", "positions", "nope", ENCODINGS)
 TASKS = ("language", "ordering", "needle", "recent", "copying")
 TASK = Choice("task", "task", "ordering", {name: name for name in TASKS})
 
+TURN = Choice(
+    "turn", "turn per position", "eighth", {"eighth": "π/4, as in lessons", "radian": "1 rad, a real pair"}
+)
+
 METHODS = {
     "default": "none",
     "linear": "PI (linear)",
@@ -96,7 +100,7 @@ METHODS = {
     "yarn-paper": "YaRN, ramp of the paper",
     "llama3": "Llama 3",
 }
-FACTOR = Number("factor", "longer by", 8.0, 1, 64, step=1.0, stops=(1, 2, 4, 8, 16, 32, 64))
+FACTOR = Number("factor", "longer by", 8.0, 1, 256, step=1.0, stops=(1, 2, 4, 8, 16, 32, 64, 128, 256))
 TRAINED = Number(
     "trained",
     "trained length",
@@ -163,6 +167,22 @@ QUESTIONS: dict[str, Question] = {
     "fingerprint": Question(
         "views.fingerprint:added", (Number("at", "position of “cat”", 0, 0, 64, argument="position"),)
     ),
+    "sums": Question(
+        "views.sums:apart",
+        (
+            _widths("sum", "width", 64, argument="width"),
+            Number("words", "words", 200, 2, 300),
+            Number("until", "positions", 64, 2, 128, argument="length"),
+        ),
+    ),
+    "counter": Question(
+        "views.counter:beside",
+        (
+            Number("bits", "bits and hands", 4, 1, 8),
+            Number("count", "positions", 32, 2, 256, argument="positions"),
+            Choice("ladder", "hands", "halving", {"halving": "each half as fast", "real": "base 10 000"}),
+        ),
+    ),
     "waves": Question(
         "views.sinusoidal:waves",
         (
@@ -209,12 +229,7 @@ QUESTIONS: dict[str, Question] = {
         (
             Number("m", "move both", 1, 0, 999, widget="buttons"),
             Number("offset", "offset n − m", 2, 0, 16),
-            Choice(
-                "turn",
-                "turn per position",
-                "eighth",
-                {"eighth": "π/4, as in lessons", "radian": "1 rad, a real pair"},
-            ),
+            TURN,
         ),
     ),
     "every-pair": Question(
@@ -233,6 +248,15 @@ QUESTIONS: dict[str, Question] = {
             _widths("head_dim", "head_dim", 16, 32),
             _base(),
             Number("seed", "random q and k", 0, 0, 99),
+        ),
+    ),
+    "turning": Question(
+        "views.turning:stepper",
+        (
+            _step("1 q", "2 q turned", "3 k turned", "4 score", first=4),
+            Number("here", "position of q", 1, -16, 16, argument="m"),
+            Number("there", "position of k", 3, -16, 16, argument="n"),
+            TURN,
         ),
     ),
     "pairings": Question("views.rotation:pairings", (Number("place", "position", 3, 0, 100, argument="position"),)),

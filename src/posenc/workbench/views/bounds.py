@@ -73,6 +73,10 @@ BOUNDS: dict[str, dict[str, Bounds]] = {
     "table": {"step": STEP},
     "lookup": {"position": Bounds(0, FAR), "rows": Bounds(1, 4096)},
     "rows": {"rows": Bounds(2, 1024), "width": WIDTH},
+    "turning": {"step": STEP, "m": Bounds(-64, 64), "n": Bounds(-64, 64)},
+    "sums": {"width": WIDTH, "words": Bounds(2, 300), "length": Bounds(2, 128), "seed": SEED},
+    "counter": {"bits": Bounds(1, 8), "positions": Bounds(2, 256)},
+    "properties": {},
     "shift-both": {"m": Bounds(0, 2**30), "offset": Bounds(-(2**30), 2**30)},
     "every-pair": {
         "m": Bounds(0, FAR - 4096),

@@ -8,6 +8,7 @@ from posenc.workbench.views import (
     added,
     alibi,
     attention,
+    counter,
     exactness,
     extension,
     filling,
@@ -18,7 +19,9 @@ from posenc.workbench.views import (
     schedule,
     scores,
     sinusoidal,
+    sums,
     table,
+    turning,
 )
 from posenc.workbench.views.view import View
 
@@ -41,10 +44,13 @@ VIEWS: dict[str, Callable[..., View]] = {
     "cat-sat": order_blind.cat_sat,
     "fill": filling.filled,
     "fingerprint": fingerprint.added,
+    "sums": sums.apart,
+    "counter": counter.beside,
     "table": table.frames,
     "lookup": table.lookup,
     "rows": table.similarity,
     "shift-both": rotation.shift_both,
+    "turning": turning.stepper,
     "every-pair": rotation.every_pair,
     "pairings": rotation.pairings,
     "properties": four.properties,

@@ -59,14 +59,14 @@ def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
-    q_m, k_n = _turn(q, m, turn), _turn(k, n, turn)
-    k_reference = _turn(k, offset, turn)
+    q_m, k_n = turned(q, m, turn), turned(k, n, turn)
+    k_reference = turned(k, offset, turn)
     arrows = (
-        _arrow("q", q, "query", ghost=True),
-        _arrow("k", k, "key", ghost=True),
-        _arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
-        _arrow(f"q at m = {m}", q_m, "query"),
-        _arrow(f"k at n = {n}", k_n, "key"),
+        arrow("q", q, "query", ghost=True),
+        arrow("k", k, "key", ghost=True),
+        arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
+        arrow(f"q at m = {m}", q_m, "query"),
+        arrow(f"k at n = {n}", k_n, "key"),
     )
     return View(
         title=f"Only the offset n − m = {offset} matters",
@@ -85,11 +85,13 @@ def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
 Role = Literal["", "query", "key", "reference"]
 
 
-def _arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False) -> Arrow:
+def arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False) -> Arrow:
+    """An arrow to the tip of a vector."""
     return Arrow(name, float(tip[0]), float(tip[1]), ghost, role)
 
 
-def _turn(vector: Tensor, position: int, turn: Turn) -> Tensor:
+def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
+    """A vector of one pair turned by its position, ``STEPS[turn]`` radians each."""
     step = STEPS[turn]
     clock = Clock(posenc.schedules.Spectrum((step,), (float(step),)))
     cos, sin = clock(torch.tensor([position]), torch.float64)
@@ -102,19 +104,19 @@ def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
-    turned = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
+    after = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
     plain = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
     longest = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
     limit = math.ceil(10 * longest + 0.1) / 10
-    shares = (turned[0] * turned[1]).sum(-1)
+    shares = (after[0] * after[1]).sum(-1)
     panels = tuple(
         Plane(
             f"pair {i}",
             (
-                _arrow("q", plain[0][i], "query", ghost=True),
-                _arrow("k", plain[1][i], "key", ghost=True),
-                _arrow("q turned", turned[0][i], "query"),
-                _arrow("k turned", turned[1][i], "key"),
+                arrow("q", plain[0][i], "query", ghost=True),
+                arrow("k", plain[1][i], "key", ghost=True),
+                arrow("q turned", after[0][i], "query"),
+                arrow("k turned", after[1][i], "key"),
             ),
             limit,
         )

@@ -51,6 +51,27 @@ CLOCK = Room(
             (Try("The same word at position 5.", {"at": "5"}),),
         ),
         Stage(
+            "sums",
+            "Can the sum be taken apart?",
+            "A word and a position are added once and travel as one vector. One linear reading looks for each of "
+            "them in the sum.",
+            (
+                Try("Width 8: every word overlaps every position.", {"sum": "8"}),
+                Try("Width 512: words are all found; neighbours still look alike.", {"sum": "512"}),
+            ),
+        ),
+        Stage(
+            "counter",
+            "A binary counter",
+            "Bit 0 flips at every step, bit 1 at every second. Hands do the same without jumping.",
+            (
+                Try(
+                    "The ladder of base 10 000: each hand ten times slower than the one before.", {"ladder": "real"}
+                ),
+                Try("Eight bits, 256 positions.", {"bits": "8", "count": "256"}),
+            ),
+        ),
+        Stage(
             "waves",
             "Single columns are waves",
             "Both columns of a pair share one frequency; the last of 512 falls from 1 to 0.9999978 "

@@ -32,6 +32,7 @@ EXTENSION = Room(
             "that never completed a turn. Above 1 is unknown ground.",
             (
                 Try("Factor 32: NTK goes further out.", {"factor": "32"}),
+                Try("4096 to a million: factor 256.", {"factor": "256"}),
                 Try(
                     "Base 500 000, trained at 8192: 29 of 64 pairs never turned.",
                     {"base": "500000", "trained": "8192"},

@@ -22,6 +22,17 @@ ROTATION = Room(
             ),
         ),
         Stage(
+            "turning",
+            "Step by step, q and k apart",
+            "q and k both lie along +x. Each is turned by its own position; the score is the cosine of what lies "
+            "between them.",
+            (
+                Try("q alone, not yet turned.", {"step": "1"}),
+                Try("k four further: half a turn away, the score is −1.", {"here": "0", "there": "4"}),
+                Try("k before q: the same score, the cosine has no sign.", {"here": "3", "there": "1"}),
+            ),
+        ),
+        Stage(
             "every-pair",
             "Every pair at once",
             "A random q and k. The score is the sum over pairs.",
