@@ -97,6 +97,12 @@ def test_no_invented_risks() -> None:
     assert "16 tables" not in read_aloud("falcon-7b")
 
 
+def test_a_table_of_an_encoder_says_how_long_documents_are_read() -> None:
+    said = read_aloud("bert-base")
+    assert "longer than 512 tokens has no rows and fails: read a longer document in overlapping pieces" in said
+    assert "pieces" not in read_aloud("bloom-7b1") + read_aloud("mistral-7b")
+
+
 def test_a_misspelt_key_and_a_missing_base() -> None:
     config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
     config["rope_scalling"] = config.pop("rope_scaling")

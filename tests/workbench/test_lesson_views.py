@@ -43,6 +43,11 @@ def test_wide_sums_come_apart_and_narrow_ones_do_not() -> None:
     assert view.readouts["typical overlap (root mean square cosine)"] == pytest.approx(1 / 8, rel=0.25)
 
 
+def test_the_pages_numbers_are_those_of_the_view() -> None:
+    assert sums.recovered(512, 200, 64, 0) == pytest.approx((1.0, 0.94), abs=0.01)
+    assert sums.recovered(8, 200, 64, 0) == pytest.approx((0.5, 0.125), abs=0.02)
+
+
 def test_a_linear_reading_is_what_the_share_counts() -> None:
     content, code = sums.codebooks(16, 5, 7, 3)
     right = 0

@@ -6,6 +6,7 @@ from posenc.errors import UnknownName
 from posenc.workbench.claims import (
     absolute,
     alibi,
+    examples,
     order,
     precision,
     properties,
@@ -18,7 +19,7 @@ from posenc.workbench.claims.claim import Claim
 
 CLAIMS: dict[str, Claim] = {
     found.name: found
-    for module in (order, sinusoids, absolute, rotary, alibi, scaling, precision, properties, training)
+    for module in (order, sinusoids, absolute, rotary, alibi, scaling, precision, properties, examples, training)
     for found in vars(module).values()
     if isinstance(found, Claim)
 }
