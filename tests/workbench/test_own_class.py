@@ -12,9 +12,11 @@ import posenc
 from posenc.encodings.foreign import folders, source_hash
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.experiments.compare import compare, gather, missing
-from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.job import Failure, unheard
 from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.training import TrainingJob
 from posenc.workbench.launch.local import Local
+from posenc.workbench.tasks import Source
 from workbench.own import was_imported, write
 from workbench.studies import TINY, inline, python_text
 
@@ -120,7 +122,8 @@ def test_what_its_constructor_raises_arrives_as_itself(own: str, tmp_path: Path)
 def test_what_it_raises_in_a_worker_fails_its_own_run_and_no_other(own: str, tmp_path: Path) -> None:
     results: list[object] = []
     plans = replace(SHORT, encodings=(f"{own}(strength=13)", "nope")).plans(python_text())
-    Local(1)([Job(plan, None, tmp_path, (str(tmp_path),)) for plan in plans], results.append, lambda steps: None)
+    jobs = [TrainingJob(plan, Source(), tmp_path, (str(tmp_path),)) for plan in plans]
+    Local(1)(jobs, results.append, unheard)
     (failure,) = (result for result in results if isinstance(result, Failure))
     assert failure.reason == "ArithmeticError: thirteen"
     assert failure.plan.encoding == f"{own}(strength=13)"

@@ -4,22 +4,22 @@ import multiprocessing as mp
 import os
 import queue
 import threading
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
 
-from posenc.workbench.experiments.job import Failure, Job
+from posenc.errors import InvalidArgument
+from posenc.workbench.experiments.job import Failure, Job, Progress, Report
 from posenc.workbench.experiments.plan import Run
 
-REPORT_EVERY = 0.25
-"""Seconds between a worker's reports of its steps."""
+LOOK_EVERY = 0.25
+"""Seconds between two looks at what workers have said."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """glibc settings for the workers: keep freed activations instead of faulting the same pages in every step."""
 
-_steps: "Queue[int]"
+_said: "Queue[Progress]"
 
 
 class Local:
@@ -31,30 +31,31 @@ class Local:
     """
 
     def __init__(self, workers: int | None = None) -> None:
+        if workers is not None and workers < 1:
+            raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
         self.workers = workers or os.cpu_count() or 1
 
     def __call__(
         self,
-        jobs: Iterable[Job],
+        jobs: Sequence[Job],
         done: Callable[[Run | Failure], None],
-        progress: Callable[[int], None],
+        report: Report,
     ) -> None:
         waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        total = 0
+        total = len(jobs)
         for job in jobs:
             waiting.put(job)
-            total += 1
         results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
-        steps: Queue[int] = mp.get_context("spawn").Queue()
+        said: Queue[Progress] = mp.get_context("spawn").Queue()
         for _ in range(min(self.workers, total)):
-            threading.Thread(target=_serve, args=(waiting, results, steps), daemon=True).start()
+            threading.Thread(target=_serve, args=(waiting, results, said), daemon=True).start()
         while total:
             try:
-                result = results.get(timeout=REPORT_EVERY)
+                result = results.get(timeout=LOOK_EVERY)
             except queue.Empty:
                 result = None
-            while not steps.empty():
-                progress(steps.get())
+            while not said.empty():
+                report(said.get())
             if isinstance(result, BaseException):
                 raise result
             if result is not None:
@@ -65,11 +66,11 @@ class Local:
 def _serve(
     waiting: "queue.SimpleQueue[Job]",
     results: "queue.SimpleQueue[Run | Failure | BaseException]",
-    steps: "Queue[int]",
+    said: "Queue[Progress]",
 ) -> None:
     """Feed one worker process until nothing waits; a process that dies takes no other's work with it."""
     try:
-        pool = _pool(steps)
+        pool = _pool(said)
         while True:
             try:
                 job = waiting.get_nowait()
@@ -80,7 +81,7 @@ def _serve(
                     results.put(pool.submit(_carry_out, job).result())
                     break
                 except BrokenProcessPool:
-                    pool = _pool(steps)
+                    pool = _pool(said)
                     if attempt == 2:
                         results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
                 except Exception as error:  # of one's own class, say: its run fails, and no other
@@ -91,18 +92,18 @@ def _serve(
         results.put(error)
 
 
-def _pool(steps: "Queue[int]") -> ProcessPoolExecutor:
+def _pool(said: "Queue[Progress]") -> ProcessPoolExecutor:
     """One fresh worker process."""
     os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
-    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, (steps,))
+    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, (said,))
 
 
-def _start(steps: "Queue[int]") -> None:
+def _start(said: "Queue[Progress]") -> None:
     """Runs first in every worker: one thread, and an end together with the parent's."""
     import torch
 
-    global _steps
-    _steps = steps
+    global _said
+    _said = said
     torch.set_num_threads(1)
     parent = mp.parent_process()
     assert parent is not None
@@ -115,15 +116,4 @@ def _start(steps: "Queue[int]") -> None:
 
 
 def _carry_out(job: Job) -> Run:
-    unreported, last = 0, time.monotonic()
-
-    def progress(count: int) -> None:
-        nonlocal unreported, last
-        unreported += count
-        if time.monotonic() - last > REPORT_EVERY:
-            _steps.put(unreported)
-            unreported, last = 0, time.monotonic()
-
-    run = job.carry_out(progress)
-    _steps.put(unreported)
-    return run
+    return job.carry_out(_said.put)

@@ -1,9 +1,9 @@
 """The Ray launcher: the same plans on an existing Ray cluster, one core each."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 from posenc.errors import MissingExtra, StudyError
-from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.job import Failure, Job, Progress, Report, unheard
 from posenc.workbench.experiments.plan import Run
 
 
@@ -28,9 +28,9 @@ class Ray:
 
     def __call__(
         self,
-        jobs: Iterable[Job],
+        jobs: Sequence[Job],
         done: Callable[[Run | Failure], None],
-        progress: Callable[[int], None],
+        report: Report,
     ) -> None:
         import ray
 
@@ -45,11 +45,11 @@ class Ray:
                 done(Failure.of(job.plan, error.cause))
             except ray.exceptions.RayError as error:
                 done(Failure(job.plan, str(error).splitlines()[0]))
-            progress(job.plan.steps)
+            report(Progress(job.plan.id, job.plan.work))
 
 
 def _carry_out(job: Job) -> Run:
     import torch
 
     torch.set_num_threads(1)
-    return job.carry_out()
+    return job.carry_out(unheard)
