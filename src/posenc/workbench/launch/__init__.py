@@ -1,1 +1,1 @@
-"""Where plans are carried out: worker processes here, or a Ray cluster; one file a launcher."""
+"""Where jobs are carried out: worker processes here, or a Ray cluster; one contract, one file a launcher."""
