@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from posenc.workbench.launch.store import Store
 from workbench.launch.work import REASONS, counting, failing, placed
 from workbench.studies import TINY, Heard, inline, numbers, python_text
 
-pytest.importorskip("ray")
+pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 
 ROOT = Path(__file__).parents[3]
 MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20}
@@ -67,6 +68,7 @@ def test_a_machine_killed_in_the_middle_loses_nothing(cluster: Any, capfd: pytes
     assert "state-dump" not in said.out + said.err
 
 
+@pytest.mark.slow
 def test_jobs_have_their_gpus_files_and_modules_and_fail_as_themselves(cluster: Any, tmp_path: Path) -> None:
     heard = Heard()
     jobs = [placed(tmp_path, "two", Needs(gpus=2)), placed(tmp_path, "half", Needs(gpus=0.5))]
@@ -89,6 +91,7 @@ def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path) 
     assert (tmp_path / "ray" / "checkpoints").exists()
 
 
+@pytest.mark.slow
 def test_what_no_machine_has_and_other_versions_are_refused(cluster: Any, tmp_path: Path) -> None:
     with pytest.raises(
         StudyError, match=r"asks for cpus=1 and gpus=3, .* \(at most 1 CPUs, 2 GPUs\); ask for less"

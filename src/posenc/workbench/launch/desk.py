@@ -46,6 +46,7 @@ class Beside(Reports):
         return self.store.read(name)
 
     def keep(self, name: str, data: bytes) -> None:
+        self.flush()
         self.store.write(name, data)
 
     def path(self, file: Path) -> Path:

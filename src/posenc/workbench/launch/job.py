@@ -45,7 +45,7 @@ class Desk(Protocol):
         """A file of the study that the job names in ``resumes``, as it was last kept; None where there is none."""
 
     def keep(self, name: str, data: bytes) -> None:
-        """Keep a file of the study; it is there whole or not at all."""
+        """Keep a file of the study, whole or not at all; what was reported before is told before it is there."""
 
     def path(self, file: Path) -> Path:
         """Where a file that the job names in ``files`` lies on this machine."""

@@ -167,7 +167,7 @@ class _Desk(Reports):
         return self.kept.get(name)
 
     def keep(self, name: str, data: bytes) -> None:
-        self.flush()  # so that steps are told before the state that has them
+        self.flush()
         self.tell(_Said(kept=((name, data),)))
 
     def path(self, file: Path) -> Path:
@@ -232,21 +232,21 @@ def _check_versions() -> None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here = installed()
-    asked = {
-        node["NodeManagerAddress"]: ray.remote(num_cpus=0, max_retries=0)(installed)
-        .options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
-        .remote()
-        for node in _nodes()
-    }
-    for machine, answer in asked.items():
+    here, machines = installed(), _nodes()
+    ask = ray.remote(num_cpus=0, max_retries=0)(installed)
+    places = [NodeAffinitySchedulingStrategy(node["NodeID"], soft=False) for node in machines]
+    asked = [ask.options(scheduling_strategy=place).remote() for place in places]
+    for machine, answer in zip(machines, asked, strict=True):
+        address = machine["NodeManagerAddress"]
         try:
-            theirs = ray.get(answer)
+            _refuse(address, here, ray.get(answer))
+        except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
+            continue  # it has gone meanwhile
         except ray.exceptions.RayError as error:
+            said = _last_line(error)
             raise StudyError(
-                f"machine {machine} of the cluster cannot say what it has ({_last_line(error)}); install posenc there"
+                f"machine {address} of the cluster cannot answer ({said}); install posenc there"
             ) from error
-        _refuse(machine, here, theirs)
 
 
 def _refuse(machine: str, here: dict[str, str], theirs: dict[str, str]) -> None:
