@@ -47,7 +47,7 @@ ROOMS = {
     "screen": 0,
     "views": 1,
     "experiments": 2,
-    "launch": 1,
+    "launch": 3,
     "figures": 2,
     "claims": 3,
     "inspect": 3,
@@ -61,7 +61,6 @@ ROOMS = {
 """Inside the workbench a room imports rooms below its own floor, and itself."""
 
 HOMES = {
-    "fsspec": ["workbench.launch.store"],
     "triton": ["kernels"],
     "transformers": ["integrations"],
     "accelerate": ["integrations"],

@@ -1,16 +1,12 @@
 """A study that takes a second, and a launcher without processes, for tests of the workbench."""
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.plan import Run
 from posenc.workbench.experiments.study import Study
-from posenc.workbench.launch.desk import Beside
-from posenc.workbench.launch.job import Job, Listener
-from posenc.workbench.launch.store import Store
+from posenc.workbench.experiments.trainer import carry_out
 from posenc.workbench.tasks.text import Text, load
 
 TINY = Study(
@@ -23,29 +19,11 @@ TINY = Study(
 )
 
 
-def inline(jobs: Iterable[Job], store: Store, listener: Listener) -> None:
+def inline(jobs: Iterable[Job], done: Callable[[Run | Failure], None], progress: Callable[[int], None]) -> None:
     """Carry out one job after the other, here."""
+    text = load()
     for job in jobs:
-        desk = Beside(store, partial(listener.progress, job))
-        found = job.work(desk)
-        desk.flush()
-        listener.done(job, found)
-
-
-@dataclass
-class Heard:
-    """A listener that remembers."""
-
-    steps: Counter[str] = field(default_factory=Counter)
-    losses: dict[str, list[float]] = field(default_factory=dict)
-    found: dict[str, Any] = field(default_factory=dict)
-
-    def progress(self, job: Job, steps: int, losses: Sequence[float]) -> None:
-        self.steps[job.id] += steps
-        self.losses.setdefault(job.id, []).extend(losses)
-
-    def done(self, job: Job, found: Any) -> None:
-        self.found[job.id] = found
+        done(carry_out(job.plan, text, job.checkpoints, progress))
 
 
 def python_text() -> Text:

@@ -1,5 +1,7 @@
 """compare: resumes to the same numbers, survives death, and says what it cannot do."""
 
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,8 +9,10 @@ import pytest
 
 from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.experiments.compare import compare, gather, missing
+from posenc.workbench.experiments.job import Failure, Job
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.study import Study, study
+from posenc.workbench.launch.local import Local
 from workbench.studies import TINY, inline, python_text
 
 
@@ -53,6 +57,38 @@ def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(tmp_pat
         (n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")
     }
     assert len(run.cell(256, "loss").detail) == 4  # type: ignore[union-attr]
+
+
+def die_once(folder: str) -> None:
+    """Kill this process the first time it is asked to."""
+    marker = Path(folder) / "died"
+    if not marker.exists():
+        marker.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("posenc.workbench.launch.local._carry_out", dying_carry_out)
+    results: list[object] = []
+    plans = replace(TINY, encodings=("nope",)).plans(python_text())
+    Local(1)([Job(plan, None, tmp_path) for plan in plans], results.append, lambda steps: None)
+    assert sorted(type(r).__name__ for r in results) == ["Failure", "Run"]
+    (failure,) = (r for r in results if isinstance(r, Failure))
+    assert failure.plan.task == "needle"
+    assert "died twice" in failure.reason
+
+
+def dying_carry_out(job: Job):
+    """Ordering dies once and then works; needle always dies."""
+    from posenc.workbench.experiments.trainer import carry_out
+    from workbench.studies import load
+
+    if job.plan.task == "needle":
+        os.kill(os.getpid(), signal.SIGKILL)
+    die_once(str(job.checkpoints))
+    return carry_out(job.plan, load(), job.checkpoints)
 
 
 def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ CELLS = (
     Cell(64, "accuracy", 0.5, 8, (0.0, 1.0)),
     Cell(128, "refused", float("nan"), 0, note="no row"),
 )
-RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25, versions="torch 1", hardware="a worker's")
+RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25)
 
 
 def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
@@ -32,7 +32,8 @@ def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
     assert back.cells[0] == CELLS[0]
     assert back.cells[1].note == "no row"
     assert back.cells[1].value != back.cells[1].value
-    assert (back.versions, back.hardware) == (RUN.versions, RUN.hardware)
+    assert back.versions
+    assert back.hardware
 
 
 CHANGED: dict[str, Any] = {

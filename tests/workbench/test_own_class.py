@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 import posenc
-from posenc.encodings.foreign import modules, source_hash
+from posenc.encodings.foreign import folders, source_hash
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.experiments.compare import compare, gather, missing
-from posenc.workbench.experiments.job import training
+from posenc.workbench.experiments.job import Failure, Job
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.launch.job import Failure
 from posenc.workbench.launch.local import Local
-from posenc.workbench.launch.store import Store
 from workbench.own import was_imported, write
-from workbench.studies import TINY, Heard, inline, python_text
+from workbench.studies import TINY, inline, python_text
 
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2})
 SHAPE = {"width": 16, "heads": 4, "head_dim": 4, "num_positions": 24, "layers": 2}
@@ -96,8 +94,7 @@ def test_its_source_is_in_the_id_and_is_hashed_without_importing(own: str, tmp_p
     first = source_hash(["pack.deep:Mine"])
     (package / "deep" / "inner.py").write_text("raise SystemExit\n")
     assert source_hash(["pack.deep:Mine"]) != first
-    files = (package, tmp_path / "log_distance.py", tmp_path / "beside.py")
-    assert modules(["pack.deep:Mine", own]) == files
+    assert folders(["pack.deep:Mine", own]) == (str(tmp_path),)
     assert source_hash([]) == ""
 
 
@@ -121,10 +118,10 @@ def test_what_its_constructor_raises_arrives_as_itself(own: str, tmp_path: Path)
 
 
 def test_what_it_raises_in_a_worker_fails_its_own_run_and_no_other(own: str, tmp_path: Path) -> None:
-    heard = Heard()
+    results: list[object] = []
     plans = replace(SHORT, encodings=(f"{own}(strength=13)", "nope")).plans(python_text())
-    Local(1)([training(plan, None) for plan in plans], Store.at(tmp_path), heard)
-    (failure,) = (found for found in heard.found.values() if isinstance(found, Failure))
+    Local(1)([Job(plan, None, tmp_path, (str(tmp_path),)) for plan in plans], results.append, lambda steps: None)
+    (failure,) = (result for result in results if isinstance(result, Failure))
     assert failure.reason == "ArithmeticError: thirteen"
-    assert failure.name == f"needle/{own}(strength=13)/seed 0"
-    assert len(heard.found) == 2
+    assert failure.plan.encoding == f"{own}(strength=13)"
+    assert len(results) == 2

@@ -13,9 +13,9 @@ from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
     from posenc.workbench.experiments.compare import Outcome
+    from posenc.workbench.experiments.job import Failure, Launcher
     from posenc.workbench.experiments.plan import Run
     from posenc.workbench.experiments.study import Study
-    from posenc.workbench.launch.job import Failure, Launcher
 
 
 def compare(
@@ -80,9 +80,9 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
             def advance(steps: int) -> None:
                 progress.advance(progress.task_ids[0], steps)
 
-            def finished(name: str, found: "Run | Failure") -> None:
-                said = f"{found.seconds:.0f} s" if isinstance(found, Run) else f"failed: {found.reason}"
-                progress.console.print(f"  {name}  {said}", style="dim", soft_wrap=True)
+            def finished(result: "Run | Failure") -> None:
+                said = f"{result.seconds:.0f} s" if isinstance(result, Run) else f"failed: {result.reason}"
+                progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
 
             return carry_out(made, text, ledger, launch, progress=advance, finished=finished)
 

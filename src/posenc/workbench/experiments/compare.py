@@ -1,16 +1,16 @@
 """compare: carries out what is missing of a study and gathers what it found."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from posenc.workbench.experiments.job import training
+from posenc.encodings.foreign import folders
+from posenc.encodings.text import parse
+from posenc.workbench.experiments.job import Failure, Job, Launcher
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.results import TaskResult, summarise
 from posenc.workbench.experiments.study import Study
 from posenc.workbench.experiments.trainer import encoding
-from posenc.workbench.launch.job import Failure, Job, Launcher
-from posenc.workbench.launch.store import Store
 from posenc.workbench.tasks import Text, task
 
 
@@ -36,7 +36,7 @@ def compare(
     launcher: Launcher,
     *,
     progress: Callable[[int], None] = lambda steps: None,
-    finished: Callable[[str, Run | Failure], None] = lambda name, found: None,
+    finished: Callable[[Run | Failure], None] = lambda result: None,
 ) -> Outcome:
     """Carry out the missing plans, keep each run as it ends, and summarise the whole study.
 
@@ -48,29 +48,19 @@ def compare(
     todo = missing(study, text, ledger)
     for plan in {(plan.settings, plan.train_length): plan for plan in todo}.values():
         encoding(plan)
-    listener = _Listener(ledger, progress, finished, [])
-    launcher([training(plan, study.text) for plan in todo], Store.at(ledger.folder), listener)
-    return Outcome(gather(study, text, ledger), tuple(listener.failures), text)
+    failures: list[Failure] = []
 
-
-@dataclass(frozen=True)
-class _Listener:
-    """Keeps every run as it ends, and passes on what is to be seen."""
-
-    ledger: Ledger
-    stepped: Callable[[int], None]
-    finished: Callable[[str, Run | Failure], None]
-    failures: list[Failure]
-
-    def progress(self, job: Job, steps: int, losses: Sequence[float]) -> None:
-        self.stepped(steps)
-
-    def done(self, job: Job, found: Run | Failure) -> None:
-        if isinstance(found, Failure):
-            self.failures.append(found)
+    def done(result: Run | Failure) -> None:
+        if isinstance(result, Failure):
+            failures.append(result)
         else:
-            self.ledger.add(found)
-        self.finished(job.name, found)
+            ledger.add(result)
+        finished(result)
+
+    weights = ledger.folder / "checkpoints"
+    jobs = [Job(plan, study.text, weights, folders(parse(plan.settings).foreign)) for plan in todo]
+    launcher(jobs, done, progress)
+    return Outcome(gather(study, text, ledger), tuple(failures), text)
 
 
 def gather(study: Study, text: Text, ledger: Ledger) -> tuple[TaskResult, ...]:

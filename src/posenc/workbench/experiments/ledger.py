@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from posenc.errors import StudyError
+from posenc.workbench.experiments.machine import hardware, versions
 from posenc.workbench.experiments.plan import Cell, Plan, Run
 
 VERSION = 1
@@ -69,7 +70,7 @@ class Ledger:
         """Keep a finished run: all of it in one transaction, or nothing."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
-        made = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware)
+        made = (datetime.now(UTC).isoformat(timespec="seconds"), versions(), hardware(plan.device))
         cells = [(plan.id, c.length, c.measure, c.value, c.count, json.dumps(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             self._db.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*head, *made))

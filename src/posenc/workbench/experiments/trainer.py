@@ -3,16 +3,16 @@
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from torch.nn import functional as F
 
 import posenc
 from posenc.encodings import Encoding
+from posenc.errors import StudyError
 from posenc.workbench.experiments.evaluate import evaluate
-from posenc.workbench.experiments.machine import hardware, versions
 from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.launch.job import Desk
 from posenc.workbench.tasks import IGNORE, Task, Text, task
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
@@ -51,22 +51,16 @@ def build(plan: Plan, made: Task) -> Transformer:
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
 
-def carry_out(plan: Plan, text: Text, desk: Desk) -> Run:
-    """Train and test; the weights are kept as ``checkpoints/<plan id>.safetensors``."""
-    from safetensors.torch import save
-
+def carry_out(plan: Plan, text: Text, checkpoints: Path, progress: Progress = lambda steps: None) -> Run:
+    """Train and test; the weights land in ``checkpoints/<plan id>.safetensors``."""
     started = time.perf_counter()
     made = task(plan.task, text, plan.lengths[-1])
     model = build(plan, made)
-    final_loss = train(model, made, plan, desk.report)
+    final_loss = train(model, made, plan, progress)
     cells = evaluate(model.eval(), made, plan.lengths, plan.test_count)
-    desk.keep(
-        f"checkpoints/{plan.id}.safetensors", save({k: v.contiguous() for k, v in model.state_dict().items()})
-    )
+    _save(model, checkpoints / f"{plan.id}.safetensors")
     parameters = sum(p.numel() for p in model.parameters())
-    seconds = time.perf_counter() - started
-    made_with = {"versions": versions(), "hardware": hardware(plan.device)}
-    return Run(plan, cells, seconds, parameters, final_loss, **made_with)
+    return Run(plan, cells, time.perf_counter() - started, parameters, final_loss)
 
 
 def train(model: Transformer, made: Task, plan: Plan, progress: Progress) -> float:
@@ -98,3 +92,19 @@ def _rate(step: int, steps: int) -> float:
         return (step + 1) / warm
     done = (step - warm) / max(1, steps - warm)
     return FLOOR + (1 - FLOOR) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def _save(model: Transformer, path: Path) -> None:
+    """Write the weights under another name and move them: a file that is there is whole."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    partial = path.with_suffix(".partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        save_file({name: p.contiguous() for name, p in model.state_dict().items()}, partial)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise StudyError(
+            f"weights cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
+        ) from error

@@ -1,1 +1,1 @@
-"""Where jobs are carried out: worker processes here, or a Ray cluster; one contract, one file a launcher."""
+"""Where plans are carried out: worker processes here, or a Ray cluster; one file a launcher."""

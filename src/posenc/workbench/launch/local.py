@@ -1,158 +1,109 @@
-"""The local launcher: worker processes that write the store themselves, replaced when they die."""
+"""The local launcher: worker processes of one thread each, replaced when they die."""
 
 import multiprocessing as mp
 import os
 import queue
 import threading
-from collections.abc import Iterable
-from concurrent.futures import Future, ProcessPoolExecutor
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
-from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from typing import Any
+from multiprocessing.queues import Queue
 
-from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.launch.desk import REPORT_EVERY, Beside
-from posenc.workbench.launch.job import Failure, Job, Listener, Needs, carry_out
-from posenc.workbench.launch.store import Store
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.plan import Run
+
+REPORT_EVERY = 0.25
+"""Seconds between a worker's reports of its steps."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """glibc settings for the workers: keep freed activations instead of faulting the same pages in every step."""
 
-_reports: Connection
+_steps: "Queue[int]"
 
 
 class Local:
     """Carries out jobs on this machine.
 
     Args:
-        workers: processes at a time; by default as many as the cores, or the accelerators that jobs ask for, allow.
+        workers: processes at a time, by default one per core; each computes on one thread, so that numbers do
+            not depend on how many there are.
     """
 
     def __init__(self, workers: int | None = None) -> None:
-        if workers is not None and workers < 1:
-            raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one a core")
-        self.workers = workers
+        self.workers = workers or os.cpu_count() or 1
 
-    def __call__(self, jobs: Iterable[Job], store: Store, listener: Listener) -> None:
+    def __call__(
+        self,
+        jobs: Iterable[Job],
+        done: Callable[[Run | Failure], None],
+        progress: Callable[[int], None],
+    ) -> None:
         waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
-        needs = []
+        total = 0
         for job in jobs:
             waiting.put(job)
-            needs.append(job.needs)
-        events: queue.SimpleQueue[_Told | _Ended | BaseException] = queue.SimpleQueue()
-        for devices in self._slots(needs):
-            threading.Thread(target=_Worker(waiting, events, store, devices).serve, daemon=True).start()
-        left = len(needs)
-        while left:
-            event = events.get()
-            if isinstance(event, BaseException):
-                raise event
-            if isinstance(event, _Told):
-                listener.progress(event.job, event.steps, event.losses)
-            else:
-                listener.done(event.job, event.found)
-                left -= 1
-
-    def _slots(self, needs: list[Needs]) -> list[str]:
-        """The accelerators that each worker sees, as CUDA lists them; as many as there are workers at a time."""
-        if not needs:
-            return []
-        cpus, gpus = max(n.cpus for n in needs), max(n.gpus for n in needs)
-        most = self.workers or max(1, (os.cpu_count() or 1) // cpus)
-        return (slots(gpus, _accelerators()) if gpus else [""] * most)[: min(most, len(needs))]
+            total += 1
+        results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
+        steps: Queue[int] = mp.get_context("spawn").Queue()
+        for _ in range(min(self.workers, total)):
+            threading.Thread(target=_serve, args=(waiting, results, steps), daemon=True).start()
+        while total:
+            try:
+                result = results.get(timeout=REPORT_EVERY)
+            except queue.Empty:
+                result = None
+            while not steps.empty():
+                progress(steps.get())
+            if isinstance(result, BaseException):
+                raise result
+            if result is not None:
+                total -= 1
+                done(result)
 
 
-def slots(gpus: float, here: int) -> list[str]:
-    """Accelerators of each worker where a job needs ``gpus`` of the ``here`` there are; a fraction shares one."""
-    if gpus > here:
-        raise StudyError(f"a run asks for gpus={gpus:g} and {here} are here; ask for fewer, or use --launcher ray")
-    if gpus < 1:
-        return [str(device) for _ in range(int(1 / gpus)) for device in range(here)]
-    each = int(gpus)
-    return [",".join(str(first + i) for i in range(each)) for first in range(0, here - each + 1, each)]
+def _serve(
+    waiting: "queue.SimpleQueue[Job]",
+    results: "queue.SimpleQueue[Run | Failure | BaseException]",
+    steps: "Queue[int]",
+) -> None:
+    """Feed one worker process until nothing waits; a process that dies takes no other's work with it."""
+    try:
+        pool = _pool(steps)
+        while True:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                break
+            for attempt in (1, 2):
+                try:
+                    results.put(pool.submit(_carry_out, job).result())
+                    break
+                except BrokenProcessPool:
+                    pool = _pool(steps)
+                    if attempt == 2:
+                        results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
+                except Exception as error:  # of one's own class, say: its run fails, and no other
+                    results.put(Failure.of(job.plan, error))
+                    break
+        pool.shutdown()
+    except BaseException as error:
+        results.put(error)
 
 
-def _accelerators() -> int:
+def _pool(steps: "Queue[int]") -> ProcessPoolExecutor:
+    """One fresh worker process."""
+    os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
+    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, (steps,))
+
+
+def _start(steps: "Queue[int]") -> None:
+    """Runs first in every worker: one thread, and an end together with the parent's."""
     import torch
 
-    return torch.cuda.device_count()
-
-
-@dataclass(frozen=True)
-class _Told:
-    """A running job has said this."""
-
-    job: Job
-    steps: int
-    losses: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class _Ended:
-    """A job has ended."""
-
-    job: Job
-    found: Any
-
-
-@dataclass
-class _Worker:
-    """One process at a time, and the thread of the driver that feeds it and hears it."""
-
-    waiting: "queue.SimpleQueue[Job]"
-    events: "queue.SimpleQueue[_Told | _Ended | BaseException]"
-    store: Store
-    devices: str
-
-    def serve(self) -> None:
-        """Do jobs until none waits; a process that dies takes no other's work with it."""
-        try:
-            self._start()
-            while True:
-                try:
-                    job = self.waiting.get_nowait()
-                except queue.Empty:
-                    break
-                self.events.put(_Ended(job, self._found(job)))
-            self.pool.shutdown()
-        except BaseException as error:
-            self.events.put(error)
-
-    def _found(self, job: Job) -> Any:
-        for _ in range(2):
-            try:
-                return self._heard(job, self.pool.submit(_carry_out, job, self.store))
-            except BrokenProcessPool:
-                self._start()
-            except Exception as error:  # the job, or what it found, cannot be sent between processes
-                return Failure.of(job.name, error)
-        return Failure(job.name, "its worker process died twice (out of memory, or killed)")
-
-    def _heard(self, job: Job, future: "Future[Any]") -> Any:
-        """What the job found, when all that it reported before has been told."""
-        with suppress(EOFError, OSError):  # a process that died in the middle of a word
-            while not future.done() or self.reports.poll():
-                if self.reports.poll(REPORT_EVERY):
-                    self.events.put(_Told(job, *self.reports.recv()))
-        return future.result()
-
-    def _start(self) -> None:
-        """One fresh worker process; it alone holds the end of the pipe that reports are written to."""
-        os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
-        self.reports, writer = mp.Pipe(duplex=False)
-        self.pool = ProcessPoolExecutor(1, mp.get_context("spawn"), _start, (writer, self.devices))
-        self.pool.submit(os.getpid).result()
-        writer.close()
-
-
-def _start(reports: Connection, devices: str) -> None:
-    """Runs first in every worker: its accelerators, and an end together with the parent's."""
-    global _reports
-    _reports = reports
-    if devices:
-        os.environ["CUDA_VISIBLE_DEVICES"] = devices
+    global _steps
+    _steps = steps
+    torch.set_num_threads(1)
     parent = mp.parent_process()
     assert parent is not None
 
@@ -163,8 +114,16 @@ def _start(reports: Connection, devices: str) -> None:
     threading.Thread(target=die_with_parent, daemon=True).start()
 
 
-def _carry_out(job: Job, store: Store) -> Any:
-    desk = Beside(store, lambda *said: _reports.send(said))
-    found = carry_out(job, desk)
-    desk.flush()
-    return found
+def _carry_out(job: Job) -> Run:
+    unreported, last = 0, time.monotonic()
+
+    def progress(count: int) -> None:
+        nonlocal unreported, last
+        unreported += count
+        if time.monotonic() - last > REPORT_EVERY:
+            _steps.put(unreported)
+            unreported, last = 0, time.monotonic()
+
+    run = job.carry_out(progress)
+    _steps.put(unreported)
+    return run

@@ -6,6 +6,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
+from posenc.errors import StudyError
+
 PACKAGES = ("posenc", "torch", "numpy", "safetensors")
 """Whose versions decide numbers, or whether files are read."""
 
@@ -29,3 +31,13 @@ def differences(here: dict[str, str], there: dict[str, str]) -> str:
     """In words what is there and should be as here; empty where all is the same."""
     found = [f"{name} {there.get(name)} for {value}" for name, value in here.items() if there.get(name) != value]
     return ", ".join(found)
+
+
+def refuse_others(machine: str, here: dict[str, str], there: dict[str, str]) -> None:
+    """StudyError where a machine has other versions than the driver."""
+    differ = differences(here, there)
+    if differ:
+        raise StudyError(
+            f"machine {machine} of the cluster has {differ}; install the driver's versions there, or hand them over "
+            "with ray job submit --runtime-env"
+        )

@@ -162,7 +162,7 @@ def _method(outcome: Outcome, command: str) -> str:
         ),
     ]
     rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in entries)
-    failed = "".join(f"<li>{escape(f.name)}: {escape(f.reason)}</li>" for f in outcome.failures)
+    failed = "".join(f"<li>{escape(f.plan.name)}: {escape(f.reason)}</li>" for f in outcome.failures)
     return f"<h2>How it was measured</h2><dl>{rows}</dl>" + (f"<h2>Failed</h2><ul>{failed}</ul>" if failed else "")
 
 
