@@ -1,7 +1,8 @@
 """The Ray launcher on a real cluster of two machines' processes that share no folder; one machine is killed."""
 
+import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -9,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from posenc.errors import StudyError, UnknownName
+from posenc.errors import StudyError
 from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.job import Progress
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.launch.job import Job, Needs
+from posenc.workbench.launch.needs import Needs
 from posenc.workbench.launch.ray import QUIET, Ray
-from posenc.workbench.launch.store import Store
-from workbench.launch.work import REASONS, counting, failing, placed
-from workbench.studies import TINY, Heard, inline, numbers, python_text
+from workbench.launch.work import REASONS, Heard, counting, failing, seeing
+from workbench.studies import TINY, inline, numbers, python_text
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
 
@@ -48,38 +49,26 @@ class Killing(Heard):
     cluster: Any = None
     machine: Any = None
 
-    def progress(self, job: Job, steps: int, losses: Sequence[float]) -> None:
-        super().progress(job, steps, losses)
-        if self.machine is not None and sum(n >= 5 for n in self.steps.values()) == 2:
+    def report(self, progress: Progress) -> None:
+        super().report(progress)
+        if self.machine is not None and sum(len(losses) >= 30 for losses in self.losses.values()) == 2:
             machine, self.machine = self.machine, None
             self.cluster.remove_node(machine, allow_graceful=False)
 
 
-def test_a_machine_killed_in_the_middle_loses_nothing(cluster: Any, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_machine_killed_in_the_middle_loses_nothing(
+    cluster: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     heard = Killing(cluster=cluster, machine=cluster.add_node(**MACHINE))
-    store = Store.at("memory://killed")  # which is in this process alone
-    Ray()([counting(name, 30, pause=0.05) for name in "ab"], store, heard)
+    jobs = [counting(tmp_path, name, 60, pause=0.05) for name in "ab"]
+    Ray()(jobs, heard.done, heard.report)
     assert heard.machine is None
-    assert {total for total, _ in heard.found.values()} == {sum(range(30))}
-    assert sorted(first > 0 for _, first in heard.found.values()) == [False, True]
-    assert all(store.read(name) == b"30 435" for name in "ab")
-    assert all(set(losses) == set(range(30)) for losses in heard.losses.values())
+    assert [total for total, _ in heard.sums().values()] == [sum(range(60))] * 2
+    assert sorted(first > 0 for _, first in heard.sums().values()) == [False, True]
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"{job.plan.id}.weights" for job in jobs)
+    assert all(set(losses) == set(range(60)) for losses in heard.losses.values())
     said = capfd.readouterr()
     assert "state-dump" not in said.out + said.err
-
-
-@pytest.mark.slow
-def test_jobs_have_their_gpus_files_and_modules_and_fail_as_themselves(cluster: Any, tmp_path: Path) -> None:
-    heard = Heard()
-    jobs = [placed(tmp_path, "two", Needs(gpus=2)), placed(tmp_path, "half", Needs(gpus=0.5))]
-    Ray()([*jobs, *map(failing, REASONS)], Store.at(tmp_path), heard)
-    assert {(found["read"], found["module"]) for found in map(heard.found.get, ("two", "half")) if found} == {
-        ("read me", 7)
-    }
-    assert heard.found["two"]["devices"] == "0,1"
-    assert heard.found["half"]["devices"] in ("0", "1")
-    assert {name: heard.found[name].reason for name in REASONS} == REASONS
-    assert isinstance(heard.found["ours"].error, UnknownName)
 
 
 def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path) -> None:
@@ -88,7 +77,23 @@ def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path) 
         with Ledger(tmp_path / name, write=True) as ledger:
             assert compare(study, python_text(), ledger, launcher).failures == ()
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "here")
-    assert (tmp_path / "ray" / "checkpoints").exists()
+    left = [sorted(file.name for file in (tmp_path / name / "checkpoints").iterdir()) for name in ("ray", "here")]
+    assert left[0] == left[1] != []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("gpus", "devices"), [(2, ["0,1"]), (0.5, ["0", "1"])])
+def test_jobs_have_their_gpus_text_and_modules_and_fail_as_themselves(
+    cluster: Any, tmp_path: Path, gpus: float, devices: list[str]
+) -> None:
+    heard = Heard()
+    (own := tmp_path / "own").mkdir()
+    Ray(Needs(gpus=gpus))([seeing(tmp_path / "kept", own, "sees"), *failing(tmp_path)], heard.done, heard.report)
+    assert heard.reasons() == REASONS
+    sees = json.loads((tmp_path / "kept" / f"{heard.found['sees'].plan.id}.seen").read_text())
+    assert (sees["text"], sees["module"], sees["threads"]) == (80, 7, 1)
+    assert sees["devices"] in devices
+    assert not sees["folder"].startswith(str(tmp_path))
 
 
 @pytest.mark.slow
@@ -96,12 +101,12 @@ def test_what_no_machine_has_and_other_versions_are_refused(cluster: Any, tmp_pa
     with pytest.raises(
         StudyError, match=r"asks for cpus=1 and gpus=3, .* \(at most 1 CPUs, 2 GPUs\); ask for less"
     ):
-        Ray()([counting("a", 1, needs=Needs(gpus=3))], Store.at(tmp_path), Heard())
+        Ray(Needs(gpus=3))
     metadata = tmp_path / "torch-9.9.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9\n")
     path = f"{tmp_path}:{ROOT / 'src'}:{ROOT / 'tests'}"
     other = cluster.add_node(**MACHINE, env_vars={"PYTHONPATH": path})
-    with pytest.raises(StudyError, match=r"of the cluster has torch 9\.9 for 2\..*; install the driver's versions"):
+    with pytest.raises(StudyError, match=r"of the cluster has torch 9\.9 for .*; install the driver's versions"):
         Ray()
     cluster.remove_node(other)

@@ -1,52 +1,87 @@
-"""Work for launchers, of plain Python: it counts, dies, fails, and says where it ran."""
+"""Jobs for launchers, of plain Python: they count, die, fail, and say where they ran."""
 
+import json
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, ClassVar
 
 from posenc.errors import UnknownName
-from posenc.workbench.launch.job import Desk, Job, Needs
+from posenc.workbench.experiments.job import Failure, Progress, Report, find_modules
+from posenc.workbench.experiments.plan import Identified, Run
+from posenc.workbench.tasks import Source
 
 
 @dataclass(frozen=True)
-class Count:
-    """Adds the steps up, keeping its place; returns the sum and where it began."""
+class Count(Identified):
+    """Adds up the numbers below ``steps``, keeping its place; dies or raises where it is told to."""
 
-    name: str
+    kind: ClassVar[str] = "count"
+    called: str
     steps: int
     pause: float = 0
-    dies_at: int = -1
+    fails: str = ""
+    told: str = ""
 
-    def __call__(self, desk: Desk) -> tuple[int, int]:
-        first, total = map(int, (desk.read(self.name) or b"0 0").split())
-        for step in range(first, self.steps):
-            if step == self.dies_at and first == 0:
-                os.kill(os.getpid(), signal.SIGKILL)
-            total += step
-            desk.report(1, (float(step),))
-            desk.keep(self.name, b"%d %d" % (step + 1, total))
-            time.sleep(self.pause)
-        return total, first
+    @property
+    def name(self) -> str:
+        return self.called
+
+    @property
+    def work(self) -> float:
+        return self.steps
 
 
 @dataclass(frozen=True)
-class Raise:
-    """Raises what cannot be made again from its message, or what can."""
+class Counting:
+    """The job of a count; its run holds the sum for parameters, and for its final loss where it began."""
 
-    kind: str
+    plan: Count
+    folder: Path
+    source: Source = Source()  # noqa: RUF009
+    modules: tuple[Path, ...] = ()
 
-    def __call__(self, desk: Desk) -> None:
-        if self.kind == "ours":
-            raise UnknownName("thing", "on", ["one"])
-        if self.kind == "memory":
-            import torch
+    def carry_out(self, report: Report) -> Run[Count]:
+        find_modules(self.modules)
+        if self.plan.fails.startswith("raises"):
+            fail(self.plan.fails)
+        state = self.folder / f"{self.plan.id}.state"
+        first, total = json.loads(state.read_text()) if state.exists() else (0, 0)
+        for step in range(first, self.plan.steps):
+            if self.plan.fails == "always" or (self.plan.fails == "once" and step == 15 and first == 0):
+                os.kill(os.getpid(), signal.SIGKILL)
+            total += step
+            report(Progress(self.plan.id, 1, step, (float(step),)))
+            self._write(state, [step + 1, total])
+            time.sleep(self.plan.pause)
+        if self.modules:
+            self._write(self.folder / f"{self.plan.id}.seen", seen(self))
+        self._write(self.folder / f"{self.plan.id}.weights", total)
+        state.unlink()
+        return Run(self.plan, (), 0.0, total, float(first))
 
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        if self.kind == "death":
-            os.kill(os.getpid(), signal.SIGKILL)
-        raise StubbornError(1, 2)
+    def _write(self, file: Path, value: object) -> None:
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(value))
+        partial.replace(file)
+
+
+def seen(job: Counting) -> dict[str, object]:
+    """What a job sees of its machine."""
+    import one_of_my_own  # type: ignore[import-not-found]
+    import torch
+
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    text = job.source.load()
+    return {
+        "module": one_of_my_own.VALUE,
+        "devices": devices,
+        "threads": torch.get_num_threads(),
+        "text": len(text.train) + len(text.validation),
+        "folder": str(job.folder),
+    }
 
 
 class StubbornError(Exception):
@@ -56,44 +91,59 @@ class StubbornError(Exception):
         super().__init__(f"{one} and {two}")
 
 
-@dataclass(frozen=True)
-class Place:
-    """Reads a file of the driver's, imports a module of its own, and says what it sees."""
-
-    file: Path
-
-    def __call__(self, desk: Desk) -> dict[str, object]:
-        import one_of_my_own  # type: ignore[import-not-found]
+def fail(kind: str) -> None:
+    """Raise what comes back from its message, what does not, or what a full device raises."""
+    if kind == "raises ours":
+        raise UnknownName("thing", "on", ["one"])
+    if kind == "raises memory":
         import torch
 
-        return {
-            "read": desk.path(self.file).read_text(),
-            "module": one_of_my_own.VALUE,
-            "devices": os.environ.get("CUDA_VISIBLE_DEVICES", ""),
-            "threads": torch.get_num_threads(),
-            "pid": os.getpid(),
-        }
-
-
-def counting(name: str, steps: int, pause: float = 0, dies_at: int = -1, needs: Needs = Needs()) -> Job:  # noqa: B008
-    return Job(name, name, Count(name, steps, pause, dies_at), needs, resumes=(name,))
-
-
-def failing(kind: str) -> Job:
-    return Job(kind, kind, Raise(kind))
-
-
-def placed(folder: Path, name: str, needs: Needs) -> Job:
-    """A job with a file and a module that lie in ``folder``."""
-    (folder / "text.txt").write_text("read me")
-    (folder / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
-    (folder / "beside_it.py").write_text("VALUE = 7\n")
-    modules = (folder / "one_of_my_own.py", folder / "beside_it.py")
-    return Job(name, name, Place(folder / "text.txt"), needs, files=(folder / "text.txt",), modules=modules)
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    raise StubbornError(1, 2)
 
 
 REASONS = {
-    "ours": "unknown thing 'on'; did you mean 'one'? known: one",
-    "memory": "OutOfMemoryError: CUDA out of memory",
-    "stubborn": "StubbornError: 1 and 2",
+    "raises ours": "unknown thing 'on'; did you mean 'one'? known: one",
+    "raises memory": "OutOfMemoryError: CUDA out of memory",
+    "raises stubborn": "StubbornError: 1 and 2",
 }
+
+
+def counting(
+    folder: Path, called: str, steps: int = 20, pause: float = 0, fails: str = "", **more: Any
+) -> Counting:
+    return Counting(Count(called, steps, pause, fails), folder, **more)
+
+
+def failing(folder: Path) -> list[Counting]:
+    return [counting(folder, kind, fails=kind) for kind in REASONS]
+
+
+def seeing(folder: Path, own: Path, called: str) -> Counting:
+    """A job with a text, and a module that imports the one beside it, in ``own``."""
+    (own / "text.txt").write_text("read me " * 10)
+    (own / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
+    (own / "beside_it.py").write_text("VALUE = 7\n")
+    modules = (own / "one_of_my_own.py", own / "beside_it.py")
+    return counting(folder, called, source=Source(own / "text.txt"), modules=modules)
+
+
+@dataclass
+class Heard:
+    """What a launcher has told."""
+
+    found: dict[str, Run[Any] | Failure] = field(default_factory=dict)
+    losses: dict[str, list[float]] = field(default_factory=dict)
+
+    def done(self, found: Run[Any] | Failure) -> None:
+        self.found[found.plan.name] = found
+
+    def report(self, progress: Progress) -> None:
+        self.losses.setdefault(progress.run, []).extend(progress.losses)
+
+    def sums(self) -> dict[str, tuple[int, int]]:
+        """Of every run its sum, and the step that it went on from."""
+        return {k: (v.parameters, int(v.final_loss)) for k, v in self.found.items() if isinstance(v, Run)}
+
+    def reasons(self) -> dict[str, str]:
+        return {k: v.reason for k, v in self.found.items() if isinstance(v, Failure)}

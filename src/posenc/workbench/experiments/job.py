@@ -1,56 +1,102 @@
-"""What is sent to be done, what comes back when it cannot be, and the contract of those who carry it out."""
+"""What is sent to be done, what it says while it goes on, and the contract of those who carry it out."""
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from posenc.errors import PosencError
-from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.trainer import carry_out
-from posenc.workbench.tasks.text import load
+from posenc.workbench.experiments.plan import Identified, Run
+from posenc.workbench.tasks.text import Source
 
 
 @dataclass(frozen=True)
-class Job:
-    """A plan and where its worker finds the text, leaves the weights, and finds modules of one's own."""
+class Progress:
+    """What a job has done since it said so last.
 
-    plan: Plan
-    text: Path | None
-    checkpoints: Path
-    folders: tuple[str, ...] = ()
+    Args:
+        run: its plan's id.
+        work: how much of the plan's ``work``.
+        first: number of the first of the steps whose losses these are. A run that goes on from its state says all
+            losses before it once more, from step 0.
+        losses: nats per target of each step.
+        tokens, seconds: read and spent in these steps.
+    """
 
-    def find_modules(self) -> None:
-        """Let this process import what the job's encoding comes from."""
-        sys.path.extend(folder for folder in self.folders if folder not in sys.path)
+    run: str
+    work: float
+    first: int = 0
+    losses: tuple[float, ...] = ()
+    tokens: int = 0
+    seconds: float = 0.0
 
-    def carry_out(self, progress: Callable[[int], None] = lambda steps: None) -> Run:
-        """Train and test, in this process."""
-        self.find_modules()
-        return carry_out(self.plan, load(self.text), self.checkpoints, progress)
+
+Report = Callable[[Progress], None]
+"""Called by a job, now and then."""
+
+
+def unheard(progress: Progress) -> None:
+    """A report that nobody listens to."""
+
+
+class Job(Protocol):
+    """One plan to carry out, as it travels to whoever does: it can be pickled, and is a frozen dataclass.
+
+    It leaves nothing but files in ``folder`` whose names begin with its plan's id, and goes on from the state that
+    it finds there: a launcher without a shared folder gives it one of its own (``replace(job, folder=…)``), brings
+    those files there first and away as it goes on. Its text it takes from ``source.load()``, so such a launcher
+    loads it once and sends a source that holds it.
+    """
+
+    @property
+    def plan(self) -> Identified: ...
+
+    @property
+    def folder(self) -> Path: ...
+
+    @property
+    def source(self) -> Source: ...
+
+    @property
+    def modules(self) -> tuple[Path, ...]:
+        """Files and packages of somebody's own, which it imports; the launcher may lay them out elsewhere."""
+
+    def carry_out(self, report: Report) -> Run: ...
+
+
+def find_modules(modules: Sequence[Path]) -> None:
+    """Let this process import somebody's own classes from these files and packages."""
+    folders = dict.fromkeys(str(module.parent) for module in modules)
+    sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 
 @dataclass(frozen=True)
 class Failure:
     """A plan that could not be carried out, and why."""
 
-    plan: Plan
+    plan: Identified
     reason: str
 
     @classmethod
-    def of(cls, plan: Plan, error: BaseException) -> "Failure":
+    def of(cls, plan: Identified, error: BaseException) -> "Failure":
         """The plan failed by this error; one that is not ours is named by its class."""
         ours = isinstance(error, PosencError)
         return cls(plan, str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": "))
 
 
-class Launcher(Protocol):
-    """Carries out jobs; calls ``done`` for every run or failure and ``progress`` with steps, from one thread."""
+def attempt(job: Job, report: Report) -> Run | Failure:
+    """The run, or why there is none: nothing that a job raises leaves its process, where it might not survive.
 
-    def __call__(
-        self,
-        jobs: Iterable[Job],
-        done: Callable[[Run | Failure], None],
-        progress: Callable[[int], None],
-    ) -> None: ...
+    A device's exhausted memory is among it, and ends this job alone.
+    """
+    try:
+        return job.carry_out(report)
+    except Exception as error:
+        return Failure.of(job.plan, error)
+
+
+class Launcher(Protocol):
+    """Carries out jobs; calls ``done`` for every run or failure and ``report`` as they go on, from one thread."""
+
+    def __call__(self, jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None: ...

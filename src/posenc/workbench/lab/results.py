@@ -46,8 +46,8 @@ def depths(task: str = "needle") -> "View":
 def table(task: str = "language") -> "View":
     """The newest learned table of the study, its rows before training and after."""
     from posenc.workbench.experiments.ledger import Ledger
-    from posenc.workbench.experiments.models import weights
-    from posenc.workbench.experiments.trainer import build
+    from posenc.workbench.experiments.training import build
+    from posenc.workbench.experiments.weights import weights
     from posenc.workbench.tasks import task as made
     from posenc.workbench.tasks.text import load
     from posenc.workbench.views.table import trained

@@ -186,7 +186,9 @@ def _check_versions() -> None:
             continue  # it has gone meanwhile
         except ray.exceptions.RayError as error:
             said = _last_line(error)
-            raise StudyError(f"machine {address} of the cluster cannot answer ({said}); install posenc there") from error
+            raise StudyError(
+                f"machine {address} of the cluster cannot answer ({said}); install posenc there"
+            ) from error
 
 
 def _last_line(error: Exception) -> str:

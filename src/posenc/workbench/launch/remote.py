@@ -5,6 +5,7 @@ import queue
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,9 @@ def carry_out(
             torch.set_num_threads(cpus)
             try:
                 mine: Any = pickle.loads(job)
-                moved = replace(mine, folder=folder, source=Held(text=ray.get(text[0])), modules=unpack(modules, ray.get))
+                moved = replace(
+                    mine, folder=folder, source=Held(text=ray.get(text[0])), modules=unpack(modules, ray.get)
+                )
             except BaseException as error:
                 said.put(error)
             else:
@@ -115,10 +118,12 @@ class _Files:
         """Those that are new, other than they were, or gone."""
         here = {file.name: file for file in sorted(self.folder.iterdir()) if file.suffix != ".partial"}
         for name, file in here.items():
-            stamp = _stamp(file)
-            if self.seen.get(name) != stamp:
-                self.seen[name] = stamp
-                yield Kept(name, file.read_bytes())
+            with suppress(FileNotFoundError):  # the run may have let go of it just now
+                stamp = _stamp(file)
+                if self.seen.get(name) != stamp:
+                    data = file.read_bytes()
+                    self.seen[name] = stamp
+                    yield Kept(name, data)
         for name in self.seen.keys() - here.keys():
             del self.seen[name]
             yield Kept(name, None)

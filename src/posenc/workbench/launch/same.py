@@ -38,6 +38,6 @@ def refuse_others(machine: str, here: dict[str, str], there: dict[str, str]) -> 
     differ = differences(here, there)
     if differ:
         raise StudyError(
-            f"machine {machine} of the cluster has {differ}; install the driver's versions there, or hand them over "
-            "with ray job submit --runtime-env"
+            f"machine {machine} of the cluster has {differ}; install the driver's versions there, or hand them "
+            "over with ray job submit --runtime-env"
         )
