@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from posenc.encodings.foreign import folders
+from posenc.encodings.foreign import modules
 from posenc.encodings.text import parse
 from posenc.workbench.experiments.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.experiments.ledger import Ledger
@@ -63,7 +63,7 @@ def compare(
         finished(result)
 
     folder = ledger.folder.resolve() / FOLDER
-    jobs = [TrainingJob(plan, study.source, folder, folders(parse(plan.settings).foreign)) for plan in todo]
+    jobs = [TrainingJob(plan, study.source, folder, modules(parse(plan.settings).foreign)) for plan in todo]
     launcher(jobs, done, heard)
     return Outcome(gather(study, text, ledger), tuple(failures), text)
 

@@ -59,13 +59,15 @@ class Job(Protocol):
     def source(self) -> Source: ...
 
     @property
-    def modules(self) -> tuple[str, ...]: ...
+    def modules(self) -> tuple[Path, ...]:
+        """Files and packages of somebody's own, which it imports; the launcher may lay them out elsewhere."""
 
     def carry_out(self, report: Report) -> Run: ...
 
 
-def find_modules(folders: Sequence[str]) -> None:
-    """Let this process import somebody's own classes from these folders."""
+def find_modules(modules: Sequence[Path]) -> None:
+    """Let this process import somebody's own classes from these files and packages."""
+    folders = dict.fromkeys(str(module.parent) for module in modules)
     sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 
@@ -81,6 +83,17 @@ class Failure:
         """The plan failed by this error; one that is not ours is named by its class."""
         ours = isinstance(error, PosencError)
         return cls(plan, str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": "))
+
+
+def attempt(job: Job, report: Report) -> Run | Failure:
+    """The run, or why there is none: nothing that a job raises leaves its process, where it might not survive.
+
+    A device's exhausted memory is among it, and ends this job alone.
+    """
+    try:
+        return job.carry_out(report)
+    except Exception as error:
+        return Failure.of(job.plan, error)
 
 
 class Launcher(Protocol):

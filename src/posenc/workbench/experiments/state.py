@@ -64,7 +64,7 @@ class State:
         """Keep where everything stands, the step of the last loss being done."""
         if self.path is None:
             return
-        partial = self.path.with_suffix(f".{os.getpid()}")
+        partial = self.path.with_suffix(f".{os.getpid()}.partial")
         values = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),

@@ -30,7 +30,7 @@ class TrainingJob:
     plan: Plan
     source: Source
     folder: Path
-    modules: tuple[str, ...] = ()
+    modules: tuple[Path, ...] = ()
 
     def carry_out(self, report: Report = unheard) -> Run[Plan]:
         """Train and test in this process; the weights land in ``folder/<plan id>.safetensors``."""
