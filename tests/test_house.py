@@ -48,7 +48,8 @@ ROOMS = {
     "screen": 0,
     "views": 1,
     "lessons": 2,
-    "runs": 2,
+    "experiments": 2,
+    "launch": 3,
     "scene": 2,
     "figures": 3,
     "claims": 4,
@@ -63,15 +64,16 @@ ROOMS = {
 """Inside the workbench a room imports rooms below its own floor, and itself."""
 
 HOMES = {
+    "fsspec": ["workbench.launch.store"],
     "triton": ["kernels"],
     "transformers": ["integrations"],
     "accelerate": ["integrations"],
     "gguf": ["integrations"],
-    "safetensors": ["integrations", "workbench.runs"],
+    "safetensors": ["integrations", "workbench.experiments"],
     "matplotlib": ["workbench.figures"],
     "starlette": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],
-    "ray": ["workbench.runs.launch.ray"],
+    "ray": ["workbench.launch.ray"],
     "typer": ["workbench"],
     "rich": ["workbench"],
 }
@@ -151,7 +153,7 @@ def test_imports_only_from_floors_below(path: Path) -> None:
             "from posenc.workbench.figures.ink import save",
             "may not import figures",
         ),
-        ("posenc.workbench.runs.launch.local", "import ray", "whose home is workbench.runs.launch.ray"),
+        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray"),
         ("posenc.workbench.attic", "from posenc.workbench.views import view", "give both rooms a floor"),
         ("posenc.encodings.rotary", "from .alibi import slopes", "relative import"),
     ],

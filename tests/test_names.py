@@ -8,13 +8,13 @@ import pytest
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, MEANT, WORDS, canonical
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.lab.questions import find
 from posenc.workbench.lab.replies import reply
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.study import Study
 from posenc.workbench.views.catalogue import VIEWS, make
+from workbench.studies import plan_of
 
-PLAN = Plan("rotary", "needle", 0, 2, 2, 1e-3, 16, (16,), 4)
+PLAN = plan_of("rotary", train_length=16, lengths=(16,))
 
 
 def test_rope_is_rotary_in_python() -> None:

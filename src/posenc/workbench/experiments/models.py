@@ -16,10 +16,10 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface.write import changes
 from posenc.schedules import LengthSchedule, Schedule, planned
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.methods import Method
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.train import build
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.methods import Method
+from posenc.workbench.experiments.training import build
+from posenc.workbench.experiments.weights import weights
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 from posenc.workbench.transformer import Transformer
@@ -133,18 +133,6 @@ def trained(study: Path, text: Text) -> Ours:
         model.load_state_dict(weights(study, plan))
         return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
     raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
-
-
-def weights(study: Path, plan: Plan) -> dict[str, Tensor]:
-    """What a run of the study learnt, by the model's names; StudyError where the file is gone or damaged."""
-    path = study / "checkpoints" / f"{plan.id}.safetensors"
-    try:
-        from safetensors.torch import load_file
-
-        state: dict[str, Tensor] = load_file(path)
-    except Exception as error:  # safetensors has its own exceptions for a truncated file
-        raise StudyError(f"weights {str(path)!r} cannot be read ({error}); run posenc compare again") from error
-    return state
 
 
 def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:

@@ -3,15 +3,16 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from posenc.encodings.foreign import folders
+from posenc.encodings.foreign import modules
 from posenc.encodings.text import parse
-from posenc.workbench.runs.launch import Failure, Job, Launcher
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.plan import Plan, Run
-from posenc.workbench.runs.results import TaskResult, summarise
-from posenc.workbench.runs.study import Study
-from posenc.workbench.runs.train import encoding
-from posenc.workbench.tasks import Text, task
+from posenc.workbench.experiments.job import Failure, Launcher, Progress, Report, unheard
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.results import TaskResult, summarise
+from posenc.workbench.experiments.study import Study
+from posenc.workbench.experiments.training import TrainingJob, encoding
+from posenc.workbench.experiments.weights import FOLDER, place, whole
+from posenc.workbench.tasks import Task, Text, task
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class Outcome:
 
 
 def missing(study: Study, text: Text, ledger: Ledger) -> list[Plan]:
-    """The plans of a study that the ledger does not hold yet."""
+    """The plans of a study that the ledger does not hold yet, or holds without the weights that they left."""
     done = ledger.ids()
-    return [plan for plan in study.plans(text) if plan.id not in done]
+    return [p for p in study.plans(text) if p.id not in done or not whole(place(ledger.folder, p))]
 
 
 def compare(
@@ -35,8 +36,8 @@ def compare(
     ledger: Ledger,
     launcher: Launcher,
     *,
-    progress: Callable[[int], None] = lambda steps: None,
-    finished: Callable[[Run | Failure], None] = lambda result: None,
+    report: Report = unheard,
+    finished: Callable[[Run[Plan] | Failure], None] = lambda result: None,
 ) -> Outcome:
     """Carry out the missing plans, keep each run as it ends, and summarise the whole study.
 
@@ -44,22 +45,26 @@ def compare(
     an encoding that cannot be built are refused before anything is trained.
     """
     for name in study.tasks:
-        task(name, text, study.test_lengths(name)[-1])
+        _task(study, name, text)
     todo = missing(study, text, ledger)
     for plan in {(plan.settings, plan.train_length): plan for plan in todo}.values():
         encoding(plan)
-    failures: list[Failure] = []
+    known, failures = ledger.ids(), list[Failure]()
 
-    def done(result: Run | Failure) -> None:
+    def heard(progress: Progress) -> None:
+        ledger.note(progress)
+        report(progress)
+
+    def done(result: Run[Plan] | Failure) -> None:
         if isinstance(result, Failure):
             failures.append(result)
         else:
-            ledger.add(result)
+            ledger.add(result, again=result.plan.id in known)
         finished(result)
 
-    weights = ledger.folder / "checkpoints"
-    jobs = [Job(plan, study.text, weights, folders(parse(plan.settings).foreign)) for plan in todo]
-    launcher(jobs, done, progress)
+    folder = ledger.folder.resolve() / FOLDER
+    jobs = [TrainingJob(plan, study.source, folder, modules(parse(plan.settings).foreign)) for plan in todo]
+    launcher(jobs, done, heard)
     return Outcome(gather(study, text, ledger), tuple(failures), text)
 
 
@@ -72,5 +77,9 @@ def gather(study: Study, text: Text, ledger: Ledger) -> tuple[TaskResult, ...]:
     for name in study.tasks:
         of_task = [run for run in runs if run.plan.task == name]
         if of_task:
-            results.append(summarise(task(name, text, study.test_lengths(name)[-1]), of_task))
+            results.append(summarise(_task(study, name, text), of_task))
     return tuple(results)
+
+
+def _task(study: Study, name: str, text: Text) -> Task:
+    return task(name, text, study.test_lengths(name)[-1], study.portions(name)["train_length"])
