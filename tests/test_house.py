@@ -41,6 +41,7 @@ FLOORS = {
 
 ROOMS = {
     "palette": 0,
+    "numbers": 0,
     "transformer": 0,
     "checkpoints": 1,
     "tasks": 1,
@@ -48,15 +49,16 @@ ROOMS = {
     "views": 1,
     "lessons": 2,
     "runs": 2,
-    "figures": 2,
-    "claims": 3,
-    "inspect": 3,
-    "report": 3,
-    "lab": 4,
-    "commands": 5,
-    "cli": 6,
+    "scene": 2,
+    "figures": 3,
+    "claims": 4,
+    "inspect": 4,
+    "report": 4,
+    "lab": 5,
+    "commands": 6,
+    "cli": 7,
     "versions": 0,
-    "entry": 7,
+    "entry": 8,
 }
 """Inside the workbench a room imports rooms below its own floor, and itself."""
 

@@ -8,9 +8,9 @@ from urllib.request import urlopen
 
 import pytest
 
-from posenc.workbench.lab import wire
 from posenc.workbench.lab.questions import QUESTIONS
 from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.numbers import readout
 
 pytestmark = pytest.mark.browser
 
@@ -22,7 +22,7 @@ def test_painted_readouts_are_the_librarys(visitor: Any, room: Any) -> None:
         answer = QUESTIONS[stage.question].answer({})
         if stage.guesses:
             page.locator(f"#{stage.question} .guess button").first.click()
-        assert visitor.readouts(stage.question) == {k: wire.readout(v) for k, v in answer.readouts.items()}
+        assert visitor.readouts(stage.question) == {k: readout(v) for k, v in answer.readouts.items()}
         assert page.locator(f"#{stage.question} .answer").inner_text() == answer.title
         assert page.locator(f"#{stage.question} .panel").count() == len(answer.panels)
         assert page.locator(f"#{stage.question} .error").is_hidden()
@@ -84,7 +84,7 @@ def test_two_positions_are_picked_by_pointer_and_by_key(visitor: Any) -> None:
         field.click(position={"x": (column + 0.5) / 16 * box["width"], "y": 4})
     visitor.answered("heatmap", "first=5&second=6&width=8&length=16")
     told = QUESTIONS["heatmap"].answer({"first": "5", "second": "6", "width": "8", "length": "16"}).readouts
-    assert visitor.readouts("heatmap") == {k: wire.readout(v) for k, v in told.items()}
+    assert visitor.readouts("heatmap") == {k: readout(v) for k, v in told.items()}
     field.press("Home")
     field.press("ArrowRight")
     page.locator("#heatmap .probe", has_text="position 1:").wait_for()
@@ -172,7 +172,7 @@ def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
     )
     visitor.answered("slopes", "heads=108")
     assert visitor.readouts("slopes") == {
-        k: wire.readout(v) for k, v in QUESTIONS["slopes"].answer({"heads": "108"}).readouts.items()
+        k: readout(v) for k, v in QUESTIONS["slopes"].answer({"heads": "108"}).readouts.items()
     }
     # The first is under way when the others come; of those only the last is asked.
     assert len(asked) == 2

@@ -115,7 +115,7 @@ def signed() -> Colormap:
 
 def magnitude() -> Colormap:
     """Dark to light, for magnitudes and similarities."""
-    return matplotlib.colormaps[MAGNITUDE]
+    return LinearSegmentedColormap.from_list("magnitude", MAGNITUDE)
 
 
 def sequence() -> Colormap:

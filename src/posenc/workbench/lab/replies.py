@@ -12,7 +12,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import InvalidArgument, PosencError
-from posenc.workbench.lab import colours, page, parameters, questions, rooms
+from posenc.workbench.lab import page, parameters, questions, rooms
+from posenc.workbench.scene import colours
 
 if TYPE_CHECKING:
     from posenc.workbench.views.view import View

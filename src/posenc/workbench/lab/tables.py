@@ -5,8 +5,8 @@ import io
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab.numbers import fixed, short
-from posenc.workbench.lab.wire import at
+from posenc.workbench.numbers import fixed, short
+from posenc.workbench.scene.compose import at
 from posenc.workbench.views.view import Heatmap, Lines, Plane, View
 
 ROWS, COLUMNS = 64, 16

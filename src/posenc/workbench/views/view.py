@@ -10,9 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-
-Scale = Literal["signed", "magnitude"]
-"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light."""
+from posenc.workbench.palette import Scale
 
 
 @dataclass(frozen=True)
@@ -74,6 +72,10 @@ class Lines:
     y_log: bool = False
     marks: tuple[tuple[float, str], ...] = ()
     """Vertical lines at x with their captions, such as (128, "trained to here")."""
+    levels: tuple[tuple[float, str], ...] = ()
+    """Horizontal lines at y with their captions, such as (0.06, "chance")."""
+    between: int = 0
+    """How many of the points lie between two that the encoding has, and only make the curve smooth."""
 
 
 @dataclass(frozen=True)
