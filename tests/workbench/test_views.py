@@ -145,7 +145,7 @@ def test_figures_import_nobodys_class(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_what_nobody_could_look_at_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="length=5000 must be between 2 and 4096"):
         sinusoidal.heatmap(length=5000)
-    with pytest.raises(InvalidArgument, match="position=50 must be between 0 and 49"):
+    with pytest.raises(InvalidArgument, match="second=50 must be between 0 and 49; length is 50"):
         sinusoidal.heatmap(first=0, second=50)
     with pytest.raises(InvalidArgument, match="width=7 must be even here"):
         sinusoidal.waves(width=7, dimensions=(0,))

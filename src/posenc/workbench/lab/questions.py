@@ -65,8 +65,9 @@ FAR = (0, 1, 10, 100, 1_000, 4_096, 10_000, 32_768, 100_000, 131_072, 1_000_000,
 WIDTHS = (8, 16, 32, 64, 128, 256, 512)
 
 
-def _base(default: float = 10_000.0) -> Number:
-    return Number("base", "base", default, low=2, high=1e9, step=1.0, stops=BASES)
+def _base(low: float = 2) -> Number:
+    stops = tuple(base for base in BASES if base >= low)
+    return Number("base", "base", 10_000.0, low=low, high=1e9, step=1.0, stops=stops)
 
 
 def _widths(name: str, label: str, default: int, most: int = 512, argument: str = "") -> Choice:
@@ -253,7 +254,7 @@ QUESTIONS: dict[str, Question] = {
                 stops=(512, 1024, 2048, 4096, 8192),
                 argument="furthest",
             ),
-            Number("peak", "peak at", 300, 0, 512),
+            Number("peak", "peak at", 300, 0, 511),
             _widths("channels", "head_dim", 128, 256, argument="head_dim"),
             _base(),
             Number("seed", "random draw", 0, 0, 99),
@@ -292,12 +293,12 @@ QUESTIONS: dict[str, Question] = {
             Choice("method", "method", "yarn", METHODS, argument="schedule"),
             FACTOR,
             TRAINED,
-            _base(),
+            _base(low=100),
             _widths("rotary_dim", "rotary_dim", 128, 256),
         ),
     ),
     "extension": Question(
-        "views.extension:methods", (FACTOR, TRAINED, _base(), _widths("rotary_dim", "rotary_dim", 128, 256))
+        "views.extension:methods", (FACTOR, TRAINED, _base(low=100), _widths("rotary_dim", "rotary_dim", 128, 256))
     ),
     "trained-table": Question(
         "lab.results:table",

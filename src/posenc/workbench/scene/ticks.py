@@ -22,7 +22,7 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
     step = next(power * m for m in (1, 2, 5, 10) if power * m >= raw * (1 - 1e-9))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [round(i * step, 12) for i in range(first, last + 1)]
+    return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
 def along(values: Sequence[float], most: int = 6) -> list[int]:
@@ -67,8 +67,9 @@ def log_span(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[floa
             break
     else:
         if low < high:  # so short that a logarithm is all but a straight line
-            ticks = round_steps(*span([low, high]))
-        elif len(ticks) == 1:
+            start, end = span([low, high])
+            return start, end, round_steps(start, end)
+        if len(ticks) == 1:
             ticks = [start, start * 10]
     stride = math.ceil(len(ticks) / MOST)
     return ticks[0], ticks[-1], [float(f"{t:.3g}") for t in ticks[::stride]]

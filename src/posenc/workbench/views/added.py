@@ -8,15 +8,14 @@ from posenc.errors import InvalidArgument
 from posenc.names import canonical
 from posenc.workbench.palette import style
 from posenc.workbench.views.layer import visible
-from posenc.workbench.views.view import Line, Lines, View, counted, within
+from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
 HEAD_DIM = 8
 
 
+@bounded("added")
 def distance(encoding: str = "kerple", heads: int = 4, furthest: int = 256, seed: int = 0) -> View:
     """The bias of a fresh encoding for the last token looking back, where positions alone decide it."""
-    within("heads", heads, 1, 8)
-    within("furthest", furthest, 1, 8192)
     encoding = canonical(encoding)
     values = added(encoding, heads, furthest, seed)
     lines = tuple(Line(f"head {h + 1}", row) for h, row in enumerate(values))

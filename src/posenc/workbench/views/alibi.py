@@ -6,14 +6,12 @@ import torch
 
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
-from posenc.workbench.views.view import Heatmap, Line, Lines, View, counted, within
-
-MAX_HEADS = 128
+from posenc.workbench.views.view import Heatmap, Line, Lines, View, bounded, counted
 
 
+@bounded("slopes")
 def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     """The slope of every head."""
-    within("heads", heads, 1, MAX_HEADS)
     values = torch.tensor(slopes(heads, max_exponent), dtype=torch.float64)
     ratios = values[1:] / values[:-1]
     one_series = heads < 3 or bool(torch.isclose(ratios, ratios[0], rtol=1e-12).all())
@@ -26,10 +24,9 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     )
 
 
+@bounded("bias")
 def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     """The penalty of every query and key, one map a head, all on one scale."""
-    within("heads", heads, 1, 8)
-    within("length", length, 2, 512)
     maps = alibi_bias(heads, length).to(torch.float64)
     if causal:
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
@@ -48,10 +45,9 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     )
 
 
+@bounded("weights")
 def weights(heads: int = 8, length: int = 64) -> View:
     """What softmax leaves at each distance when every key is equally relevant, the last token looking back."""
-    within("heads", heads, 1, 16)
-    within("length", length, 2, 4096)
     keys = posenc.positions.plain(length)
     placed = posenc.ALiBi(heads).at(keys[-1:], keys)
     assert placed.bias is not None

@@ -12,11 +12,12 @@ from posenc.encodings.catalogue import ModelShape
 from posenc.names import canonical
 from posenc.workbench.palette import style
 from posenc.workbench.views.layer import visible
-from posenc.workbench.views.view import Axis, Heatmap, View, within
+from posenc.workbench.views.view import Axis, Heatmap, View, bounded, within
 
 WIDTH, MAX_WORDS = 32, 24
 
 
+@bounded("attention")
 def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: int = 0) -> View:
     """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
 

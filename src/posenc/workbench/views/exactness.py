@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc.clock import TWO_PI, Clock
 from posenc.schedules import Default, Spectrum
-from posenc.workbench.views.view import Arrow, Axis, Line, Lines, Plane, View
+from posenc.workbench.views.view import Arrow, Axis, Line, Lines, Plane, View, bounded
 
 POSITIONS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 2**31 - 1)
 
@@ -22,6 +22,7 @@ float32 = posenc.Clock(spectrum, "float32")(p)
 print(max((e - f).abs().max() for e, f in zip(exact, float32)))"""
 
 
+@bounded("phases")
 def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0, pair: int = 0) -> View:
     """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.schedules import Default, Spectrum, method, planned
 from posenc.workbench.views.schedule import frequencies, slowing, wavelengths
-from posenc.workbench.views.view import Line, Lines, View, counted, within
+from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
 METHODS = {"linear": "PI", "ntk": "NTK", "yarn": "YaRN", "llama3": "Llama 3"}
 
@@ -20,6 +20,7 @@ scaled = NTK({factor}).spectrum({rotary_dim}, {base})
 print(beyond(plain, scaled, {factor}, {original_length}))"""
 
 
+@bounded("extension")
 def methods(
     rotary_dim: int = 128, base: float = 10_000.0, factor: float = 8.0, original_length: int = 4096
 ) -> View:
@@ -33,9 +34,6 @@ def methods(
     The right panel holds (s·L·θ'_i) / (L·θ_i) for the pairs with 2π/θ_i > L: the largest angle of the longer
     text over the largest of training. Pairs that completed a turn have met every angle and are left out.
     """
-    within("rotary_dim", rotary_dim, 4, 1024)
-    within("factor", factor, 1, 1024)
-    within("original_length", original_length, 2, 2**31 - 1)
     plain = Default().spectrum(rotary_dim, base)
     spectra = {"none": plain}
     slower = [Line("none", torch.ones(len(plain)))]

@@ -11,7 +11,7 @@ from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
 from posenc.workbench.views.layer import visible
-from posenc.workbench.views.view import Axis, Heatmap, View
+from posenc.workbench.views.view import Axis, Heatmap, View, bounded
 
 WIDTH, HEADS = 8, 2
 HEAD_DIM = WIDTH // HEADS
@@ -69,6 +69,7 @@ def make(name: str) -> posenc.Encoding:
     return visible(name, ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16), 0.5, seed=1)
 
 
+@bounded("shuffle")
 def shuffle(
     sentence: str = "cat ate fish",
     order: tuple[int, ...] = (2, 1, 0),
@@ -120,6 +121,7 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
     return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
 
 
+@bounded("cat-sat")
 def cat_sat(step: int = 3) -> View:
     """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
 

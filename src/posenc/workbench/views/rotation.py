@@ -10,7 +10,7 @@ from torch import Tensor
 import posenc
 from posenc.clock import TWO_PI, Clock
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
-from posenc.workbench.views.view import Arrow, Axis, Heatmap, Plane, View
+from posenc.workbench.views.view import Arrow, Axis, Heatmap, Plane, View, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
 """Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
@@ -51,6 +51,7 @@ permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., orde
 print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
 
 
+@bounded("shift-both")
 def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
     """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
 
@@ -95,6 +96,7 @@ def _turn(vector: Tensor, position: int, turn: Turn) -> Tensor:
     return rotate(vector[None], cos, sin, "interleaved")[0]
 
 
+@bounded("every-pair")
 def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
     """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
@@ -130,6 +132,7 @@ def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10
     )
 
 
+@bounded("pairings")
 def pairings(position: int = 3, head_dim: int = 8) -> View:
     """One vector rotated under both pairings, and under "half" after the permutation that links them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))

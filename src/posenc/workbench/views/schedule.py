@@ -5,9 +5,10 @@ import math
 import torch
 
 from posenc.schedules import Default, Schedule, Spectrum, method, planned, to_dict
-from posenc.workbench.views.view import Line, Lines, View, counted, within
+from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
 
+@bounded("schedule")
 def ladder(
     schedule: str = "yarn",
     rotary_dim: int = 128,
@@ -16,8 +17,6 @@ def ladder(
     original_length: int = 4096,
 ) -> View:
     """What a schedule does to the frequency and wavelength of every pair."""
-    within("rotary_dim", rotary_dim, 4, 1024)
-    within("original_length", original_length, 2, 2**31 - 1)
     fixed = planned(method(schedule, factor, original_length), math.ceil(factor * original_length))
     return drawn(fixed, rotary_dim, base, original_length)
 

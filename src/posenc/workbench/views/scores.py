@@ -9,12 +9,10 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.workbench.views.view import Axis, Line, Lines, View, counted, within
+from posenc.workbench.views.view import Axis, Line, Lines, View, bounded, counted
 
 Content = Literal["aligned", "random", "peaked"]
 """``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
-
-MAX_DISTANCE = 8192
 
 
 def scores(
@@ -48,6 +46,7 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     raise UnknownName("content", content, get_args(Content))
 
 
+@bounded("score")
 def distance(
     head_dim: int = 64,
     furthest: int = 1024,
@@ -57,9 +56,6 @@ def distance(
     base: float = 10_000.0,
 ) -> View:
     """The score of one q and k against their distance."""
-    within("head_dim", head_dim, 2, 1024)
-    within("furthest", furthest, 1, MAX_DISTANCE)
-    within("peak", peak, 0, furthest)
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
     titles = {
@@ -85,11 +81,9 @@ def distance(
     )
 
 
+@bounded("spread")
 def spread(head_dim: int = 128, furthest: int = 1024, draws: int = 200, seed: int = 0) -> View:
     """Mean and standard deviation of the score over many random q and k: the same at every distance."""
-    within("head_dim", head_dim, 2, 512)
-    within("furthest", furthest, 1, MAX_DISTANCE)
-    within("draws", draws, 2, 1000)
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, draws, 1, 1, head_dim, generator=generator, dtype=torch.float64)
     keys = posenc.positions.plain(furthest + 1)

@@ -11,14 +11,13 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.views.view import Arrow, Axis, Heatmap, Line, Lines, Plane, View, counted, within
+from posenc.workbench.views.view import Arrow, Axis, Heatmap, Line, Lines, Plane, View, bounded, counted, within
 
-MAX_WIDTH, MAX_LENGTH = 1024, 4096
+MAX_LENGTH = 4096
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
     """The code at these positions in float64, one row each."""
-    within("width", width, 2, MAX_WIDTH)
     if width % 2:
         raise InvalidArgument(f"width={width} must be even here, one sine and one cosine a pair; use {width + 1}")
     if order not in get_args(Order):
@@ -27,6 +26,7 @@ def table(width: int, positions: Sequence[int], base: float, order: Order = "int
     return encoding.table(torch.tensor(list(positions)), torch.float64)
 
 
+@bounded("heatmap")
 def heatmap(
     width: int = 64,
     length: int = 50,
@@ -40,11 +40,8 @@ def heatmap(
 
     Rows are dimensions and columns positions; ``transposed`` swaps them, never the colours.
     """
-    within("length", length, 2, MAX_LENGTH)
     values = table(width, range(length), base, order)
     chosen = [p for p in (first, second) if p is not None]
-    for p in chosen:
-        within("position", p, 0, length - 1)
     marked = tuple(chosen)
     dims, positions = counted("dimension", width), counted("position", length)
     if transposed:
@@ -67,10 +64,9 @@ def heatmap(
     )
 
 
+@bounded("hands")
 def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     """A clock with width/2 hands, at one position; slower hands are drawn shorter, as on a clock."""
-    within("width", width, 2, 16)
-    within("position", position, 0, 2**31 - 1)
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
     arrows, readouts = [], dict[str, float | str]()
@@ -89,6 +85,7 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     )
 
 
+@bounded("waves")
 def waves(
     width: int = 512,
     dimensions: tuple[int, ...] = (0, 100, 511),
@@ -99,8 +96,6 @@ def waves(
     """Single columns of the code against position."""
     within("last", last, first + 1, first + MAX_LENGTH)
     within("dimensions", len(dimensions), 1, 8)
-    for dim in dimensions:
-        within("dimension", dim, 0, width - 1)
     positions = range(first, last + 1)
     values = table(width, positions, base)
     wavelength = {dim: 2 * math.pi * base ** (2 * (dim // 2) / width) for dim in dimensions}
@@ -115,9 +110,9 @@ def waves(
     )
 
 
+@bounded("similarity")
 def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> View:
     """Cosine of the codes of every two positions: a function of their distance alone."""
-    within("length", length, 2, MAX_LENGTH)
     values = table(width, range(length), base)
     cosine = values @ values.T / (width / 2)
     positions = counted("position", length)
@@ -130,9 +125,9 @@ def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> Vi
     )
 
 
+@bounded("wavelengths")
 def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     """The wavelength of every pair, a geometric ladder from 2π; and where it ends, for other widths."""
-    within("width", width, 2, MAX_WIDTH)
     ladder = torch.tensor(_ladder(width, base), dtype=torch.float64)
     widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
     slowest = torch.tensor([_ladder(w, base)[-1] for w in widths], dtype=torch.float64)
@@ -164,9 +159,9 @@ def _ladder(width: int, base: float) -> list[float]:
     return [2 * math.pi / float(f) for f in posenc.schedules.Default().spectrum(width, base).frequencies]
 
 
+@bounded("falloff")
 def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> View:
     """Dot product against distance: a trend downwards that turns up again, first where the mark is."""
-    within("furthest", furthest, 2, MAX_LENGTH)
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
     rises = (dots.diff() > 0).nonzero().flatten()
@@ -189,10 +184,9 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
     )
 
 
+@bounded("shift")
 def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
     """R(k), the one matrix that takes every PE(p) to PE(p+k): found by least squares and by formula."""
-    within("width", width, 2, 32)
-    within("by", by, 0, 10_000)
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to be fitted.
     at = [997 * i for i in range(4 * width)]

@@ -3,14 +3,20 @@
 Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
 """
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import wraps
+from typing import Literal, ParamSpec
 
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.workbench.palette import Scale
+from posenc.workbench.views.bounds import check
+
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -117,8 +123,26 @@ class View:
     python: str = ""
 
 
+def bounded(name: str) -> Callable[[Callable[P, View]], Callable[P, View]]:
+    """Decorate the view of this name: its settings must lie within ``BOUNDS``."""
+
+    def dressed(view: Callable[P, View]) -> Callable[P, View]:
+        signature = inspect.signature(view)
+
+        @wraps(view)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> View:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            check(name, given.arguments)
+            return view(*args, **kwargs)
+
+        return checked
+
+    return dressed
+
+
 def within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse an argument of a view outside what it can compute or anyone can see."""
+    """Refuse a number that a view derives from its settings."""
     if not low <= value <= high:
         raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
 
