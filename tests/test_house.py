@@ -70,6 +70,7 @@ HOMES = {
     "safetensors": ["integrations", "workbench.runs"],
     "matplotlib": ["workbench.figures"],
     "starlette": ["workbench.lab"],
+    "latex2mathml": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],
     "ray": ["workbench.runs.launch.ray"],
     "typer": ["workbench"],
