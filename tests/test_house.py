@@ -72,6 +72,7 @@ HOMES = {
     "safetensors": ["integrations", "workbench.experiments"],
     "matplotlib": ["workbench.figures"],
     "starlette": ["workbench.lab"],
+    "latex2mathml": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],
     "ray": ["workbench.launch.ray"],
     "typer": ["workbench"],

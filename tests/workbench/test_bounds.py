@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab.parameters import Number, Numbers
-from posenc.workbench.lab.questions import QUESTIONS
+from posenc.workbench.lab.controls import Number, Numbers
+from posenc.workbench.lab.rooms import find, stages
 from posenc.workbench.views.bounds import BOUNDS
 from posenc.workbench.views.catalogue import VIEWS
 from posenc.workbench.views.view import View
@@ -23,9 +23,9 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> Non
     assert BOUNDS.keys() == VIEWS.keys()
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", stages())
 def test_the_labs_controls_stay_within_them(name: str) -> None:
-    for parameter in QUESTIONS[name].parameters:
+    for parameter in find(name).controls:
         if isinstance(parameter, Number | Numbers):
             bounds = BOUNDS[name][parameter.argument or parameter.name]
             assert bounds.low <= parameter.low < parameter.high <= bounds.high, parameter.name

@@ -7,7 +7,7 @@ import torch
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.workbench.lab.questions import QUESTIONS
+from posenc.workbench.lab.rooms import find
 from posenc.workbench.views import counter, four, sums, turning
 from posenc.workbench.views.view import Heatmap, Lines, Plane
 
@@ -72,11 +72,10 @@ def test_bits_count_and_hands_are_half_as_fast_each() -> None:
 
 
 def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:
-    view = QUESTIONS["extension"].answer({"factor": "256", "trained": "4096"})
+    view = find("extension").answer({"factor": "256", "trained": "4096"})
     assert float(view.readouts["NTK: furthest"]) > 1
     assert (
-        QUESTIONS["schedule"].answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"]
-        == "256 times"
+        find("schedule").answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"] == "256 times"
     )
 
 

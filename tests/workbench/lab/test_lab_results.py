@@ -7,15 +7,16 @@ import pytest
 from posenc.errors import StudyError
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.lab import results
-from posenc.workbench.lab.questions import QUESTIONS, TASKS
 from posenc.workbench.lab.replies import reply
+from posenc.workbench.lab.rooms import find
 from posenc.workbench.tasks import TASKS as KNOWN
 from posenc.workbench.views.view import Lines
 from workbench.blocks import strays
 
 
 def test_the_tasks_offered_are_those_there_are() -> None:
-    assert set(TASKS) == set(KNOWN)
+    (tasks,) = find("curves").controls
+    assert set(tasks.held) == set(KNOWN)
 
 
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:
@@ -47,7 +48,7 @@ def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
 
 def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"no recent run in .* yet; type: posenc compare --tasks recent"):
-        QUESTIONS["curves"].answer({"task": "recent"})
+        find("curves").answer({"task": "recent"})
     results.use(tmp_path / "nowhere")
     try:
         refused = reply("/api/curves")
@@ -61,7 +62,7 @@ def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
 def test_the_python_of_a_result_lists_what_the_ledger_holds(
     asked: str, study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    view = QUESTIONS[asked].answer({})
+    view = find(asked).answer({})
     exec(view.python, {})
     printed = capsys.readouterr().out
     assert [name in printed for name in ("nope", "rotary", "learned-clamped")] == [True] * 3

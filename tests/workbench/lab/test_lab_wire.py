@@ -10,7 +10,7 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.workbench.lab import tables, wire
-from posenc.workbench.lab.questions import QUESTIONS
+from posenc.workbench.lab.rooms import find, stages
 from posenc.workbench.scene import colours
 from posenc.workbench.scene.compose import scene
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
@@ -39,9 +39,9 @@ def test_every_code_is_within_half_a_step_of_its_value() -> None:
     assert float((back - values.double()).abs().max()) <= 1 / 254 + 1e-6
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
+@pytest.mark.parametrize("name", stages())
 def test_every_question_answers_in_json_within_its_axes(study: Path, name: str) -> None:
-    answer = QUESTIONS[name].answer({})
+    answer = find(name).answer({})
     sent = json.loads(json.dumps(wire.view(answer), allow_nan=False))
     assert sent["title"]
     assert sent["python"].startswith(("import", "from"))
@@ -69,10 +69,10 @@ def test_log_axes_place_powers_evenly() -> None:
 
 
 def test_the_value_under_the_pointer_is_exact() -> None:
-    answer = QUESTIONS["heatmap"].answer({"width": "8"})
+    answer = find("heatmap").answer({"width": "8"})
     assert tables.under_pointer(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
-    lines = QUESTIONS["waves"].answer({})
-    assert "dimension 511 0.999998" in tables.under_pointer(lines, 0, 0, 20)
+    lines = find("waves").answer({})
+    assert "dimension 511 0.999998" in tables.under_pointer(lines, 0, 0, 160)
     with pytest.raises(InvalidArgument, match="lie outside 8 × 64"):
         tables.under_pointer(answer, 0, 8, 0)
     with pytest.raises(InvalidArgument, match="panel=3 is not one of the 1 panels"):
@@ -80,13 +80,13 @@ def test_the_value_under_the_pointer_is_exact() -> None:
 
 
 def test_csv_holds_every_value() -> None:
-    text = tables.as_csv(QUESTIONS["shift-both"].answer({}))
+    text = tables.as_csv(find("shift-both").answer({}))
     assert "k at n = 3,-1.27279220" in text
     assert "rotated q·k,-1.1" in text
 
 
 def test_weights_that_vanish_have_no_place_on_a_logarithmic_axis() -> None:
-    sent = wire.view(QUESTIONS["weights"].answer({"context": "4096"}))["panels"][0]
+    sent = wire.view(find("weights").answer({"context": "4096"}))["panels"][0]
     steep, flat = sent["lines"][0]["y"], sent["lines"][-1]["y"]
     assert steep[-1] is None
     assert None not in flat[:2000]

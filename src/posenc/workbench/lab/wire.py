@@ -14,7 +14,7 @@ from posenc.workbench.numbers import short
 from posenc.workbench.scene.colours import EMPTY
 from posenc.workbench.scene.compose import scene
 from posenc.workbench.scene.scene import Axis, Bar, Chart, Disc, Map
-from posenc.workbench.views.view import View
+from posenc.workbench.views.view import Arrow, View
 
 
 def view(answer: View) -> dict[str, Any]:
@@ -43,7 +43,8 @@ def codes(values: Tensor, bar: Bar) -> Tensor:
 
 
 def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
-    ends = (bar.low, 0.0, bar.high) if bar.scale == "signed" else (bar.low, bar.high)
+    low, high = bar.shown
+    steps, ends = (EMPTY - 1) / (bar.high - bar.low), (low, 0.0, high) if low < 0 < high else (low, high)
     wire = {
         "kind": "heatmap",
         "name": panel.name,
@@ -53,7 +54,7 @@ def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
         "rows": _axis(panel.rows),
         "columns": _axis(panel.columns),
         "legend": [short(float(f"{v:.2g}")) for v in ends],
-        "unit": bar.label,
+        "span": [round((v - bar.low) * steps) for v in (low, high)],
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),
         "picked": "rows" if panel.rows.label == "position" and panel.columns.label != "position" else "columns",
@@ -87,6 +88,8 @@ def _lines(panel: Chart) -> dict[str, Any]:
             for curve in panel.curves
         ],
         "marks": [[panel.x.place(value), caption] for value, caption in panel.marks],
+        "levels": [[y.place(value), caption] for value, caption in panel.levels],
+        "between": panel.curves[0].between if panel.curves else 0,
     }
 
 
@@ -106,8 +109,17 @@ def _plane(panel: Disc) -> dict[str, Any]:
                 "role": arrow.role,
                 "tip": vector.tip,
                 "text": vector.text,
+                **_grip(arrow, panel.limit),
             }
             for vector in panel.vectors
             for arrow in (vector.arrow,)
         ],
     }
+
+
+def _grip(arrow: Arrow, limit: float) -> dict[str, Any]:
+    """What dragging the tip sets, and where the tip is at each of its values."""
+    if arrow.grip is None:
+        return {}
+    stops = [[value, round(x / limit, 5), round(y / limit, 5)] for value, x, y in arrow.grip.tips]
+    return {"moves": arrow.grip.setting, "at": arrow.grip.at, "stops": stops}

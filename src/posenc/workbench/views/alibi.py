@@ -20,7 +20,7 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
         f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
         (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
         {"largest": float(values.max()), "smallest": float(values.min())},
-        f"from posenc.encodings.alibi import slopes\nprint(slopes({heads}, {max_exponent!r}))",
+        f"import posenc\n\nprint(posenc.ALiBi({heads}, max_exponent={max_exponent!r}).slopes)",
     )
 
 
@@ -34,15 +34,22 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     queries, keys = counted("query", length), counted("key", length)
     limit = float(-maps.nan_to_num().min())
     panels = tuple(
-        Heatmap(f"head {h + 1}, slope {slope:.4g}", maps[h], queries, keys, "signed", limit=limit)
+        Heatmap(f"head {h + 1}, slope {as_fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
         for h, slope in enumerate(slopes(heads))
     )
     return View(
         "Each head takes away the same amount per step of distance" + (", and sees no future" if causal else ""),
         panels,
         {f"head {h + 1} at distance {length - 1}": float(maps[h, -1, 0]) for h in range(heads)},
-        f"from posenc.encodings.alibi import alibi_bias\nprint(alibi_bias({heads}, {length}))",
+        "import posenc\n\n"
+        f"at = posenc.positions.plain({length})\n"
+        f"print(posenc.ALiBi({heads}).at(at, at).bias.rows(0, {length}, {length})[0])",
     )
+
+
+def as_fraction(slope: float) -> str:
+    """1/64 rather than 0.015625, where it is one."""
+    return f"1/{round(1 / slope)}" if (1 / slope).is_integer() else f"{slope:.4g}"
 
 
 @bounded("weights")
@@ -53,7 +60,7 @@ def weights(heads: int = 8, length: int = 64) -> View:
     assert placed.bias is not None
     scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
     shares = scores.softmax(-1).flip(-1)
-    lines = tuple(Line(f"slope {m:.4g}", row) for m, row in zip(slopes(heads), shares, strict=True))
+    lines = tuple(Line(f"slope {as_fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
     return View(
         "Steep heads see a few tokens, flat ones nearly all",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),

@@ -12,12 +12,12 @@ from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 METHODS = {"linear": "PI", "ntk": "NTK", "yarn": "YaRN", "llama3": "Llama 3"}
 
 PYTHON = """\
-from posenc.workbench.views.extension import beyond
-from posenc.schedules import *
+import math
+from posenc.schedules import NTK, Default
 
-plain = Default().spectrum({rotary_dim}, {base})
-scaled = NTK({factor}).spectrum({rotary_dim}, {base})
-print(beyond(plain, scaled, {factor}, {original_length}))"""
+plain, scaled = Default().spectrum({rotary_dim}, {base}), NTK({factor}).spectrum({rotary_dim}, {base})
+pairs = zip(plain.frequencies, scaled.frequencies)
+print([{factor} * float(s / p) for p, s in pairs if 2 * math.pi / float(p) > {original_length}])"""
 
 
 @bounded("extension")

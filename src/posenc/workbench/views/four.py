@@ -18,6 +18,20 @@ TOLD_APART, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
 """Where each property begins; what the numbers are is said at ``Four``."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
 
+PYTHON = """\
+import torch, posenc
+
+shape = dict(width=256, heads=4, head_dim=64, num_positions={length})
+encoding = posenc.encoding("{encoding}", **shape).double()
+words = torch.randn(4, 1, 256, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+at = posenc.positions.on_axes(posenc.positions.plain({length}), encoding.axes)
+placed = encoding.at(at, dtype=torch.float64)
+x = placed.embed(words.expand(-1, {length}, -1))
+here, _ = placed[0].read(x)
+q = x.unflatten(-1, (4, 64)).transpose(1, 2)
+row = posenc.scores(*here.rotate(q, q), here, True)[:, :, -1]
+print(row.mean((0, 1)))    # the last token's scores, where every token is the same word"""
+
 
 @dataclass(frozen=True)
 class Four:
@@ -57,9 +71,7 @@ class Four:
 @torch.no_grad()
 def four(name: str) -> Four:
     """The four properties of an encoding of the catalogue, for 512 trained positions."""
-    made = _made(name, SIDE)
-    if made.axes == 1:
-        made = _made(name, LENGTH)
+    made = _made(name)
     generator = torch.Generator().manual_seed(0)
     words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
     limit = made.position_limit
@@ -76,11 +88,15 @@ def four(name: str) -> Four:
     )
 
 
-def _made(name: str, num_positions: int) -> posenc.Encoding:
+def _made(name: str) -> posenc.Encoding:
+    """A fresh one, the same every time."""
+    shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
-        shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM, "num_positions": num_positions}
-        return posenc.encoding(name, **shape).double()
+        small = posenc.encoding(name, **shape, num_positions=SIDE)
+        torch.manual_seed(0)
+        whole = posenc.encoding(name, **shape, num_positions=LENGTH) if small.axes == 1 else small
+    return whole.double()
 
 
 def _row(made: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
@@ -144,5 +160,5 @@ def properties(encoding: str = "rotary") -> View:
             "rank correlation of score and distance": chosen.trend,
             "attention on unseen distances": chosen.unseen,
         },
-        f"from posenc.workbench.views.four import four\nprint(four({encoding!r}))",
+        PYTHON.format(encoding=encoding, length=min(LENGTH, _made(encoding).position_limit)),
     )

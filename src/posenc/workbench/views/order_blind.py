@@ -10,21 +10,33 @@ import posenc
 from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
-from posenc.workbench.views.layer import visible
+from posenc.workbench.views.layer import python, visible
 from posenc.workbench.views.view import Axis, Heatmap, View, bounded
 
 WIDTH, HEADS = 8, 2
 HEAD_DIM = WIDTH // HEADS
+SHAPE = ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16)
 
 PYTHON = """\
-import torch, posenc
-from posenc.workbench.views.order_blind import attend, make
+import zlib, torch, posenc
 
 words, order = {words}, {order}
-encoding = make("{encoding}")  # posenc.encoding, at width 8 with 2 heads
-y = attend(words, encoding, causal={causal})
-shuffled = attend([words[i] for i in order], encoding, causal={causal})
-print((shuffled - y[order]).abs().max())"""
+torch.manual_seed(1)
+encoding = {encoding}
+w = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0)) / 8**0.5
+
+def vector(word):
+    return torch.randn(8, generator=torch.Generator().manual_seed(zlib.crc32(word.encode())))
+
+def attend(words):
+    placed = encoding.at(posenc.positions.on_axes(posenc.positions.plain(len(words)), encoding.axes))
+    x = placed.embed(torch.stack([vector(word) for word in words])[None])
+    q, k, v = ((x @ part).unflatten(-1, (2, 4)).transpose(1, 2) for part in w)
+    here, _ = placed[0].read(x)
+    y = posenc.attention(*here.rotate(q, k), v, here, {causal})
+    return y.transpose(1, 2).flatten(-2)[0].detach()
+
+print((attend([words[i] for i in order]) - attend(words)[order]).abs().max())"""
 
 CAT_SAT = {"cat": [0.80, 0.30, 0.50, 0.20], "sat": [0.10, 0.60, 0.90, 0.40]}
 """The lessons' word vectors."""
@@ -66,7 +78,7 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 def make(name: str) -> posenc.Encoding:
     """The encoding of this text for the layer; what it learns starts as large as after training."""
-    return visible(name, ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16), 0.5, seed=1)
+    return visible(name, SHAPE, 0.5, seed=1)
 
 
 @bounded("shuffle")
@@ -108,7 +120,7 @@ def shuffle(
             "largest difference once the words are put back": difference,
             "outputs": "the same vectors, moved" if follows else "changed",
         },
-        python=PYTHON.format(words=words, order=list(order), encoding=encoding, causal=causal),
+        python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
     )
 
 

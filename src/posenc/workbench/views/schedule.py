@@ -7,6 +7,9 @@ import torch
 from posenc.schedules import Default, Schedule, Spectrum, method, planned, to_dict
 from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
+DISPLAYED = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
+"""What people call a schedule, where that is not its name here."""
+
 
 @bounded("schedule")
 def ladder(
@@ -26,7 +29,7 @@ def drawn(schedule: Schedule, rotary_dim: int, base: float, original_length: int
     scaled, plain = schedule.spectrum(rotary_dim, base), Default().spectrum(rotary_dim, base)
     same = scaled.frequencies == plain.frequencies
     pairs = counted("pair", rotary_dim // 2)
-    name = to_dict(schedule)["schedule"]
+    name = DISPLAYED.get(kind := to_dict(schedule)["schedule"], kind)
     turning = turns(plain, original_length)
     mark = ((turning - 0.5, "slower: no full turn in training"),) if 0 < turning < len(plain) else ()
     panels = []
@@ -52,7 +55,7 @@ def drawn(schedule: Schedule, rotary_dim: int, base: float, original_length: int
         f"{name}: {kept} of {len(plain)} pairs keep their frequency" if not same else "The unscaled ladder",
         tuple(panels),
         readouts,
-        f"from posenc.schedules import *\nprint({schedule!r}.spectrum({rotary_dim}, {base!r}))",
+        f"from posenc.schedules import *\n\nprint({schedule!r}.spectrum({rotary_dim}, {base!r}))",
     )
 
 

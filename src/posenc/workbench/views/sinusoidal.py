@@ -11,7 +11,20 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.views.view import Arrow, Axis, Heatmap, Line, Lines, Plane, View, bounded, counted, within
+from posenc.workbench.numbers import short
+from posenc.workbench.views.view import (
+    Arrow,
+    Axis,
+    Grip,
+    Heatmap,
+    Line,
+    Lines,
+    Plane,
+    View,
+    bounded,
+    counted,
+    within,
+)
 
 MAX_LENGTH = 4096
 
@@ -73,7 +86,10 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
         wavelength = 2 * math.pi * base ** (2 * i / width)
-        arrows.append(Arrow(f"pair {i}: one turn in {wavelength:,.4g} positions", length * cos, length * sin))
+        tips = tuple((float(p), *_tip(table(width, [p], base)[0, :2])) for p in _around(position)) if not i else ()
+        grip = Grip("position", float(position), tips) if tips else None
+        name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
+        arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
         readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
     return View(
         f"Position {position} is where {pairs} hands point",
@@ -83,6 +99,18 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
         f"sin, cos = posenc.Sinusoidal({width}, base={base!r}).table(torch.tensor([{position}])).view(-1, 2).T\n"
         "print(torch.atan2(sin, cos) / (2 * math.pi) % 1)    # turns",
     )
+
+
+def _around(position: int) -> range:
+    """The positions of about one turn of the fastest hand."""
+    first = max(0, position - 4)
+    return range(first, min(first + 8, 2**31))
+
+
+def _tip(pair: Tensor) -> tuple[float, float]:
+    """The tip of the fastest hand, from its sine and cosine."""
+    sin, cos = pair.tolist()
+    return cos, sin
 
 
 @bounded("waves")
@@ -96,18 +124,34 @@ def waves(
     """Single columns of the code against position."""
     within("last", last, first + 1, first + MAX_LENGTH)
     within("dimensions", len(dimensions), 1, 8)
-    positions = range(first, last + 1)
-    values = table(width, positions, base)
+    between = SMOOTH if last - first <= FEW else 0
+    places, values = _smooth(width, range(first, last + 1), base, between)
     wavelength = {dim: 2 * math.pi * base ** (2 * (dim // 2) / width) for dim in dimensions}
     lines = tuple(Line(f"dimension {dim}", values[:, dim]) for dim in dimensions)
     return View(
         "Each column is a wave; the last ones are all but still",
-        (Lines("waves", lines, Axis("position", tuple(float(p) for p in positions)), "value"),),
+        (Lines("waves", lines, Axis("position", places), "value", between=between),),
         {f"wavelength of dimension {dim}": wavelength[dim] for dim in dimensions},
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({first}, {last + 1}))\n"
         f"print(code[:, {list(dimensions)}])",
     )
+
+
+SMOOTH, FEW = 7, 130
+"""Points drawn between two positions, where there are at most so many of them."""
+
+
+def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
+    """The code at the positions and, to show the waves that they lie on, at places between them."""
+    exact = table(width, positions, base)
+    count = (len(positions) - 1) * (between + 1) + 1
+    fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
+    frequencies = 2 * math.pi / torch.tensor(_ladder(width, base), dtype=torch.float64)
+    angles = fine[:, None] * frequencies
+    values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+    values[:: between + 1] = exact
+    return tuple(fine.tolist()), values
 
 
 @bounded("similarity")
@@ -135,7 +179,7 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
     return View(
-        f"The slowest wavelength comes near 2π·{base:,.0f} = {limit:,.0f} and never reaches it",
+        f"The slowest wavelength comes near 2π·{short(base)} = {short(round(limit))} and never reaches it",
         (
             Lines(
                 f"pairs at width {width}",
@@ -170,7 +214,7 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
     if len(rises):
         turn = int(rises[0])
         marks = ((float(turn), f"rises again: {turn} → {turn + 1}"),)
-        readouts |= {"first rise after distance": float(turn), "just before": float(dots[turn])}
+        readouts |= {"first rise after distance": turn, "just before": float(dots[turn])}
         readouts["just after"] = float(dots[turn + 1])
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
@@ -193,7 +237,10 @@ def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
     here, there = table(width, at, base), table(width, [p + by for p in at], base)
     fitted = torch.linalg.lstsq(here, there).solution.T
     dims = counted("dimension", width)
-    residue = (here @ rotation.T - there).abs().max()
+    identity = torch.eye(width, dtype=torch.float64)
+    errors = (here @ rotation.T - there, fitted - rotation, rotation @ rotation.T - identity)
+    worst = torch.stack([error.abs().max() for error in errors]).max()
+    fitted = torch.where(fitted.abs() < 1e-9, 0.0, fitted)  # rounding of a zero is not a number to read
     return View(
         f"One fixed rotation moves every code by {by}",
         (
@@ -201,13 +248,12 @@ def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
             Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
         ),
         {
-            "R(k)·PE(p) − PE(p+k), at most": _bound(residue),
-            "difference of the two matrices, at most": _bound((fitted - rotation).abs().max()),
-            "R·Rᵀ − 1, at most": _bound((rotation @ rotation.T - torch.eye(width)).abs().max()),
+            "R(k)·PE(p) − PE(p+k), the two matrices, and R·Rᵀ − 1 differ by": f"at most {short(_bound(worst))}",
         },
-        "from posenc.workbench.views.sinusoidal import rotation_matrix, table\n"
-        f"here, there = table({width}, [7], {base!r}), table({width}, [{7 + by}], {base!r})\n"
-        f"print(here @ rotation_matrix({width}, {by}, {base!r}).T - there)",
+        "import torch, posenc\n"
+        f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
+        f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"
+        "print(torch.linalg.lstsq(here, there).solution.T)",
     )
 
 

@@ -12,10 +12,15 @@ WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 PARTS = ("word", "position")
 
 PYTHON = """\
-from posenc.workbench.views.sums import recovered
+import torch, posenc
 
-word, position = recovered({width}, words={words}, length={length}, seed={seed})
-print(word, position)    # shares of all sums word + PE(p) that give each back"""
+generator = torch.Generator().manual_seed({seed})
+content = torch.randn({words}, {width}, generator=generator, dtype=torch.float64)
+code = posenc.Sinusoidal({width}).table(posenc.positions.plain({length}), torch.float64)
+sums = content[:, None] + code
+for book, true in ((content, torch.arange({words})[:, None]), (code, torch.arange({length}))):
+    told = (sums @ book.T - book.square().sum(1) / 2).argmax(-1)
+    print((told == true).double().mean())    # the share told right: words, then positions"""
 
 
 @bounded("sums")

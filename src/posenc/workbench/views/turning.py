@@ -4,19 +4,22 @@ import math
 
 import torch
 
-from posenc.workbench.views.rotation import STEPS, Turn, arrow, turned
-from posenc.workbench.views.view import Axis, Line, Lines, Plane, View, bounded
+from posenc.workbench.views.rotation import SCHEDULES, STEPS, Turn, arrow, tips, turned
+from posenc.workbench.views.view import Axis, Grip, Line, Lines, Plane, View, bounded
 
 REACH = 16
 """Offsets beside the picture, either way."""
+HELD = range(-REACH, REACH + 1)
+"""Positions that a vector can be dragged to."""
 
 PYTHON = """\
-import torch
-from posenc.workbench.views.rotation import turned
+import math, torch, posenc
 
-east = torch.tensor([1.0, 0.0], dtype=torch.float64)
-q, k = turned(east, {m}, "{turn}"), turned(east, {n}, "{turn}")
-print(q, k, q @ k)    # the same for every m and n with n − m = {offset}"""
+rope = posenc.Rotary(2, pairing="interleaved"{schedule})    # one pair
+placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]), dtype=torch.float64)
+east = torch.tensor([1.0, 0.0], dtype=torch.float64).view(1, 1, 1, 2)
+q, k = placed.rotate(east, east)
+print(q, k, (q * k).sum())    # the same score for every m and n with n − m = {offset}"""
 
 
 @bounded("turning")
@@ -33,9 +36,9 @@ def stepper(step: int = 4, m: int = 1, n: int = 3, turn: Turn = "eighth") -> Vie
     q, k = turned(east, m, turn), turned(east, n, turn)
     arrows = [arrow("q at 0", east, "query", ghost=step > 1)]
     if step > 1:
-        arrows.append(arrow(f"q at m = {m}", q, "query"))
+        arrows.append(arrow(f"q at m = {m}", q, "query", grip=Grip("m", m, tips(east, HELD, 0, turn))))
     if step > 2:
-        arrows.append(arrow(f"k at n = {n}", k, "key"))
+        arrows.append(arrow(f"k at n = {n}", k, "key", grip=Grip("n", n, tips(east, HELD, 0, turn))))
     offsets = tuple(range(-REACH, REACH + 1))
     scores = torch.stack([east @ turned(east, offset, turn) for offset in offsets])
     shown = scores if step == 4 else torch.full_like(scores, math.nan).index_fill(0, torch.tensor(REACH), 1.0)
@@ -64,7 +67,7 @@ def stepper(step: int = 4, m: int = 1, n: int = 3, turn: Turn = "eighth") -> Vie
             "q·k": float(q @ k) if step == 4 else "–",
             "offset n − m": str(n - m).replace("-", "−"),
         },
-        PYTHON.format(m=m, n=n, turn=turn, offset=n - m),
+        PYTHON.format(m=m, n=n, schedule=SCHEDULES[turn], offset=n - m),
     )
 
 

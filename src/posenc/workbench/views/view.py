@@ -85,6 +85,16 @@ class Lines:
 
 
 @dataclass(frozen=True)
+class Grip:
+    """What dragging an arrow's tip sets: a setting of the view, its value now, and the tip at each value."""
+
+    setting: str
+    at: float
+    tips: tuple[tuple[float, float, float], ...]
+    """Value, x, y."""
+
+
+@dataclass(frozen=True)
 class Arrow:
     """A vector from the origin of a plane."""
 
@@ -95,6 +105,7 @@ class Arrow:
     """Drawn faintly: where it was before."""
     role: Literal["", "query", "key", "reference"] = ""
     """What it stands for; painters give each role its own colour and dash."""
+    grip: Grip | None = None
 
 
 @dataclass(frozen=True)

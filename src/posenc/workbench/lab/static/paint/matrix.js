@@ -1,18 +1,16 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
-import { html } from "./elements.js";
+import { still } from "../motion.js";
+import { EMPTY, html } from "./elements.js";
 import { decoded, tones } from "./tones.js";
 
-const EMPTY = 255;
-
 export class Matrix {
-  constructor(look, choose) {
+  constructor({ look }) {
     this.look = look;
-    this.choose = choose;
     this.element = html("div", "panel matrix");
-    this.name = html("p", "name");
+    this.name = html("div", "name");
     this.grid = html("div", "grid");
     this.grid.setAttribute("role", "img");
-    this.columnsName = html("p", "axis columns-name");
+    this.columnsName = html("div", "axis columns-name");
     this.element.append(this.name, this.grid, this.columnsName);
     this.rows = new Map();
     this.grid.addEventListener("pointermove", (event) => {
@@ -79,9 +77,9 @@ function numbered(text, code, steps, row, column) {
 
 // Rows are painted where they belong, and for a moment shifted back to where they were.
 function slide(before, rows) {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  if (still()) return;
   for (const [key, row] of rows) {
     const shift = before.has(key) ? before.get(key) - row.getBoundingClientRect().top : 0;
-    if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 260, easing: "ease-in-out" });
+    if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 300, easing: "ease-in-out" });
   }
 }

@@ -1,6 +1,7 @@
-"""Photographs every room: ``python -m posenc.workbench.lab.screenshots DIR`` (needs playwright and a Chromium).
+"""A lab and a browser to look at it with, and photographs of every stage.
 
-``… screenshots --docs docs/assets`` makes the pictures of the documentation. Results come from ``./study``.
+``python tests/workbench/lab/photographs.py DIR`` takes them; ``… photographs.py --docs docs/assets`` makes those
+of the documentation. Results come from ``./study``.
 """
 
 import shutil
@@ -15,7 +16,6 @@ from typing import Any
 from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.lab.rooms import ROOMS
 
-WIDTHS = (360, 1024, 1920)
 SHOWN = ("order", "clock", "rotation")
 CHROMIUM = (
     "--no-sandbox",
@@ -66,11 +66,14 @@ def chromium() -> Iterator[Any]:
 
 
 def settle(page: Any) -> None:
-    """Wake every stage and wait until each has painted what its controls say."""
-    for stage in page.locator(".stage").all():
-        stage.scroll_into_view_if_needed()
-    page.locator(".stage:not([data-answered])").first.wait_for(state="detached")
-    page.evaluate("() => window.scrollTo(0, 0)")
+    """Wait until the stage on show has painted what its controls say."""
+    page.locator(".stage.current:not([data-answered])").first.wait_for(state="detached")
+    page.evaluate("() => document.fonts.ready")
+
+
+def stages() -> list[tuple[str, str]]:
+    """Every page with the stage that it shows."""
+    return [("", ""), ("check", ""), *((room.name, stage.question) for room in ROOMS for stage in room.stages)]
 
 
 def windows(folder: Path) -> list[Path]:
@@ -78,35 +81,51 @@ def windows(folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     with serving() as address, chromium() as browser:
-        page = browser.new_page(color_scheme="light", viewport={"width": 1280, "height": 1000})
+        page = browser.new_page(color_scheme="light", viewport={"width": 1280, "height": 800})
         for name in SHOWN:
             page.goto(f"{address}/{name}")
             settle(page)
+            reveal(page)
             page.wait_for_timeout(350)
             made.append(folder / f"lab-{name}.png")
             page.screenshot(path=str(made[-1]))
     return made
 
 
+def reveal(page: Any) -> None:
+    """Answer the stage's question where it asks one."""
+    if page.locator(".stage.current .guessing .guess button").count():
+        page.locator(".stage.current .guess button").first.click()
+
+
 def photograph(folder: Path, only: str = "") -> list[Path]:
-    """A picture of every room in light and dark at three widths."""
+    """A picture of every stage in light and dark, wide and as a phone."""
     folder.mkdir(parents=True, exist_ok=True)
     made = []
     with serving() as address, chromium() as browser:
-        for theme in ("light", "dark"):
-            for width in WIDTHS:
-                page = browser.new_page(color_scheme=theme, viewport={"width": width, "height": 900})
-                for name in ["", *(room.name for room in ROOMS)]:
-                    if only and name != only:
-                        continue
-                    page.goto(f"{address}/{name}")
-                    settle(page)
-                    page.wait_for_timeout(350)  # what turns or slides has arrived
-                    path = folder / f"{name or 'contents'}-{theme}-{width}.png"
-                    page.screenshot(path=str(path), full_page=True)
-                    made.append(path)
-                page.close()
+        for theme, size in SEEN:
+            page = browser.new_page(color_scheme=theme, viewport=size)
+            for room, stage in stages():
+                if only and only not in (room, stage):
+                    continue
+                page.goto(f"{address}/{room}#{stage}")
+                if not stage or page.url.endswith(f"#{stage}"):
+                    page.reload()
+                settle(page)
+                reveal(page)
+                page.wait_for_timeout(350)  # what turns or slides has arrived
+                path = folder / f"{room or 'home'}-{stage or 'page'}-{theme}-{size['width']}.png"
+                page.screenshot(path=str(path))
+                made.append(path)
+            page.close()
     return made
+
+
+SEEN: tuple[tuple[str, dict[str, int]], ...] = (
+    ("light", {"width": 1280, "height": 800}),
+    ("dark", {"width": 1024, "height": 768}),
+    ("light", {"width": 360, "height": 740}),
+)
 
 
 if __name__ == "__main__":
@@ -118,5 +137,5 @@ if __name__ == "__main__":
         case [where, room]:
             pictures = photograph(Path(where), room)
         case _:
-            sys.exit("usage: python -m posenc.workbench.lab.screenshots [--docs] FOLDER [ROOM]")
+            sys.exit("usage: photographs.py [--docs] FOLDER [ROOM or STAGE]")
     print(*pictures, sep="\n")
