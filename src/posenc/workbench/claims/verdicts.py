@@ -107,10 +107,11 @@ def sentences(losses: Losses) -> dict[str, str]:
             f"ends {said(by['RoPE − sinusoidal, far'])} from sinusoidal."
         ),
         "learned-inside-its-range": (
-            "One lesson says slightly better, another says equal, as the 2017 paper's table of variants does. "
-            f"After 600 steps of small models the loss of a table is {said(by['learned − sinusoidal, inside'])} nats a "
-            f"byte above that of sinusoidal codes at {AT} bytes: every row has to be learnt first. What long "
-            "training leaves of it was not measured."
+            "One lesson says slightly better, another says equal, as the 2017 paper's table of variants "
+            f"does. After {COMMON['steps']} steps of small models the loss of a table is "
+            f"{said(by['learned − sinusoidal, inside'])} nats a byte above that of sinusoidal codes at "
+            f"{AT} bytes: every row has to be learnt first. What long training leaves of it was not "
+            "measured."
         ),
         "trained-short-tested-long": (
             f"Tested at {LONG} bytes, a sinusoidal model trained at {LONG} lies "
