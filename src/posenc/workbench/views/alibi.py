@@ -6,6 +6,7 @@ import torch
 
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
+from posenc.workbench.numbers import fraction
 from posenc.workbench.views.view import Heatmap, Line, Lines, View, bounded, counted
 
 
@@ -19,7 +20,7 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     return View(
         f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
         (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
-        {"largest": float(values.max()), "smallest": float(values.min())},
+        {"largest": fraction(float(values.max())), "smallest": fraction(float(values.min()))},
         f"from posenc.encodings.alibi import slopes\nprint(slopes({heads}, {max_exponent!r}))",
     )
 
@@ -34,7 +35,7 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     queries, keys = counted("query", length), counted("key", length)
     limit = float(-maps.nan_to_num().min())
     panels = tuple(
-        Heatmap(f"head {h + 1}, slope {slope:.4g}", maps[h], queries, keys, "signed", limit=limit)
+        Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
         for h, slope in enumerate(slopes(heads))
     )
     return View(
@@ -53,7 +54,7 @@ def weights(heads: int = 8, length: int = 64) -> View:
     assert placed.bias is not None
     scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
     shares = scores.softmax(-1).flip(-1)
-    lines = tuple(Line(f"slope {m:.4g}", row) for m, row in zip(slopes(heads), shares, strict=True))
+    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
     return View(
         "Steep heads see a few tokens, flat ones nearly all",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),

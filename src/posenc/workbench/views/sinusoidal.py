@@ -11,6 +11,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.numbers import count, short
 from posenc.workbench.views.view import Arrow, Axis, Heatmap, Line, Lines, Plane, View, bounded, counted, within
 
 MAX_LENGTH = 4096
@@ -73,7 +74,11 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
         wavelength = 2 * math.pi * base ** (2 * i / width)
-        arrows.append(Arrow(f"pair {i}: one turn in {wavelength:,.4g} positions", length * cos, length * sin))
+        arrows.append(
+            Arrow(
+                f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions", length * cos, length * sin
+            )
+        )
         readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
     return View(
         f"Position {position} is where {pairs} hands point",
@@ -135,7 +140,7 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
     return View(
-        f"The slowest wavelength comes near 2π·{base:,.0f} = {limit:,.0f} and never reaches it",
+        f"The slowest wavelength comes near 2π·{count(round(base))} = {count(round(limit))} and never reaches it",
         (
             Lines(
                 f"pairs at width {width}",
@@ -170,7 +175,7 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
     if len(rises):
         turn = int(rises[0])
         marks = ((float(turn), f"rises again: {turn} → {turn + 1}"),)
-        readouts |= {"first rise after distance": float(turn), "just before": float(dots[turn])}
+        readouts |= {"first rise after distance": turn, "just before": float(dots[turn])}
         readouts["just after"] = float(dots[turn + 1])
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
