@@ -124,7 +124,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
         ends: (height, 0 at the bottom and 1 at the top; text; colour) of every line.
     """
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    gap = SMALL * 1.35 / height
+    gap = SMALL * 1.6 / height
     wanted = sorted(ends, key=lambda end: end[0])
     places = _spread([end[0] for end in wanted], gap)
     for at, (end, words, colour) in zip(places, wanted, strict=True):

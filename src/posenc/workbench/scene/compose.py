@@ -133,7 +133,7 @@ def _across(axis: view.Axis, marks: Sequence[Tick]) -> Axis:
     if axis.labels or (axis.log and len(axis.values) <= TICKED):
         ticks = tuple((value, at(axis, i)) for i, value in enumerate(axis.values))
     elif axis.log:
-        ticks = written([t for t in log_span([axis.values])[2] if low <= t <= high], log=True)
+        ticks = written([t for t in log_span([[low], [high]])[2] if low <= t <= high], log=True)
     else:
         whole = all(float(v).is_integer() for v in axis.values)
         ticks = written([t for t in round_steps(low, high) if not whole or float(t).is_integer()])
