@@ -8,10 +8,10 @@ import pytest
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, MEANT, WORDS, canonical
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.lab.replies import reply
 from posenc.workbench.lab.rooms import find
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.study import Study
 from posenc.workbench.views.catalogue import VIEWS, make
 
 PLAN = Plan("rotary", "needle", 0, 2, 2, 1e-3, 16, (16,), 4)

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.plan import Run
-from posenc.workbench.runs.study import Study
-from posenc.workbench.runs.train import carry_out
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.plan import Run
+from posenc.workbench.experiments.study import Study
+from posenc.workbench.experiments.trainer import carry_out
 from posenc.workbench.tasks.text import Text, load
 
 TINY = Study(
@@ -32,7 +32,7 @@ def python_text() -> Text:
 
 def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
     """Every measured number of a study's ledger."""
-    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.experiments.ledger import Ledger
 
     with Ledger(folder) as ledger:
         return {

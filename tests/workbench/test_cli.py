@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from posenc.workbench.entry import main
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.report.write import write
-from posenc.workbench.runs.compare import compare
-from posenc.workbench.runs.ledger import Ledger
 from workbench.studies import TINY, inline, python_text
 
 

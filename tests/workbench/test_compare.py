@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import InvalidArgument, StudyError, UnknownName
-from posenc.workbench.runs.compare import compare, gather, missing
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.launch.local import Local
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.study import Study, study
+from posenc.workbench.experiments.compare import compare, gather, missing
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.study import Study, study
+from posenc.workbench.launch.local import Local
 from workbench.studies import TINY, inline, python_text
 
 
@@ -35,7 +35,7 @@ def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path)
 
 
 def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
-    from posenc.workbench.runs.train import build
+    from posenc.workbench.experiments.trainer import build
     from posenc.workbench.tasks import task
 
     text = python_text()
@@ -70,7 +70,7 @@ def die_once(folder: str) -> None:
 def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc.workbench.runs.launch.local._carry_out", dying_carry_out)
+    monkeypatch.setattr("posenc.workbench.launch.local._carry_out", dying_carry_out)
     results: list[object] = []
     plans = replace(TINY, encodings=("nope",)).plans(python_text())
     Local(1)([Job(plan, None, tmp_path) for plan in plans], results.append, lambda steps: None)
@@ -82,7 +82,7 @@ def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
 
 def dying_carry_out(job: Job):
     """Ordering dies once and then works; needle always dies."""
-    from posenc.workbench.runs.train import carry_out
+    from posenc.workbench.experiments.trainer import carry_out
     from workbench.studies import load
 
     if job.plan.task == "needle":

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from posenc.workbench.runs.study import study
+from posenc.workbench.experiments.study import study
 from workbench.studies import numbers, python_text
 
 CONFIG = """

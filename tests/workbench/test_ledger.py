@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.plan import Cell, Plan, Run
-from posenc.workbench.runs.scores import Scores
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Cell, Plan, Run
+from posenc.workbench.experiments.scores import Scores
 
 PLAN = Plan("rotary", "needle", 0, 10, 4, 1e-3, 64, (64, 128), 8)
 CELLS = (
@@ -94,7 +94,7 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
 
 def test_a_second_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
     second = (
-        "import sys, pathlib; from posenc.workbench.runs.ledger import Ledger; "
+        "import sys, pathlib; from posenc.workbench.experiments.ledger import Ledger; "
         "Ledger(pathlib.Path(sys.argv[1]), write=True)"
     )
     with Ledger(tmp_path, write=True):

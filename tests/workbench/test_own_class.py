@@ -11,10 +11,10 @@ import pytest
 import posenc
 from posenc.encodings.foreign import folders, source_hash
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.runs.compare import compare, gather, missing
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.launch.local import Local
-from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.experiments.compare import compare, gather, missing
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.launch.local import Local
 from workbench.own import was_imported, write
 from workbench.studies import TINY, inline, python_text
 

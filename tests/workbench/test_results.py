@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
+from posenc.workbench.experiments.plan import Cell, Plan, Run
+from posenc.workbench.experiments.results import answer, holds, sentence, summarise
+from posenc.workbench.experiments.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.terminal import table
-from posenc.workbench.runs.plan import Cell, Plan, Run
-from posenc.workbench.runs.results import answer, holds, sentence, summarise
-from posenc.workbench.runs.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import load
 

@@ -14,12 +14,12 @@ from posenc.encodings.text import split
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules import NTK
 from posenc.workbench.cli import app
+from posenc.workbench.experiments.compare import compare, missing
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import NUMERICS, Plan
+from posenc.workbench.experiments.study import Study, study
+from posenc.workbench.experiments.trainer import encoding
 from posenc.workbench.report.write import write
-from posenc.workbench.runs.compare import compare, missing
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.plan import NUMERICS, Plan
-from posenc.workbench.runs.study import Study, study
-from posenc.workbench.runs.train import encoding
 from workbench.studies import TINY, inline, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from posenc.errors import PosencError
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.lab import results
-from posenc.workbench.runs.compare import compare
-from posenc.workbench.runs.ledger import Ledger
 from workbench.lab.photographs import chromium, serving, settle
 from workbench.studies import TINY, inline, python_text
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import StudyError
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.lab import results
 from posenc.workbench.lab.replies import reply
 from posenc.workbench.lab.rooms import find
-from posenc.workbench.runs.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
 from posenc.workbench.views.view import Lines
 from workbench.blocks import strays

@@ -6,9 +6,9 @@ from functools import cache
 import torch
 
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.runs.evaluate import evaluate
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.train import build, train
+from posenc.workbench.experiments.evaluate import evaluate
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.trainer import build, train
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.language import TARGETS, Language
 from posenc.workbench.tasks.text import load

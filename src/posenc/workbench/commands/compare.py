@@ -12,10 +12,10 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
-    from posenc.workbench.runs.compare import Outcome
-    from posenc.workbench.runs.launch import Failure, Launcher
-    from posenc.workbench.runs.plan import Run
-    from posenc.workbench.runs.study import Study
+    from posenc.workbench.experiments.compare import Outcome
+    from posenc.workbench.experiments.job import Failure, Launcher
+    from posenc.workbench.experiments.plan import Run
+    from posenc.workbench.experiments.study import Study
 
 
 def compare(
@@ -39,9 +39,9 @@ def compare(
 ) -> None:
     """Train the same small transformer with each encoding, test it far past its training length, and report."""
     from posenc.encodings.text import split
+    from posenc.workbench.experiments.study import study
+    from posenc.workbench.launch.choose import choose
     from posenc.workbench.report.write import write
-    from posenc.workbench.runs.launch.choose import choose
-    from posenc.workbench.runs.study import study
 
     console = screen()
     said = {
@@ -64,11 +64,11 @@ def compare(
 
 def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends."""
+    from posenc.workbench.experiments.compare import compare as carry_out
+    from posenc.workbench.experiments.compare import missing
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.plan import Run
     from posenc.workbench.report import terminal
-    from posenc.workbench.runs.compare import compare as carry_out
-    from posenc.workbench.runs.compare import missing
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.plan import Run
     from posenc.workbench.tasks.text import load
 
     text = load(made.text)
@@ -89,8 +89,8 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
 
 def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
+    from posenc.workbench.experiments.results import answer, sentence
     from posenc.workbench.report import terminal
-    from posenc.workbench.runs.results import answer, sentence
 
     for result in outcome.results:
         console.print()

@@ -14,7 +14,7 @@ def runs(
     csv: Annotated[Path | None, typer.Option(help="Write every measured number to this file.")] = None,
 ) -> None:
     """List the finished runs of a study."""
-    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.experiments.ledger import Ledger
 
     console = screen()
     with Ledger(folder) as ledger:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from posenc.errors import StudyError
 
 if TYPE_CHECKING:
-    from posenc.workbench.runs.plan import Run
-    from posenc.workbench.runs.results import TaskResult
+    from posenc.workbench.experiments.plan import Run
+    from posenc.workbench.experiments.results import TaskResult
     from posenc.workbench.views.view import View
 
 DEFAULT = Path("study")
@@ -45,9 +45,9 @@ def depths(task: str = "needle") -> "View":
 
 def table(task: str = "language") -> "View":
     """The newest learned table of the study, its rows before training and after."""
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.models import weights
-    from posenc.workbench.runs.train import build
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.models import weights
+    from posenc.workbench.experiments.trainer import build
     from posenc.workbench.tasks import task as made
     from posenc.workbench.tasks.text import load
     from posenc.workbench.views.table import trained
@@ -92,7 +92,7 @@ def _given(view: "View | None", task: str) -> "View":
 
 PYTHON = """\
 from pathlib import Path
-from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.experiments.ledger import Ledger
 
 with Ledger(Path("{study}")) as ledger:
     for run in ledger.runs():
@@ -119,8 +119,8 @@ def _alike(runs: "list[Run]") -> "list[Run]":
 
 
 def _result(name: str) -> "TaskResult":
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.results import summarise
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.results import summarise
     from posenc.workbench.tasks import task
     from posenc.workbench.tasks.text import load
 

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 import posenc
 from posenc.encodings import Encoding
 from posenc.errors import StudyError
-from posenc.workbench.runs.evaluate import evaluate
-from posenc.workbench.runs.plan import Plan, Run
+from posenc.workbench.experiments.evaluate import evaluate
+from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.tasks import IGNORE, Task, Text, task
 from posenc.workbench.transformer import Transformer, TransformerConfig
 

@@ -15,10 +15,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.runs.methods import Method
-from posenc.workbench.runs.models import LanguageModel, Ours, Tick
-from posenc.workbench.runs.scores import Job, Scores
-from posenc.workbench.runs.tune import TOKENS, tuned, tuned_identity
+from posenc.workbench.experiments.methods import Method
+from posenc.workbench.experiments.models import LanguageModel, Ours, Tick
+from posenc.workbench.experiments.scores import Job, Scores
+from posenc.workbench.experiments.tune import TOKENS, tuned, tuned_identity
 from posenc.workbench.tasks.text import Text
 
 QUARTERS = 4

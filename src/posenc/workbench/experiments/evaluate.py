@@ -4,7 +4,7 @@ import torch
 from torch.nn import functional as F
 
 from posenc.errors import PositionOutOfRange
-from posenc.workbench.runs.plan import Cell
+from posenc.workbench.experiments.plan import Cell
 from posenc.workbench.tasks import IGNORE, Task
 from posenc.workbench.tasks.language import TARGETS
 from posenc.workbench.transformer import Transformer

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from posenc.encodings import Encoding
-from posenc.workbench.runs.models import LanguageModel
+from posenc.workbench.experiments.models import LanguageModel
 
 TOKENS = 1024
 """Tokens of one step, or one window where windows are longer."""

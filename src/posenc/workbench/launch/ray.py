@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from posenc.errors import MissingExtra, StudyError
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.plan import Run
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.plan import Run
 
 
 class Ray:
@@ -51,9 +51,5 @@ class Ray:
 def _carry_out(job: Job) -> Run:
     import torch
 
-    from posenc.workbench.runs.train import carry_out
-    from posenc.workbench.tasks.text import load
-
     torch.set_num_threads(1)
-    job.find_modules()
-    return carry_out(job.plan, load(job.text), job.checkpoints)
+    return job.carry_out()

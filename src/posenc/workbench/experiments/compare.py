@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from posenc.encodings.foreign import folders
 from posenc.encodings.text import parse
-from posenc.workbench.runs.launch import Failure, Job, Launcher
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.plan import Plan, Run
-from posenc.workbench.runs.results import TaskResult, summarise
-from posenc.workbench.runs.study import Study
-from posenc.workbench.runs.train import encoding
+from posenc.workbench.experiments.job import Failure, Job, Launcher
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.results import TaskResult, summarise
+from posenc.workbench.experiments.study import Study
+from posenc.workbench.experiments.trainer import encoding
 from posenc.workbench.tasks import Text, task
 
 

@@ -1,4 +1,4 @@
-"""Launchers: each carries out plans somewhere and hands every finished run back."""
+"""What is sent to be done, what comes back when it cannot be, and the contract of those who carry it out."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 from posenc.errors import PosencError
-from posenc.workbench.runs.plan import Plan, Run
+from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.trainer import carry_out
+from posenc.workbench.tasks.text import load
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,11 @@ class Job:
     def find_modules(self) -> None:
         """Let this process import what the job's encoding comes from."""
         sys.path.extend(folder for folder in self.folders if folder not in sys.path)
+
+    def carry_out(self, progress: Callable[[int], None] = lambda steps: None) -> Run:
+        """Train and test, in this process."""
+        self.find_modules()
+        return carry_out(self.plan, load(self.text), self.checkpoints, progress)
 
 
 @dataclass(frozen=True)

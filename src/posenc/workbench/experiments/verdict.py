@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from posenc.workbench.runs.extend import Curve, Extension
-from posenc.workbench.runs.statistics import Interval, over_blocks, paired
+from posenc.workbench.experiments.extend import Curve, Extension
+from posenc.workbench.experiments.statistics import Interval, over_blocks, paired
 
 SAME = 0.005
 """Nats below which a difference is not worth a sentence, however sure it is."""

@@ -16,10 +16,10 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface.write import changes
 from posenc.schedules import LengthSchedule, Schedule, planned
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.methods import Method
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.train import build
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.methods import Method
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.trainer import build
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 from posenc.workbench.transformer import Transformer

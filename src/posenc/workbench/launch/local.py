@@ -10,8 +10,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
 
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.plan import Run
+from posenc.workbench.experiments.job import Failure, Job
+from posenc.workbench.experiments.plan import Run
 
 REPORT_EVERY = 0.25
 """Seconds between a worker's reports of its steps."""
@@ -115,10 +115,6 @@ def _start(steps: "Queue[int]") -> None:
 
 
 def _carry_out(job: Job) -> Run:
-    from posenc.workbench.runs.train import carry_out
-    from posenc.workbench.tasks.text import load
-
-    job.find_modules()
     unreported, last = 0, time.monotonic()
 
     def progress(count: int) -> None:
@@ -128,6 +124,6 @@ def _carry_out(job: Job) -> Run:
             _steps.put(unreported)
             unreported, last = 0, time.monotonic()
 
-    run = carry_out(job.plan, load(job.text), job.checkpoints, progress)
+    run = job.carry_out(progress)
     _steps.put(unreported)
     return run

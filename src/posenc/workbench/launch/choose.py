@@ -1,7 +1,7 @@
 """Launchers by name."""
 
 from posenc.errors import UnknownName
-from posenc.workbench.runs.launch import Launcher
+from posenc.workbench.experiments.job import Launcher
 
 NAMES = ("local", "ray")
 
@@ -9,11 +9,11 @@ NAMES = ("local", "ray")
 def choose(name: str, workers: int | None = None) -> Launcher:
     """The launcher of this name; ``workers`` is the local one's."""
     if name == "local":
-        from posenc.workbench.runs.launch.local import Local
+        from posenc.workbench.launch.local import Local
 
         return Local(workers)
     if name == "ray":
-        from posenc.workbench.runs.launch.ray import Ray
+        from posenc.workbench.launch.ray import Ray
 
         return Ray()
     raise UnknownName("launcher", name, NAMES)

@@ -18,10 +18,10 @@ from torch import Tensor
 
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.runs.extend import Progress, Request
-from posenc.workbench.runs.methods import Method
-from posenc.workbench.runs.models import LanguageModel, Tick
-from posenc.workbench.runs.scores import Job, Scores
+from posenc.workbench.experiments.extend import Progress, Request
+from posenc.workbench.experiments.methods import Method
+from posenc.workbench.experiments.models import LanguageModel, Tick
+from posenc.workbench.experiments.scores import Job, Scores
 from posenc.workbench.tasks.text import Text
 
 SENTENCE = "\nThe secret number of {place} is {number}.\n"

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from posenc.errors import StudyError
-from posenc.workbench.runs.machine import hardware, versions
-from posenc.workbench.runs.plan import Cell, Plan, Run
+from posenc.workbench.experiments.machine import hardware, versions
+from posenc.workbench.experiments.plan import Cell, Plan, Run
 
 VERSION = 1
 SCHEMA = """

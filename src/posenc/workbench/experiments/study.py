@@ -11,7 +11,7 @@ from posenc.encodings.catalogue import canonical
 from posenc.encodings.foreign import source_hash
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError, UnknownName
-from posenc.workbench.runs.plan import Plan
+from posenc.workbench.experiments.plan import Plan
 from posenc.workbench.tasks import TASKS, Text
 
 DTYPES = ("float32", "bfloat16", "float64")

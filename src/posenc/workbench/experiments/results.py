@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from posenc.workbench.experiments.plan import Run
+from posenc.workbench.experiments.statistics import Interval, over_answers, over_blocks, over_seeds, paired
 from posenc.workbench.palette import style
-from posenc.workbench.runs.plan import Run
-from posenc.workbench.runs.statistics import Interval, over_answers, over_blocks, over_seeds, paired
 from posenc.workbench.tasks import Task
 
 LOST = 0.05
