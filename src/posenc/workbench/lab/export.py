@@ -163,7 +163,7 @@ def _cards() -> list[dict[str, Any]]:
     held = []
     for shown, card in zip(deck.cards(), deck.DECK, strict=True):
         answers = [str(i) for i in range(len(card.options))] or [
-            str(deck.computed(card.number)) if card.number else "-"
+            f"{deck.computed(card.number):.9f}" if card.number else "-"
         ]
         truth = {"truth": deck.computed(card.number), "tolerance": card.tolerance} if card.number else {}
         held.append(shown | truth | {"judged": [deck.check(card.name, answer) for answer in answers]})

@@ -8,7 +8,7 @@ from posenc.positions import Text, Video, multimodal
 
 spans = [Text({before}), Video({frames}, {rows}, {columns}), Text(2)]
 positions, following = multimodal(spans, "qwen2-vl")      # time, row and column of every token
-print(positions[:, {token}], following - 2)"""
+print(following - 2, positions[:, {token}])"""
 
 
 @bounded("patches")
@@ -46,9 +46,6 @@ def patches(
         f"Token {token} stands at time {here[0]}, row {here[1]}, column {here[2]}",
         panels,
         {
-            "time": here[0],
-            "row": here[1],
-            "column": here[2],
             "last text before": before - 1 if before else "none",
             "first text after": following - 2,
             "tokens so far": before + frames * rows * columns,
