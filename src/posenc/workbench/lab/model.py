@@ -46,12 +46,13 @@ def layers(config: str) -> "View":
         for name, row in values.items()
         if not all(map(math.isnan, row))
     )
-    kinds = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
-    risks = {f"risk {i}": words for i, words in enumerate(found.risks, 1)}
+    told: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
+    told["trained length"] = str(positions.original_length)
+    told |= {f"risk {i}": words for i, words in enumerate(found.risks, 1)}
     return View(
         found.answer,
         (Lines("layers", lines, counted("layer", len(positions.layers)), "tokens", y_log=True),),
-        kinds | {"trained length": str(positions.original_length)} | risks,
+        told,
         PYTHON.format(config=json.dumps(given)),
     )
 
