@@ -128,7 +128,7 @@ def test_view_of_a_schedule() -> None:
     view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
     wavelength = view.panels[1]
     assert isinstance(wavelength, Lines)
-    assert [line.name for line in wavelength.lines] == ["unscaled", "yarn", "trained length"]
+    assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
     assert wavelength.marks[0][0] == 45.5
     assert view.readouts["pairs that turn within the trained length, unscaled"] == 46
     unscaled, scaled = (line.values for line in wavelength.lines[:2])

@@ -46,7 +46,7 @@ def test_readouts_keep_three_digits_of_what_is_small() -> None:
 
 def test_nothing_is_written_with_a_sign() -> None:
     assert [plain(v, 2) for v in (-0.004, 0.004, -0.0, -0.006)] == ["0.00", "0.00", "0.00", "−0.01"]
-    assert [signed(v) for v in (-0.0001, 0.0001, 0.25, -1234.5)] == ["0.000", "0.000", "+0.250", "−1\u202f234.500"]
+    assert [signed(v) for v in (-0.0001, 0.0001, 0.25, -1234.5)] == ["0.000", "0.000", "+0.250", "−1234.500"]
 
 
 def test_slopes_are_fractions_and_whole_numbers_have_thin_spaces() -> None:
@@ -55,11 +55,11 @@ def test_slopes_are_fractions_and_whole_numbers_have_thin_spaces() -> None:
         "1/2",
         "1/256",
         "1/1.41",
-        "1/4\u202f096",
+        "1/4096",
     ]
     assert [count(v) for v in (0, 1000, 1234567, -12000)] == [
         "0",
-        "1\u202f000",
+        "1000",
         "1\u202f234\u202f567",
         "−12\u202f000",
     ]

@@ -3,6 +3,8 @@
 import math
 
 THIN, MINUS = "\u202f", "−"
+MARKED = 10_000
+"""From here on a thin space stands between thousands."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -18,7 +20,8 @@ def fixed(value: float, digits: int = 3) -> str:
 
 def plain(value: float, digits: int) -> str:
     """With ``digits`` decimals and nothing else; what rounds to zero has no sign."""
-    text = f"{value:,.{digits}f}".replace(",", THIN)
+    text = f"{value:,.{digits}f}" if abs(value) >= MARKED else f"{value:.{digits}f}"
+    text = text.replace(",", THIN)
     return text.replace("-", MINUS) if float(f"{value:.{digits}f}") else text.replace("-", "")
 
 
@@ -33,16 +36,18 @@ def readout(value: float | str) -> str:
 
 def signed(value: float, digits: int = 3) -> str:
     """A difference, its sign always said; nothing has none."""
-    return (
-        plain(value, digits)
-        if not value > 0 or plain(value, digits) == plain(0, digits)
-        else f"+{plain(value, digits)}"
-    )
+    text = plain(value, digits)
+    return f"+{text}" if value > 0 and text != plain(0, digits) else text
 
 
 def count(value: int) -> str:
-    """A whole number with thin spaces between its thousands."""
-    return f"{value:,}".replace(",", THIN).replace("-", MINUS)
+    """A whole number in full."""
+    return plain(value, 0)
+
+
+def power(value: float) -> str:
+    """A power of ten as one, past 1 and 10."""
+    return short(value) if value in (1, 10) else f"10{str(round(math.log10(value))).translate(SUPERSCRIPTS)}"
 
 
 def fraction(value: float) -> str:
@@ -61,5 +66,5 @@ def short(value: float) -> str:
         power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
         return {"1": power, "-1": MINUS + power}.get(mantissa, f"{mantissa}·{power}").replace("-", MINUS)
     if float(value).is_integer():
-        return (f"{int(value):,}" if magnitude >= 1e4 else str(int(value))).replace(",", THIN).replace("-", MINUS)
+        return plain(value, 0)
     return f"{value:.6g}".replace("-", MINUS)

@@ -71,7 +71,7 @@ def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> No
     Letters are spaced there as no font of the page's is.
     """
     page = visitor.open(path)
-    for summary in page.locator(".current details.python summary").all():
+    for summary in page.locator(".current details.python summary:visible").all():
         summary.click()
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(DOUBLE) == []

@@ -185,7 +185,7 @@ def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
     assert page.locator("#falloff .picture").is_hidden()
     page.get_by_role("button", name="It falls with every step").click()
     assert page.locator("#falloff .picture").is_visible()
-    assert "You said: It falls with every step." in page.locator("#falloff .guess").inner_text()
+    assert page.locator("#falloff .probe").inner_text() == "You said: It falls with every step."
 
 
 def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(visitor: Any) -> None:

@@ -98,6 +98,13 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_cards_are_held_with_their_judgements() -> None:
+    for card in export._cards():
+        assert card["judged"]
+        assert card["form"] != "number" or card["judged"][0]["right"]
+        assert card["form"] != "choice" or sum(judged["right"] for judged in card["judged"]) == 1
+
+
 @pytest.mark.slow
 def test_the_whole_site_opens_from_files(offline: Any, tmp_path: Path) -> None:
     made = export.write(tmp_path)

@@ -238,10 +238,8 @@ def read(controls: Sequence[Control], texts: Mapping[str, str]) -> dict[str, Any
             values[name] = control.read(texts.get(name, control.default))
         except PosencError as fault:
             faults.append(fault)
-    if len(faults) > 1:
-        raise InvalidArgument("; ".join(map(str, faults)))
-    for fault in faults:
-        raise fault
+    if faults:
+        raise faults[0] if len(faults) == 1 else InvalidArgument("; ".join(map(str, faults)))
     for name, control in known.items():
         if isinstance(control, Number) and control.below:
             values[name] = min(values[name], values[control.below] - 1)

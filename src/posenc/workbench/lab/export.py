@@ -20,7 +20,7 @@ from posenc.errors import PosencError
 from posenc.workbench.lab import page, wire
 from posenc.workbench.lab.controls import Number
 from posenc.workbench.lab.page import Site
-from posenc.workbench.lab.rooms import ROOMS, Stage, stages
+from posenc.workbench.lab.rooms import ROOMS, Stage, room, stages
 from posenc.workbench.lab.tables import at
 from posenc.workbench.lessons import deck
 from posenc.workbench.scene import colours
@@ -45,13 +45,14 @@ def write(folder: Path) -> list[Path]:
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
     shown = {room.name: tuple(stage for stage in room.stages if not stage.fresh) for room in ROOMS}
+    shown = {name: own for name, own in shown.items() if own}
     for stage in itertools.chain(*shown.values()):
         packs[stage.question], held = packed(stage, {})
         stops |= {(stage.question, name): texts for name, texts in held.items()}
     packs["cards"] = pack(_cards())
     site = _sealed(replace(saved(), held=lambda stage: f"data/{stage.question}.js", stops=stops))
     pages = {"index": page.home(site), page.CARDS: page.cards(site)}
-    pages |= {room.name: page.room_page(room, {}, site, shown[room.name]) for room in ROOMS}
+    pages |= {name: page.room_page(room(name), {}, site, own) for name, own in shown.items()}
     made = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
     for path, text in zip(made, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
         path.write_text(text, encoding="utf-8")
@@ -60,9 +61,9 @@ def write(folder: Path) -> list[Path]:
 
 def page_of(question: str, texts: Mapping[str, str]) -> str:
     """One stage as one file, in this state and with what lies around it."""
-    room, stage = stages()[question]
+    home, stage = stages()[question]
     found, stops = packed(stage, texts)
-    alone = replace(room, stages=(stage,))
+    alone = replace(home, stages=(stage,))
     data = (json.dumps({"name": question, "pack": found}),)
     held = {(question, name): each for name, each in stops.items()}
     site = _sealed(replace(saved(), single=True, held=lambda stage: "#", data=data, stops=held))
@@ -163,10 +164,12 @@ def _cards() -> list[dict[str, Any]]:
     held = []
     for shown, card in zip(deck.cards(), deck.DECK, strict=True):
         answers = [str(i) for i in range(len(card.options))] or [
-            str(deck.computed(card.number)) if card.number else "-"
+            f"{deck.computed(card.number):.9f}" if card.number else "-"
         ]
         truth = {"truth": deck.computed(card.number), "tolerance": card.tolerance} if card.number else {}
-        held.append(shown | truth | {"judged": [deck.check(card.name, answer) for answer in answers]})
+        seen = card.stage.rpartition("/")[2]
+        where = {"stage": "" if seen in stages() and stages()[seen][1].fresh else card.stage}
+        held.append(shown | where | truth | {"judged": [deck.check(card.name, answer) for answer in answers]})
     return held
 
 

@@ -50,7 +50,9 @@ class Site:
 
     @property
     def rooms(self) -> list[tuple[str, str]]:
-        return [(room.name, room.short) for room in ROOMS] + [(CARDS, "Check yourself")]
+        """Names and entries of every page; a site leaves out what is read from somebody's own study."""
+        own = [room for room in ROOMS if self.saved and not self.single and all(s.fresh for s in room.stages)]
+        return [(room.name, room.short) for room in ROOMS if room not in own] + [(CARDS, "Check yourself")]
 
     @property
     def icon(self) -> str:
@@ -89,7 +91,8 @@ def _made(template: str, site: Site, **given: object) -> str:
 def home(site: Site = LIVE) -> str:
     """The first page: a rotation to drag, and every room by its question."""
     moving = site if site.saved else replace(site, held=lambda stage: FIRST)
-    return _made("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=ROOMS)
+    shown = [room for room in ROOMS if room.name in dict(site.rooms)]
+    return _made("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=shown)
 
 
 def cards(site: Site = LIVE) -> str:

@@ -57,7 +57,11 @@ def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
         "span": [round((v - bar.low) * steps) for v in (low, high)],
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),
-        "picked": "rows" if panel.rows.label == "position" and panel.columns.label != "position" else "columns",
+        "picked": "both"
+        if panel.marked_rows and panel.marked_columns
+        else "rows"
+        if panel.rows.label == "position" and panel.columns.label != "position"
+        else "columns",
     }
     if panel.texts:
         wire |= {"texts": panel.texts, "keys": panel.keys}

@@ -12,7 +12,9 @@ from posenc.workbench.views.view import Heatmap, Line, Lines, Plane, View
 
 WRITTEN_CELLS = 160
 """A matrix of at most so many cells also carries its numbers."""
-TICKED = 12
+APART = 0.04
+"""Share of an axis between its end and a mark that would lie on it."""
+TICKED = 8
 """Up to this many points of a logarithmic axis each get a tick."""
 
 
@@ -103,7 +105,7 @@ def _chart(panel: Lines) -> Chart:
     bands += [[value] for value, _ in panel.levels]
     curves = tuple(_curve(panel, i) for i in range(len(panel.lines)))
     y = _logarithmic(bands, panel.y_name, panel.y_unit) if panel.y_log else _linear(bands, panel)
-    return Chart(panel.name, _across(panel.x), y, panel.x.values, curves, panel.marks, panel.levels)
+    return Chart(panel.name, _across(panel.x, panel.marks), y, panel.x.values, curves, panel.marks, panel.levels)
 
 
 def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> Axis:
@@ -113,20 +115,25 @@ def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> Axis:
 
 def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> Axis:
     low, high, ticks = log_span(bands)
-    return Axis(_named(name, unit, log=True), low, high, written(ticks), log=True)
+    return Axis(_named(name, unit, log=True), low, high, written(ticks, log=True), log=True)
 
 
-def _across(axis: view.Axis) -> Axis:
-    """The horizontal axis: from the first value to the last, with a tick at each where there are few."""
+def _across(axis: view.Axis, marks: Sequence[Tick]) -> Axis:
+    """The horizontal axis: from the first value to the last, with a tick at each where there are few.
+
+    A mark at its low end moves the end away, so that its line is not the axis itself.
+    """
     low, high = min(axis.values), max(axis.values)
     if high <= low:
         high = low + (abs(low) or 1.0)
+    if any(value <= low for value, _ in marks):
+        low = low * (low / high) ** APART if axis.log else low - APART * (high - low)
     label = _named(axis.name, axis.unit, log=axis.log)
     ticks: tuple[Tick, ...]
     if axis.labels or (axis.log and len(axis.values) <= TICKED):
         ticks = tuple((value, at(axis, i)) for i, value in enumerate(axis.values))
     elif axis.log:
-        ticks = tuple(t for t in written(log_span([axis.values])[2]) if low <= t[0] <= high)
+        ticks = written([t for t in log_span([[low], [high]])[2] if low <= t <= high], log=True)
     else:
         whole = all(float(v).is_integer() for v in axis.values)
         ticks = written([t for t in round_steps(low, high) if not whole or float(t).is_integer()])

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from posenc.workbench.numbers import short
+from posenc.workbench.numbers import power, short
 
 DEEPEST = 6
 """A logarithmic axis shows this many powers of ten below its top; more only where a whole curve lies lower."""
@@ -75,6 +75,11 @@ def log_span(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[floa
     return ticks[0], ticks[-1], [float(f"{t:.3g}") for t in ticks[::stride]]
 
 
-def written(values: Sequence[float]) -> tuple[tuple[float, str], ...]:
-    """Ticks at these values, each with its text."""
-    return tuple((value, short(value)) for value in values)
+def written(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:
+    """Ticks at these values, each with its text; on a long logarithmic axis all are powers of ten."""
+    decades = (
+        log
+        and all(math.log10(value).is_integer() for value in values)
+        and not 1e-3 <= min(values) <= max(values) <= 1e4
+    )
+    return tuple((value, power(value) if decades else short(value)) for value in values)

@@ -6,6 +6,7 @@ import torch
 
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
+from posenc.workbench.numbers import fraction
 from posenc.workbench.views.view import Heatmap, Line, Lines, View, bounded, counted
 
 
@@ -19,7 +20,7 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     return View(
         f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
         (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
-        {"largest": float(values.max()), "smallest": float(values.min())},
+        {"largest": fraction(float(values.max())), "smallest": fraction(float(values.min()))},
         f"import posenc\n\nprint(posenc.ALiBi({heads}, max_exponent={max_exponent!r}).slopes)",
     )
 
@@ -34,7 +35,7 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     queries, keys = counted("query", length), counted("key", length)
     limit = float(-maps.nan_to_num().min())
     panels = tuple(
-        Heatmap(f"head {h + 1}, slope {as_fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
+        Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
         for h, slope in enumerate(slopes(heads))
     )
     return View(
@@ -47,11 +48,6 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     )
 
 
-def as_fraction(slope: float) -> str:
-    """1/64 rather than 0.015625, where it is one."""
-    return f"1/{round(1 / slope)}" if (1 / slope).is_integer() else f"{slope:.4g}"
-
-
 @bounded("weights")
 def weights(heads: int = 8, length: int = 64) -> View:
     """What softmax leaves at each distance when every key is equally relevant, the last token looking back."""
@@ -60,7 +56,7 @@ def weights(heads: int = 8, length: int = 64) -> View:
     assert placed.bias is not None
     scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
     shares = scores.softmax(-1).flip(-1)
-    lines = tuple(Line(f"slope {as_fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
+    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
     return View(
         "Steep heads see a few tokens, flat ones nearly all",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),

@@ -87,6 +87,18 @@ BOUNDS: dict[str, dict[str, Bounds]] = {
     },
     "pairings": {"position": Bounds(0, FAR), "head_dim": Bounds(2, 64)},
     "phases": {"position": Bounds(0, FAR), "head_dim": WIDTH, "base": BASE, "pair": Bounds(0, 511)},
+    "floor": {"position": Bounds(1, FAR), "head_dim": WIDTH, "base": BASE},
+    "buckets": {"buckets": Bounds(4, 512), "max_distance": Bounds(3, 8192), "furthest": Bounds(8, 1024)},
+    "forgetting": {"bias": Bounds(-8, 8), "seed": SEED},
+    "patches": {
+        "frames": Bounds(1, 8),
+        "frame": Bounds(0, 7, below="frames"),
+        "rows": Bounds(1, 10),
+        "columns": Bounds(1, 12),
+        "before": Bounds(0, 64),
+        "row": Bounds(0, 9, below="rows"),
+        "column": Bounds(0, 11, below="columns"),
+    },
     "schedule": _SCALING,
     "extension": _SCALING,
 }

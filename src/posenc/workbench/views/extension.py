@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from posenc.schedules import Default, Spectrum, method, planned
-from posenc.workbench.views.schedule import frequencies, slowing, wavelengths
+from posenc.workbench.views.schedule import LABELS, frequencies, slowing, wavelengths
 from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
-METHODS = {"linear": "PI", "ntk": "NTK", "yarn": "YaRN", "llama3": "Llama 3"}
+METHODS = ("linear", "ntk", "yarn", "llama3")
 
 PYTHON = """\
 import math
@@ -37,7 +37,8 @@ def methods(
     plain = Default().spectrum(rotary_dim, base)
     spectra = {"none": plain}
     slower = [Line("none", torch.ones(len(plain)))]
-    for name, label in METHODS.items():
+    for name in METHODS:
+        label = LABELS[name]
         schedule = planned(method(name, factor, original_length), math.ceil(factor * original_length))
         spectra[label] = schedule.spectrum(rotary_dim, base)
         slower.append(Line(label, torch.tensor(slowing(schedule, rotary_dim, base))))

@@ -150,7 +150,7 @@ def cat_sat(step: int = 3) -> View:
     panels = [Heatmap("x, the words", x, words, channel, "signed")]
     if step >= 2:
         seen = Axis("sees", (0, 1), labels=tuple(names))
-        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "signed"))
+        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "magnitude", "weight", limit=1.0))
     if step >= 3:
         panels.append(Heatmap("outputs", y, words, channel, "signed"))
     return View(

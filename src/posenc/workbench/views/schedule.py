@@ -7,8 +7,8 @@ import torch
 from posenc.schedules import Default, Schedule, Spectrum, method, planned, to_dict
 from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
-DISPLAYED = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
-"""What people call a schedule, where that is not its name here."""
+LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
+"""How schedules are called in text, where that is not their name."""
 
 
 @bounded("schedule")
@@ -29,7 +29,8 @@ def drawn(schedule: Schedule, rotary_dim: int, base: float, original_length: int
     scaled, plain = schedule.spectrum(rotary_dim, base), Default().spectrum(rotary_dim, base)
     same = scaled.frequencies == plain.frequencies
     pairs = counted("pair", rotary_dim // 2)
-    name = DISPLAYED.get(kind := to_dict(schedule)["schedule"], kind)
+    known = to_dict(schedule)["schedule"]
+    name = LABELS.get(known, known)
     turning = turns(plain, original_length)
     mark = ((turning - 0.5, "slower: no full turn in training"),) if 0 < turning < len(plain) else ()
     panels = []

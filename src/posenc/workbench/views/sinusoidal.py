@@ -11,7 +11,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.numbers import short
+from posenc.workbench.numbers import count, short
 from posenc.workbench.views.view import (
     Arrow,
     Axis,
@@ -179,7 +179,7 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
     return View(
-        f"The slowest wavelength comes near 2π·{short(base)} = {short(round(limit))} and never reaches it",
+        f"The slowest wavelength comes near 2π·{count(round(base))} = {count(round(limit))} and never reaches it",
         (
             Lines(
                 f"pairs at width {width}",
@@ -248,7 +248,7 @@ def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
             Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
         ),
         {
-            "R(k)·PE(p) − PE(p+k), the two matrices, and R·Rᵀ − 1 differ by": f"at most {short(_bound(worst))}",
+            "moving, fitting and R·Rᵀ = 1 all hold within": _bound(worst),
         },
         "import torch, posenc\n"
         f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"

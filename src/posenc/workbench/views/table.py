@@ -36,7 +36,7 @@ def random_rows(rows: int, width: int) -> Tensor:
 
 
 @bounded("lookup")
-def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> View:
+def lookup(position: int = 8, rows: int = ROWS, past_end: PastEnd = "clamp") -> View:
     """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
@@ -64,7 +64,7 @@ def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> 
 def frames(step: int = 3) -> View:
     """The lessons' four frames: empty, allocated, looked up, out of range."""
     if step >= 3:
-        return lookup(ROWS - 3 if step == 3 else ROWS)
+        return lookup(ROWS - 3 if step == 3 else ROWS, past_end="error")
     values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
     position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
     return View(

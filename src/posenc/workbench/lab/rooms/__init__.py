@@ -14,7 +14,7 @@ from posenc.workbench.lab.controls import KINDS, Control, read
 if TYPE_CHECKING:
     from posenc.workbench.views.view import View
 
-ORDER = ("order", "clock", "table", "rotation", "bias", "longer", "results")
+ORDER = ("order", "clock", "table", "rotation", "bias", "longer", "pictures", "models", "results")
 
 
 @dataclass(frozen=True)

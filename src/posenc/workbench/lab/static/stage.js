@@ -129,7 +129,12 @@ export class Stage {
   // A touched column (or row) sets a control: the one that is dragged, or each in its turn.
   choose(panel, row, column, dragged) {
     if (!this.picks.length) return null;
-    const across = this.view.panels[panel].picked === "rows" ? row : column;
+    const { picked } = this.view.panels[panel];
+    if (picked === "both") {
+      this.state.setAll(new Map([[this.picks[0], String(row)], [this.picks[1], String(column)]]));
+      return 0;
+    }
+    const across = picked === "rows" ? row : column;
     const pick = dragged ?? this.pick++ % this.picks.length;
     this.state.set(this.picks[pick], String(across));
     return pick;
@@ -189,8 +194,8 @@ export class Stage {
     const guess = this.find(".guess");
     if (!guess || !this.find(".guessing")) return;
     this.find(".bench").classList.remove("guessing");
-    guess.querySelectorAll("button").forEach((button) => button.remove());
-    guess.querySelector("p").textContent = words;
+    guess.remove();
+    this.find(".probe").textContent = words;
     this.repaint();
   }
 

@@ -1,10 +1,10 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
-import { EMPTY, html } from "./elements.js";
+import { EMPTY, clamp, html } from "./elements.js";
 import { decoded, tones } from "./tones.js";
 
 export class Matrix {
-  constructor({ look }) {
+  constructor({ look, choose }) {
     this.look = look;
     this.element = html("div", "panel matrix");
     this.name = html("div", "name");
@@ -15,7 +15,21 @@ export class Matrix {
     this.rows = new Map();
     this.grid.addEventListener("pointermove", (event) => {
       const cell = event.target.closest("[data-row]");
-      if (cell) this.look(Number(cell.dataset.row), Number(cell.dataset.column));
+      if (!cell) return;
+      const place = [Number(cell.dataset.row), Number(cell.dataset.column)];
+      this.look(...place);
+      if (event.buttons) choose(...place);
+    });
+    this.grid.addEventListener("pointerdown", (event) => {
+      const cell = event.target.closest("[data-row]");
+      if (cell) choose(Number(cell.dataset.row), Number(cell.dataset.column));
+    });
+    this.grid.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (!by || this.panel.picked !== "both") return;
+      event.preventDefault();
+      const [rows, columns] = this.panel.shape;
+      choose(clamp(this.panel.marked_rows[0] + by[0], 0, rows - 1), clamp(this.panel.marked_columns[0] + by[1], 0, columns - 1));
     });
   }
 
@@ -30,6 +44,9 @@ export class Matrix {
     this.columnsName.textContent = small ? (index ? "" : `${panel.rows.label} ↓, ${panel.columns.label} →`) : panel.columns.label;
     this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
     this.grid.style.setProperty("--columns", columns);
+    const picked = panel.picked === "both";
+    if (picked) this.grid.tabIndex = 0;
+    this.grid.classList.toggle("picked", picked);
     const codes = decoded(panel.codes);
     const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
     const fresh = new Map();
@@ -39,6 +56,7 @@ export class Matrix {
       const key = `${panel.keys[r]} ${seen[panel.keys[r]]}`;
       const row = this.rows.get(key) ?? html("div", "row");
       const cells = panel.texts[r].map((text, c) => numbered(text, codes[r * columns + c], steps, r, c));
+      if (picked && r === panel.marked_rows[0]) cells[panel.marked_columns[0]].classList.add("here");
       row.replaceChildren(html("span", "key", panel.keys[r]), ...cells);
       fresh.set(key, row);
     }
