@@ -13,6 +13,7 @@ from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
 from posenc.workbench.lab.rooms import ROOMS
 from posenc.workbench.views.catalogue import VIEWS, make
+from posenc.workbench.views.four import NAMES, four
 
 HERE = Path(__file__).parent
 
@@ -65,6 +66,20 @@ def properties() -> str:
     return head + "".join(rows)
 
 
+def four_properties() -> str:
+    """Unique, bounded, aware of distance, extrapolates: every encoding, with the number that decides."""
+    rows = [f"| encoding | {' | '.join(NAMES)} |", "| --- " * (1 + len(NAMES)) + "|"]
+    for found in map(four, CATALOGUE):
+        numbers = found.closest, found.growth, found.trend, found.unseen
+        cells = (f"{_yes(has)} ({_short(x)})" for has, x in zip(found.has, numbers, strict=True))
+        rows.append(f"| {found.name} | {' | '.join(cells)} |")
+    return "\n".join(rows) + "\n"
+
+
+def _short(value: float) -> str:
+    return f"{value:.2g}".replace("-", "−").replace("inf", "∞")
+
+
 def models() -> str:
     """The table of real models with its computed columns."""
     with (HERE / "models.toml").open("rb") as file:
@@ -84,6 +99,7 @@ def encodings() -> str:
 
 MADE = {
     "<!-- properties -->": properties,
+    "<!-- four -->": four_properties,
     "<!-- encodings -->": encodings,
     "<!-- models -->": models,
     "<!-- rooms -->": rooms,

@@ -114,6 +114,9 @@ def test_the_tables_of_the_site_are_computed() -> None:
     page = made.on_page_markdown("<!-- properties -->\n<!-- models -->")
     assert "| rotary | rotate | 0 | 2³¹ − 1 | yes | yes |" in page
     assert "| learned | embed | 393\u202f216 | 511 | no | yes |" in page
+    four = made.on_page_markdown("<!-- four -->")
+    assert four.count("\n") == len(posenc.CATALOGUE) + 2
+    assert "| alibi | yes (0.52) | no (2e+06) | yes (−1) | yes (0.034) |" in four
     llama = next(line for line in page.splitlines() if line.startswith("| Llama 2 7B"))
     assert "| 54\u202f410 | 18 of 64 |" in llama
     assert made.on_page_markdown("nothing to fill in") == "nothing to fill in"

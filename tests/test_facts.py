@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.claims.page import Fact, facts, page
+from posenc.workbench.claims.page import page
 from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lessons.facts import FACTS, Fact
 from posenc.workbench.views.catalogue import VIEWS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-FACTS = facts(DOCS / "facts.toml")
 
 
 def exists(by: str) -> bool:

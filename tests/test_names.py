@@ -8,13 +8,13 @@ import pytest
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, MEANT, WORDS, canonical
-from posenc.workbench.lab.questions import find
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.lab.replies import reply
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.study import Study
+from posenc.workbench.lab.rooms import find
 from posenc.workbench.views.catalogue import VIEWS, make
+from workbench.studies import plan_of
 
-PLAN = Plan("rotary", "needle", 0, 2, 2, 1e-3, 16, (16,), 4)
+PLAN = plan_of("rotary", train_length=16, lengths=(16,))
 
 
 def test_rope_is_rotary_in_python() -> None:
@@ -33,7 +33,7 @@ def test_what_is_written_down_says_rotary() -> None:
 @pytest.mark.parametrize("view", ["shuffle", "attention"])
 def test_views_and_the_lab_take_it_and_answer_by_its_name(view: str) -> None:
     assert make(view, {"encoding": "rope"}).python == make(view, {"encoding": "rotary"}).python
-    taken = next(p.name for p in find(view).parameters if "encoding" in (p.name, p.argument))
+    taken = next(p.name for p in find(view).controls if "encoding" in (p.name, p.argument))
     assert reply(f"/api/{view}", f"{taken}=rope").body == reply(f"/api/{view}", f"{taken}=rotary").body
     assert reply("/order", f"{taken}=rope").body == reply("/order", f"{taken}=rotary").body
 

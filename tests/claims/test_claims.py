@@ -15,11 +15,12 @@ from posenc.encodings.alibi import LinearBias
 from posenc.encodings.catalogue import Entry
 from posenc.errors import UnknownName
 from posenc.schedules import default
+from posenc.workbench.claims import properties, sinusoids
 from posenc.workbench.claims import rotary as rotary_module
-from posenc.workbench.claims import sinusoids
 from posenc.workbench.claims.catalogue import CLAIMS, chosen
 from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
 from posenc.workbench.commands.verify import verify
+from posenc.workbench.views.four import Four
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
 
@@ -100,10 +101,15 @@ def test_two_positions_with_one_code_break_uniqueness(monkeypatch: pytest.Monkey
 def test_what_is_said_of_the_catalogue_is_asked_of_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posenc.T5, "relative", False)
     monkeypatch.setattr(posenc.FoX, "doors", ())
-    names = {"desiderata", "order-through-doors"}
+    names = {"as-declared", "order-through-doors"}
     assert broken(*names) == names
     monkeypatch.setitem(posenc.CATALOGUE, "large", Entry(partial(posenc.FoX, 4096, 12)))
     assert broken("parameters") == {"parameters"}
+
+
+def test_another_encoding_with_all_four_properties_breaks_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(properties, "four", lambda name: Four(name, 1.0, 1.0, -1.0, 0.0))
+    assert broken("desiderata") == {"desiderata"}
 
 
 def test_findings_refuse_what_is_no_number() -> None:

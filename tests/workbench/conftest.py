@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.runs.scores import Scores
+from posenc.workbench.experiments.scores import Scores
 
 
 @pytest.fixture(autouse=True)

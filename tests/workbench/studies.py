@@ -1,12 +1,12 @@
 """A study that takes a second, and a launcher without processes, for tests of the workbench."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.plan import Run
-from posenc.workbench.runs.study import Study
-from posenc.workbench.runs.train import carry_out
+from posenc.workbench.experiments.job import Failure, Job, Report
+from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.tasks.text import Text, load
 
 TINY = Study(
@@ -19,11 +19,17 @@ TINY = Study(
 )
 
 
-def inline(jobs: Iterable[Job], done: Callable[[Run | Failure], None], progress: Callable[[int], None]) -> None:
+def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
     """Carry out one job after the other, here."""
-    text = load()
     for job in jobs:
-        done(carry_out(job.plan, text, job.checkpoints, progress))
+        done(job.carry_out(report))
+
+
+def plan_of(encoding: str, **more: Any) -> Plan:
+    """A plan of ten steps on the needle task."""
+    portions = {"steps": 10, "batch": 4, "learning_rate": 1e-3, "train_length": 64}
+    tests = {"lengths": (64, 128), "test_count": 8}
+    return Plan(**{"encoding": encoding, "task": "needle", "seed": 0, **portions, **tests, **more})
 
 
 def python_text() -> Text:
@@ -32,7 +38,7 @@ def python_text() -> Text:
 
 def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
     """Every measured number of a study's ledger."""
-    from posenc.workbench.runs.ledger import Ledger
+    from posenc.workbench.experiments.ledger import Ledger
 
     with Ledger(folder) as ledger:
         return {

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from posenc.workbench.entry import main
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.report.write import write
-from posenc.workbench.runs.compare import compare
-from posenc.workbench.runs.ledger import Ledger
 from workbench.studies import TINY, inline, python_text
 
 
@@ -36,8 +36,8 @@ def test_a_process_that_refuses_ends_with_status_2(tmp_path: Path) -> None:
     ("words", "message"),
     [
         (("compare", "--preset", "quik"), "did you mean 'quick'?"),
-        (("compare", "--lengths", "1,two"), "lengths='1,two' must be numbers"),
-        (("compare", "--lengths", "0.5"), "must be at least 1"),
+        (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
+        (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
@@ -85,4 +85,4 @@ def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
     assert max(map(len, listed.stdout.splitlines())) <= 80
     target = tmp_path / "all.csv"
     assert posenc("runs", written, "--csv", target).returncode == 0
-    assert "needle,alibi,0,64,accuracy," in target.read_text()
+    assert ",needle,alibi,0,64,accuracy," in target.read_text()

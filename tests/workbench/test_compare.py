@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import InvalidArgument, StudyError, UnknownName
-from posenc.workbench.runs.compare import compare, gather, missing
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.launch.local import Local
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.study import Study, study
+from posenc.workbench.experiments.compare import compare, gather, missing
+from posenc.workbench.experiments.job import Failure, Job, unheard
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.presets import PRESETS, preset
+from posenc.workbench.experiments.study import Study, check_device, read, study
+from posenc.workbench.experiments.training import TrainingJob
+from posenc.workbench.launch.local import Local
+from posenc.workbench.tasks import Source
 from workbench.studies import TINY, inline, python_text
 
 
@@ -35,7 +38,7 @@ def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path)
 
 
 def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
-    from posenc.workbench.runs.train import build
+    from posenc.workbench.experiments.training import build
     from posenc.workbench.tasks import task
 
     text = python_text()
@@ -70,10 +73,10 @@ def die_once(folder: str) -> None:
 def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc.workbench.runs.launch.local._carry_out", dying_carry_out)
+    monkeypatch.setattr("posenc.workbench.launch.local._carry_out", dying_carry_out)
     results: list[object] = []
     plans = replace(TINY, encodings=("nope",)).plans(python_text())
-    Local(1)([Job(plan, None, tmp_path) for plan in plans], results.append, lambda steps: None)
+    Local(1)([TrainingJob(plan, Source(), tmp_path) for plan in plans], results.append, unheard)
     assert sorted(type(r).__name__ for r in results) == ["Failure", "Run"]
     (failure,) = (r for r in results if isinstance(r, Failure))
     assert failure.plan.task == "needle"
@@ -82,13 +85,10 @@ def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
 
 def dying_carry_out(job: Job):
     """Ordering dies once and then works; needle always dies."""
-    from posenc.workbench.runs.train import carry_out
-    from workbench.studies import load
-
     if job.plan.task == "needle":
         os.kill(os.getpid(), signal.SIGKILL)
-    die_once(str(job.checkpoints))
-    return carry_out(job.plan, load(), job.checkpoints)
+    die_once(str(job.folder))
+    return job.carry_out(unheard)
 
 
 def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_pat
     path.write_text(
         'preset = "standard"\nseeds = 2\nencodings = ["alibi"]\ntext = "mine.txt"\n[steps]\nneedle = 5\n'
     )
-    made = study("quick", path, {"seeds": 4, "lengths": None})
+    made = study(PRESETS["standard"].study, path, {"seeds": 4, "lengths": None})
     assert made.tasks == ("language", "ordering", "needle", "recent")
-    assert (made.seeds, made.encodings, made.steps) == (4, ("alibi",), {"needle": 5})
+    assert (made.seeds, made.encodings, made.steps) == ((0, 1, 2, 3), ("alibi",), {"needle": 5})
     assert made.text == tmp_path / "mine.txt"
 
 
@@ -108,7 +108,7 @@ def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_pat
         ("sedes = 3", "did you mean 'seeds'"),
         ("seeds = [", "is not TOML"),
         ('preset = "quik"', "did you mean 'quick'"),
-        ('seeds = "three"', "wrong type"),
+        ('seeds = "three"', "seeds='three' must be a list"),
         ("[steps]\nnedle = 3", "did you mean 'needle'"),
     ],
 )
@@ -116,7 +116,7 @@ def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: 
     path = tmp_path / "study.toml"
     path.write_text(toml)
     with pytest.raises((UnknownName, StudyError, InvalidArgument), match=message):
-        study("quick", path, {})
+        study(preset(read(path).get("preset", "quick")), path, {})
 
 
 @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: 
         ({"encodings": ("rotray",)}, "did you mean 'rotary'"),
         ({"encodings": ()}, "must name at least one"),
         ({"tasks": ("needle", "needle")}, "none twice"),
-        ({"lengths": (0.5, 2)}, "at least 1; the default is 1,2,4,8"),
-        ({"seeds": 0}, "seeds=0 must be at least 1"),
+        ({"lengths": (0.5, 2)}, r"lengths=0\.5 must be a number, 1 … 65,536 × the trained length"),
+        ({"seeds": 0}, "seeds='' must name at least one"),
         ({"dtype": "float23"}, "did you mean 'float32'"),
-        ({"steps": {"needle": 0}}, "at least 1 is needed"),
-        ({"layers": 0}, "layers=0 must be at least 1"),
+        ({"steps": {"needle": 0}}, "steps of needle=0 must be a whole number, 1 … 1,000,000,000 steps"),
+        ({"layers": 0}, "layers=0 must be a whole number, 1 … 4,096 layers"),
         ({"heads": 5}, "width=64 must be a multiple of 2·heads=10"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_study_that_makes_no_sense_is_refused(change: dict[str, object], messa
 
 def test_a_device_that_is_not_here_is_refused_before_anything_runs() -> None:
     with pytest.raises(InvalidArgument, match="device='nothing' cannot be used here"):
-        study("quick", None, {"device": "nothing"})
+        check_device("nothing")
 
 
 def test_gather_reads_without_training(tmp_path: Path) -> None:

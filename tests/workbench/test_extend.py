@@ -15,12 +15,12 @@ import posenc
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.experiments.extend import Curve, Extension, Request, extend, work
+from posenc.workbench.experiments.methods import NAMES, methods
+from posenc.workbench.experiments.models import Ours, Tick, config_patch, open_model
+from posenc.workbench.experiments.scores import Scores
+from posenc.workbench.experiments.verdict import judge
 from posenc.workbench.report.extension import answer, over_positions, write
-from posenc.workbench.runs.extend import Curve, Extension, Request, extend, work
-from posenc.workbench.runs.methods import NAMES, methods
-from posenc.workbench.runs.models import Ours, Tick, config_patch, open_model
-from posenc.workbench.runs.scores import Scores
-from posenc.workbench.runs.verdict import judge
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
 from workbench.pretrained import save_llama

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 from posenc.errors import StudyError
 from posenc.schedules import Default
 from posenc.workbench.commands.extend import extend as command
-from posenc.workbench.runs.compare import compare
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.models import config_patch, open_model
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.models import config_patch, open_model
 from posenc.workbench.tasks.text import load
 from workbench.studies import TINY, inline, python_text
 

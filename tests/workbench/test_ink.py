@@ -13,10 +13,11 @@ from posenc.workbench.figures import ink
 
 
 def drawing() -> ink.Axes:
-    ax = ink.sheet()[0]
-    ax.plot([0, 1], [0, 1])
-    ink.mark(ax, 0.5, "trained to here")
-    ink.label_ends(ax, [(1.0, "up", "black"), (0.99, "nearly up", "blue"), (0.0, "down", "red")])
+    with ink.ink():
+        ax = ink.sheet()[0]
+        ax.plot([0, 1], [0, 1])
+        ink.mark(ax, 0.5, 0.5, "trained to here")
+        ink.label_ends(ax, [(1.0, "up", "black"), (0.99, "nearly up", "blue"), (0.0, "down", "red")])
     return ax
 
 

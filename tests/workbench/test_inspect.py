@@ -98,6 +98,12 @@ def test_no_invented_risks() -> None:
     assert "16 tables" not in read_aloud("falcon-7b")
 
 
+def test_a_table_of_an_encoder_says_how_long_documents_are_read() -> None:
+    said = read_aloud("bert-base")
+    assert "longer than 512 tokens has no rows and fails: read a longer document in overlapping pieces" in said
+    assert "pieces" not in read_aloud("bloom-7b1") + read_aloud("mistral-7b")
+
+
 def test_a_misspelt_key_and_a_missing_base() -> None:
     config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
     config["rope_scalling"] = config.pop("rope_scaling")
@@ -123,7 +129,7 @@ def test_view_of_a_schedule() -> None:
     view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
     wavelength = view.panels[1]
     assert isinstance(wavelength, Lines)
-    assert [line.name for line in wavelength.lines] == ["unscaled", "yarn", "trained length"]
+    assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
     assert wavelength.marks[0][0] == 45.5
     assert view.readouts["pairs that turn within the trained length, unscaled"] == 46
     unscaled, scaled = (line.values for line in wavelength.lines[:2])

@@ -13,7 +13,7 @@ from random import Random
 
 import pytest
 
-from posenc.workbench.runs.study import study
+from posenc.workbench.experiments.study import Study, study
 from workbench.studies import numbers, python_text
 
 CONFIG = """
@@ -35,7 +35,7 @@ class Killed:
         self.folder = folder
         self.config = folder.with_suffix(".toml")
         self.config.write_text(CONFIG.format(seeds=seeds, tasks=list(tasks)))
-        self.plans = {plan.id for plan in study("quick", self.config, {}).plans(python_text())}
+        self.plans = {plan.id for plan in study(Study(), self.config, {}).plans(python_text())}
 
     def start(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "posenc", "compare", "--workers", "1"]

@@ -72,11 +72,13 @@ def test_exact_turns_stay_exact_where_float32_drifts() -> None:
 
 
 def test_one_past_the_table_is_the_librarys_error() -> None:
-    assert str(table.lookup(8).readouts["answer"]).startswith("PositionOutOfRange: positions holds 8, but the")
+    assert str(table.lookup(8, past_end="error").readouts["answer"]).startswith(
+        "PositionOutOfRange: positions holds 8, but the"
+    )
     assert table.lookup(7).readouts["answer"] == "its own row"
     assert table.lookup(12, past_end="clamp").readouts["answer"] == "the last row again, row 7"
-    assert len(table.lookup(8).panels) == 1
-    with pytest.raises(InvalidArgument, match="step=5 must be 1 to 4"):
+    assert len(table.frames(4).panels) == 1
+    with pytest.raises(InvalidArgument, match="step=5 must be between 1 and 4"):
         table.frames(5)
 
 

@@ -10,16 +10,17 @@ from typing import Any
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.plan import Cell, Plan, Run
-from posenc.workbench.runs.scores import Scores
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Cell, Plan, Run
+from posenc.workbench.experiments.scores import Scores
+from workbench.studies import plan_of
 
-PLAN = Plan("rotary", "needle", 0, 10, 4, 1e-3, 64, (64, 128), 8)
+PLAN = plan_of("rotary")
 CELLS = (
     Cell(64, "accuracy", 0.5, 8, (0.0, 1.0)),
     Cell(128, "refused", float("nan"), 0, note="no row"),
 )
-RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25)
+RUN = Run(PLAN, CELLS, 1.5, 1000, 0.25, versions="{}", hardware="a processor")
 
 
 def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
@@ -39,28 +40,34 @@ def test_a_run_comes_back_as_it_went_in(tmp_path: Path) -> None:
 CHANGED: dict[str, Any] = {
     "encoding": "alibi",
     "task": "ordering",
-    "seed": 1,
-    "steps": 11,
-    "batch": 5,
-    "learning_rate": 2e-3,
-    "train_length": 32,
     "lengths": (64,),
-    "test_count": 9,
-    "width": 32,
-    "layers": 3,
-    "heads": 2,
+    "kv_heads": 2,
+    "hidden": 3,
+    "window": 5,
+    "norm": "rms",
+    "activation": "swiglu",
+    "optimiser": "sgd",
+    "schedule": "linear",
     "dtype": "float64",
+    "autocast": "bfloat16",
     "device": "cuda",
     "text_sha256": "a",
+    "tokenizer": "c",
     "source": "b",
-    "numerics": 3,
 }
+"""Other values of what is no number or switch, those being one more, or the other one."""
+
+
+def other(name: str) -> Any:
+    value = getattr(PLAN, name)
+    return CHANGED[name] if name in CHANGED else not value if isinstance(value, bool) else value + 1
 
 
 def test_a_plans_id_changes_with_every_field() -> None:
-    assert list(CHANGED) == [field.name for field in fields(Plan) if field.init]
-    others = [replace(PLAN, **{name: value}) for name, value in CHANGED.items()]
-    assert len({plan.id for plan in (PLAN, *others)}) == 1 + len(CHANGED)
+    names = [field.name for field in fields(Plan) if field.init]
+    assert {"batch", "warm_up", "qk_norm", "numerics"} < set(names)
+    others = [replace(PLAN, **{name: other(name)}) for name in names]
+    assert len({plan.id for plan in (PLAN, *others)}) == 1 + len(names)
     for plan in (PLAN, *others):
         assert Plan.from_json(plan.to_json()) == plan
         assert Plan.from_json(plan.to_json()).id == plan.id
@@ -88,13 +95,13 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
     db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
     db.commit()
     db.close()
-    with pytest.raises(StudyError, match="version 99 and this posenc reads 1; upgrade"):
+    with pytest.raises(StudyError, match="version 99 and this posenc reads 2; upgrade"):
         Ledger(tmp_path)
 
 
 def test_a_second_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
     second = (
-        "import sys, pathlib; from posenc.workbench.runs.ledger import Ledger; "
+        "import sys, pathlib; from posenc.workbench.experiments.ledger import Ledger; "
         "Ledger(pathlib.Path(sys.argv[1]), write=True)"
     )
     with Ledger(tmp_path, write=True):
@@ -158,12 +165,3 @@ def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, conne
     with pytest.raises(StudyError, match="cannot hold scores"):
         Scores(tmp_path)
     assert connections == []
-
-
-def test_export_writes_one_row_a_number(tmp_path: Path) -> None:
-    with Ledger(tmp_path, write=True) as ledger:
-        ledger.add(RUN)
-        assert ledger.export(tmp_path / "all.csv") == 2
-    lines = (tmp_path / "all.csv").read_text().splitlines()
-    assert lines[0] == "task,encoding,seed,length,measure,value,count,note,run"
-    assert lines[1].startswith("needle,rotary,0,64,accuracy,0.5,8,")

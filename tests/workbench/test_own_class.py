@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 
 import posenc
-from posenc.encodings.foreign import folders, source_hash
+from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.runs.compare import compare, gather, missing
-from posenc.workbench.runs.launch import Failure, Job
-from posenc.workbench.runs.launch.local import Local
-from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.experiments.compare import compare, gather, missing
+from posenc.workbench.experiments.job import Failure, unheard
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.training import TrainingJob
+from posenc.workbench.launch.local import Local
+from posenc.workbench.tasks import Source
 from workbench.own import was_imported, write
 from workbench.studies import TINY, inline, python_text
 
@@ -94,7 +96,8 @@ def test_its_source_is_in_the_id_and_is_hashed_without_importing(own: str, tmp_p
     first = source_hash(["pack.deep:Mine"])
     (package / "deep" / "inner.py").write_text("raise SystemExit\n")
     assert source_hash(["pack.deep:Mine"]) != first
-    assert folders(["pack.deep:Mine", own]) == (str(tmp_path),)
+    files = (package, tmp_path / "log_distance.py", tmp_path / "beside.py")
+    assert modules(["pack.deep:Mine", own]) == files
     assert source_hash([]) == ""
 
 
@@ -120,7 +123,8 @@ def test_what_its_constructor_raises_arrives_as_itself(own: str, tmp_path: Path)
 def test_what_it_raises_in_a_worker_fails_its_own_run_and_no_other(own: str, tmp_path: Path) -> None:
     results: list[object] = []
     plans = replace(SHORT, encodings=(f"{own}(strength=13)", "nope")).plans(python_text())
-    Local(1)([Job(plan, None, tmp_path, (str(tmp_path),)) for plan in plans], results.append, lambda steps: None)
+    jobs = [TrainingJob(plan, Source(), tmp_path, (tmp_path / "log_distance.py",)) for plan in plans]
+    Local(1)(jobs, results.append, unheard)
     (failure,) = (result for result in results if isinstance(result, Failure))
     assert failure.reason == "ArithmeticError: thirteen"
     assert failure.plan.encoding == f"{own}(strength=13)"

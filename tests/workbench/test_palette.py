@@ -3,14 +3,17 @@
 from itertools import combinations
 
 import posenc
-from posenc.workbench.lab.colours import stylesheet
 from posenc.workbench.palette import ENCODINGS, OTHER_DASHES, OTHER_MARKERS, OTHERS, family, style
+from posenc.workbench.scene.colours import stylesheet
 
 
 def test_every_encoding_of_the_catalogue_has_a_style_and_a_class_on_the_page() -> None:
     assert set(ENCODINGS) == set(posenc.CATALOGUE)
     for name in posenc.CATALOGUE:
-        assert f".encoding-{name} {{ --line: var(--encoding-{name}); }}" in stylesheet()
+        assert (
+            f".encoding-{name} {{ --line: var(--encoding-{name}); --text: var(--encoding-{name}-text); }}"
+            in stylesheet()
+        )
     looks = [(own.colour, own.dash, own.marker) for name, own in ENCODINGS.items() if name != "learned-clamped"]
     for one, other in combinations(looks, 2):
         alike = [a for a, b in zip(one, other, strict=True) if a == b]

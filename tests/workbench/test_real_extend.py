@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from posenc.schedules import Default
-from posenc.workbench.runs.extend import Request, extend
-from posenc.workbench.runs.methods import methods
-from posenc.workbench.runs.models import open_model
-from posenc.workbench.runs.scores import Scores
-from posenc.workbench.runs.verdict import judge
+from posenc.workbench.experiments.extend import Request, extend
+from posenc.workbench.experiments.methods import methods
+from posenc.workbench.experiments.models import open_model
+from posenc.workbench.experiments.scores import Scores
+from posenc.workbench.experiments.verdict import judge
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 

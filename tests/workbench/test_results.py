@@ -5,18 +5,19 @@ from dataclasses import replace
 
 import pytest
 
+from posenc.workbench.experiments.plan import Cell, Run
+from posenc.workbench.experiments.results import answer, holds, sentence, summarise
+from posenc.workbench.experiments.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.terminal import table
-from posenc.workbench.runs.plan import Cell, Plan, Run
-from posenc.workbench.runs.results import answer, holds, sentence, summarise
-from posenc.workbench.runs.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import load
+from workbench.studies import plan_of
 
 
 def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 0) -> Run:
-    plan = Plan(encoding, "needle", seed, 1, 1, 1e-3, 64, (64, 512), 100)
+    plan = plan_of(encoding, seed=seed, lengths=(64, 512), test_count=100)
     cells = []
     for length, share in ((64, at_trained), (512, at_longest)):
         if share is None:

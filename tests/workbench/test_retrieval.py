@@ -16,12 +16,12 @@ import posenc
 from posenc.errors import InvalidArgument, StudyError
 from posenc.schedules import Default, LengthSchedule, Schedule, YaRN, planned
 from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.experiments.extend import Request
+from posenc.workbench.experiments.methods import methods
+from posenc.workbench.experiments.models import Ours, Tick, open_model
+from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
+from posenc.workbench.experiments.scores import Scores
 from posenc.workbench.report.retrieval import answer, over_depth, part, table
-from posenc.workbench.runs.extend import Request
-from posenc.workbench.runs.methods import methods
-from posenc.workbench.runs.models import Ours, Tick, open_model
-from posenc.workbench.runs.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
-from posenc.workbench.runs.scores import Scores
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
 from posenc.workbench.views.view import Heatmap

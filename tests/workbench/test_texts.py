@@ -14,13 +14,13 @@ from posenc.encodings.text import split
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules import NTK
 from posenc.workbench.cli import app
+from posenc.workbench.experiments.compare import compare, missing
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import NUMERICS, Plan
+from posenc.workbench.experiments.study import Study, study
+from posenc.workbench.experiments.training import encoding
 from posenc.workbench.report.write import write
-from posenc.workbench.runs.compare import compare, missing
-from posenc.workbench.runs.ledger import Ledger
-from posenc.workbench.runs.plan import NUMERICS, Plan
-from posenc.workbench.runs.study import Study, study
-from posenc.workbench.runs.train import encoding
-from workbench.studies import TINY, inline, python_text
+from workbench.studies import TINY, inline, plan_of, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2})
@@ -44,13 +44,13 @@ def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> 
 def test_a_configuration_lists_texts(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('encodings = ["heads(alibi*2, rotary*2)", "rope"]\n')
-    assert study("quick", path, {}).encodings == ("heads(alibi*2, rotary*2)", "rotary")
+    assert study(Study(), path, {}).encodings == ("heads(alibi*2, rotary*2)", "rotary")
 
 
 def test_a_study_says_the_models_size(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('encodings = ["heads(alibi*4, rotary*4)", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
-    plans = study("quick", path, {}).plans(python_text())
+    plans = study(Study(), path, {}).plans(python_text())
     assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
     layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
     assert layered.describe().splitlines()[-1] == "layer 3: nope"
@@ -71,7 +71,7 @@ def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path
 
 def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:
     def plan(text: str) -> Plan:
-        return Plan(text, "needle", 0, 1, 1, 1e-3, 64, (64,), 4)
+        return plan_of(text)
 
     same = ("rope", "rotary", "rotary(base=10000)", "rotary(pairing=half, base=1e4)")
     assert {plan(text).id for text in same} == {plan("rotary").id}
@@ -88,7 +88,7 @@ def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:
 
 
 def test_a_plan_comes_back_word_for_word_though_defaults_have_changed() -> None:
-    plan = Plan("rotary", "needle", 0, 1, 1, 1e-3, 64, (64,), 4)
+    plan = plan_of("rotary")
     then = {**json.loads(plan.to_json()), "settings": "rotary(base=3, gone=1)", "encoding": "a text of tomorrow ["}
     back = Plan.from_json(json.dumps(then))
     assert (back.encoding, back.settings) == (then["encoding"], then["settings"])

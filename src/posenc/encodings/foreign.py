@@ -47,9 +47,16 @@ def source_hash(names: Iterable[str]) -> str:
     return digest.hexdigest()[:16] if names else ""
 
 
-def folders(names: Iterable[str]) -> tuple[str, ...]:
-    """Where the modules of these classes are found: what another process needs on its path to import them."""
-    return tuple(dict.fromkeys(str(_found(name).parent) for name in names))
+def modules(names: Iterable[str]) -> tuple[Path, ...]:
+    """The files and packages that these classes come from: what another process needs to import them.
+
+    Of a module that is its file and those beside it that it imports.
+    """
+    found: list[Path] = []
+    for name in names:
+        top = _found(name)
+        found += (top,) if top.is_dir() else _sources(name)
+    return tuple(dict.fromkeys(found))
 
 
 def _sources(name: str) -> Iterator[Path]:

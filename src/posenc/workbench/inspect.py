@@ -280,4 +280,8 @@ def _other_risks(encodings: dict[str, Encoding]) -> list[str]:
         for encoding in encodings.values()
         if encoding.position_limit < Encoding.position_limit
     ]
-    return [f"an input longer than {count(end)} tokens has no rows and fails" for end in ends]
+    return [
+        f"an input longer than {count(end)} tokens has no rows and fails: read a longer document in overlapping "
+        f"pieces of at most {count(end)}"
+        for end in ends
+    ]

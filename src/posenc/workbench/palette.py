@@ -6,7 +6,11 @@ print. The lab's stylesheet takes its colours from here.
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Literal
 from zlib import crc32
+
+Scale = Literal["signed", "magnitude"]
+"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +70,17 @@ NEGATIVE_DARK, POSITIVE_DARK = "#6fb1e8", "#f08377"
 """The same ends on dark paper, as far from it as the others are from light paper."""
 REFERENCE = "#E6B800"
 """What a vector is compared with: the yellow of the lessons."""
-MAGNITUDE = "cividis"
-"""The matplotlib colour map of magnitudes and similarities."""
+MAGNITUDE = (
+    *("#00224e", "#002e6a", "#1a386f", "#32436d", "#434e6c", "#535a6d", "#61656f", "#6f7073", "#7d7c78"),
+    *("#8c8878", "#9b9476", "#aba072", "#bcae6c", "#cdbb63", "#dec958", "#f0d846", "#fee838"),
+)
+"""Dark to light, for magnitudes and similarities: cividis (Nuñez, Anderton and Renslow, 2018) at even places."""
+SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7f7f7f", "#8c6d31")
+"""Lines that stand for no encoding, in the order they are drawn."""
+DASHES: tuple[tuple[float, ...], ...] = (
+    *((), (3, 1.4), (1, 1.4), (5, 1.4, 1, 1.4), (2, 1), (6, 2), (0.6, 1), (3, 1, 1, 1)),
+)
+"""Ink and gap of the same lines, in line widths, so that print and grey still tell them apart."""
 
 
 def family(encoding: str) -> str:
@@ -89,3 +102,9 @@ def style(encoding: str, among: Collection[str] = ()) -> Style:
     colour = ENCODINGS[own].colour if own else OTHERS[turn % len(OTHERS)]
     dash, marker = OTHER_DASHES[turn % len(OTHER_DASHES)], OTHER_MARKERS[turn % len(OTHER_MARKERS)]
     return Style(encoding, colour, dash, marker)
+
+
+def token(encoding: str, among: Collection[str] = ()) -> str:
+    """The name under which stylesheets and painters hold an encoding's colour."""
+    own = family(encoding)
+    return f"encoding-{own}" if own else f"other-{OTHERS.index(style(encoding, among).colour)}"

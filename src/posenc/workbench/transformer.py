@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
 
 import posenc
 from posenc.encodings import Encoding, Placed
@@ -33,6 +34,9 @@ class TransformerConfig:
         activation: ``"gelu"`` or ``"swiglu"``.
         biases: whether linear maps have biases.
         tied: whether the output map is the embedding's transpose.
+        qk_norm: whether queries and keys are normed per head before they turn.
+        window: how many tokens back a layer sees, itself included; all by default.
+        recompute: whether training keeps each layer's input alone and computes the rest again for the gradient.
     """
 
     vocabulary: int
@@ -47,6 +51,9 @@ class TransformerConfig:
     activation: Literal["gelu", "swiglu"] = "gelu"
     biases: bool = True
     tied: bool = False
+    qk_norm: bool = False
+    window: int | None = None
+    recompute: bool = False
 
     def __post_init__(self) -> None:
         if self.width % self.heads:
@@ -96,12 +103,14 @@ class Attention(nn.Module):
         self.split = [config.heads, config.kv_heads or config.heads, config.kv_heads or config.heads]
         self.qkv = nn.Linear(config.width, sum(self.split) * self.head_dim, bias=config.biases)
         self.out = nn.Linear(config.width, config.width, bias=config.biases)
+        normed = nn.RMSNorm if config.qk_norm else nn.Identity
+        self.q_norm, self.k_norm = normed(self.head_dim), normed(self.head_dim)
 
     def forward(self, x: Tensor, placed: Placed, sight: posenc.Sight, layer: int, cache: Cache | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
         here, carry = placed.read(x, None if cache is None else cache.carries.get(layer))
-        q, k = here.rotate(q, k)
+        q, k = here.rotate(self.q_norm(q), self.k_norm(k))
         if cache is not None:
             cache.carries[layer] = carry
             k, v = cache.extend(layer, k, v)
@@ -179,7 +188,9 @@ class Transformer(nn.Module):
             with torch.no_grad():  # the maps back into the residual stream start small
                 block.attention.out.weight.mul_((2 * self.config.layers) ** -0.5)
                 block.feedforward.outer.weight.mul_((2 * self.config.layers) ** -0.5)
-        nn.init.normal_(self.embedding.weight, std=0.5, generator=generator)
+        # A tied output map is as small as any other map, or the first losses are far above chance.
+        std = self.config.width**-0.5 if self.config.tied else 0.5
+        nn.init.normal_(self.embedding.weight, std=std, generator=generator)
         if not self.config.tied:
             nn.init.normal_(self.head.weight, std=self.config.width**-0.5, generator=generator)
         with torch.random.fork_rng():
@@ -204,12 +215,14 @@ class Transformer(nn.Module):
             offset = 0 if cache is None else len(cache)
             positions = posenc.positions.plain(tokens.shape[1], offset=offset, device=tokens.device)
             positions = posenc.positions.on_axes(positions, self.encoding.axes)
-        sight = posenc.Sight(causal=self.config.causal) if sight is None else sight
+        sight = (posenc.Sight(causal=self.config.causal) if sight is None else sight).within(self.config.window)
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
         x = placed.embed(self.embedding(tokens))
+        again = self.config.recompute and self.training and cache is None
         for layer, block in enumerate(self.blocks):
-            x = block(x, placed[layer], self.encoding.sight(layer, sight), layer, cache)
+            rest = placed[layer], self.encoding.sight(layer, sight), layer, cache
+            x = checkpoint(block, x, *rest, use_reentrant=False) if again else block(x, *rest)
         return self.head(self.norm(x))
 
     @torch.no_grad()

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from posenc.errors import PosencError
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.lab import results
-from posenc.workbench.lab.screenshots import chromium, serving, settle
-from posenc.workbench.runs.compare import compare
-from posenc.workbench.runs.ledger import Ledger
+from workbench.lab.photographs import chromium, serving, settle
 from workbench.studies import TINY, inline, python_text
 
 
@@ -21,7 +21,7 @@ class Visitor:
 
     def __init__(self, browser: Any, address: str, **settings: Any) -> None:
         self.address = address
-        self.context = browser.new_context(viewport={"width": 1100, "height": 900}, **settings)
+        self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("request", self._note_request)
@@ -37,11 +37,17 @@ class Visitor:
         if message.type == "error" and "400 (Bad Request)" not in message.text:
             self.complaints.append(f"console: {message.text}")
 
-    def open(self, path: str) -> Any:
-        """Go there and wait until every stage has painted."""
-        self.page.goto(self.address + path)
+    def open(self, path: str, stage: str = "") -> Any:
+        """Go there, to a stage of it, and wait until it has painted."""
+        self.page.goto(f"{self.address}{path}{stage and f'#{stage}'}")
         settle(self.page)
         return self.page
+
+    def turn(self, stage: str) -> None:
+        """Go on to another stage of the room."""
+        self.page.evaluate("(stage) => { location.hash = stage; }", stage)
+        self.page.locator(f"#{stage}.current").wait_for()
+        settle(self.page)
 
     def answered(self, stage: str, query: str) -> None:
         """Wait until a stage has painted the answer to this query of its own parameters."""

@@ -71,7 +71,7 @@ def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> No
     Letters are spaced there as no font of the page's is.
     """
     page = visitor.open(path)
-    for summary in page.locator("details.python summary").all():
+    for summary in page.locator(".current details.python summary:visible").all():
         summary.click()
     assert page.evaluate(NAMELESS) == []
     assert page.evaluate(DOUBLE) == []
@@ -113,14 +113,14 @@ def test_tab_reaches_everything(visitor: Any, path: str) -> None:
 def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
     visitor.page.set_viewport_size({"width": 320, "height": 740})
     page = visitor.open("/rotation")
-    page.evaluate("() => { document.querySelector('.formula .line').style.minWidth = '400px'; }")
+    page.evaluate("() => { document.querySelector('.stage-head').style.minWidth = '400px'; }")
     assert page.evaluate("() => document.documentElement.scrollWidth") > 320
 
 
 def test_the_check_for_contrast_can_fail(visitor: Any) -> None:
     page = visitor.open("/")
     page.evaluate("() => { document.querySelector('h1').style.color = '#bbbbbb'; }")
-    assert any("Where is each word?" in found for found in page.evaluate(FAINT))
+    assert any("Only the distance counts" in found for found in page.evaluate(FAINT))
 
 
 def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
@@ -131,3 +131,53 @@ def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
     assert page.locator("math").count() >= 1
     assert page.locator("#shift-both-m").input_value() == "1"
     context.close()
+
+
+BEYOND = """() => [...document.querySelectorAll(".stage.current *, .walk *")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest("svg, .readouts, math, noscript"))
+  .filter((e) => { const box = e.getBoundingClientRect();
+    return box.width && (box.bottom > innerHeight + 1 || box.right > innerWidth + 1 || box.left < -1); })
+  .map((e) => `${e.className || e.tagName} ${Math.round(e.getBoundingClientRect().bottom)}`)"""
+
+OVERLAPS = """() => {
+  const boxes = [...document.querySelectorAll(".stage.current svg text, .stage.current .row-ticks span, "
+      + ".stage.current .column-ticks span, .stage.current .panel .name, .stage.current .axis")]
+    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.textContent.trim())
+    .map((e) => ({ words: e.textContent.trim(), box: e.getBoundingClientRect() }));
+  const found = [];
+  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
+    const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
+    const tall = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
+    if (wide > 2 && tall > 4) found.push(`${a.words} | ${b.words}`);
+  }));
+  return found;
+}"""
+
+ROOMS_SHOWN = [room.name for room in ROOMS]
+
+
+@pytest.mark.parametrize(
+    "room", [*ROOMS_SHOWN[3:5], *(pytest.param(n, marks=pytest.mark.slow) for n in ROOMS_SHOWN)]
+)
+def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, room: str) -> None:
+    page = visitor.open(f"/{room}")
+    for stage in next(each for each in ROOMS if each.name == room).stages:
+        visitor.turn(stage.question)
+        if page.locator(".current .guessing button").count():
+            page.locator(".current .guess button").first.click()
+        page.wait_for_timeout(320)
+        assert page.evaluate(BEYOND) == [], stage.question
+        for width, height in ((1280, 800), (1024, 768), (360, 740)):
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(60)
+            assert page.evaluate(OVERLAPS) == [], (stage.question, width)
+            assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:
+    page = visitor.open("/bias", "slopes")
+    page.evaluate("() => { document.querySelector('#slopes .tries').style.marginTop = '60rem'; }")
+    assert page.evaluate(BEYOND)
+    page.evaluate("() => document.querySelectorAll('#slopes svg text').forEach((e) => e.setAttribute('x', 40))")
+    assert page.evaluate(OVERLAPS)

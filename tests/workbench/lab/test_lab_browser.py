@@ -8,9 +8,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from posenc.workbench.lab import wire
-from posenc.workbench.lab.questions import QUESTIONS
-from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lab.rooms import ROOMS, find
+from posenc.workbench.numbers import readout
 
 pytestmark = pytest.mark.browser
 
@@ -19,10 +18,11 @@ pytestmark = pytest.mark.browser
 def test_painted_readouts_are_the_librarys(visitor: Any, room: Any) -> None:
     page = visitor.open(f"/{room.name}")
     for stage in room.stages:
-        answer = QUESTIONS[stage.question].answer({})
+        answer = find(stage.question).answer({})
+        visitor.turn(stage.question)
         if stage.guesses:
             page.locator(f"#{stage.question} .guess button").first.click()
-        assert visitor.readouts(stage.question) == {k: wire.readout(v) for k, v in answer.readouts.items()}
+        assert visitor.readouts(stage.question) == {k: readout(v) for k, v in answer.readouts.items()}
         assert page.locator(f"#{stage.question} .answer").inner_text() == answer.title
         assert page.locator(f"#{stage.question} .panel").count() == len(answer.panels)
         assert page.locator(f"#{stage.question} .error").is_hidden()
@@ -30,7 +30,8 @@ def test_painted_readouts_are_the_librarys(visitor: Any, room: Any) -> None:
 
 def test_moving_both_keeps_the_score(visitor: Any) -> None:
     page = visitor.open("/rotation")
-    on, back = (page.get_by_role("button", name=f"move both: {way} by 1") for way in ("on", "back"))
+    page.locator("#shift-both .guess button").first.click()
+    on, back = (page.get_by_role("button", name=f"move both: m: {way} by one") for way in ("on", "back"))
     seen = []
     for button, query in ((on, "m=2"), (on, "m=3"), (back, "m=2"), (back, ""), (back, "m=0"), (back, "m=0")):
         button.click()
@@ -43,6 +44,7 @@ def test_moving_both_keeps_the_score(visitor: Any) -> None:
 
 def test_break_it(visitor: Any) -> None:
     page = visitor.open("/order")
+    page.locator("#shuffle .guess button").first.click()
     outputs = page.locator("#shuffle .matrix").nth(1)
     blind = outputs.inner_text()
     assert visitor.readouts("shuffle")["outputs"] == "the same vectors, moved"
@@ -67,6 +69,7 @@ def test_break_it(visitor: Any) -> None:
 
 def test_words_are_rearranged_by_key_and_a_new_sentence_starts_reversed(visitor: Any) -> None:
     page = visitor.open("/order")
+    page.locator("#shuffle .guess button").first.click()
     page.get_by_role("button", name="fish, place 1 of 3").press("ArrowRight")
     visitor.answered("shuffle", "order=1-2-0")
     assert page.locator("#shuffle .chips").inner_text().split() == ["ate", "fish", "cat"]
@@ -83,8 +86,8 @@ def test_two_positions_are_picked_by_pointer_and_by_key(visitor: Any) -> None:
     for column in (5, 6):
         field.click(position={"x": (column + 0.5) / 16 * box["width"], "y": 4})
     visitor.answered("heatmap", "first=5&second=6&width=8&length=16")
-    told = QUESTIONS["heatmap"].answer({"first": "5", "second": "6", "width": "8", "length": "16"}).readouts
-    assert visitor.readouts("heatmap") == {k: wire.readout(v) for k, v in told.items()}
+    told = find("heatmap").answer({"first": "5", "second": "6", "width": "8", "length": "16"}).readouts
+    assert visitor.readouts("heatmap") == {k: readout(v) for k, v in told.items()}
     field.press("Home")
     field.press("ArrowRight")
     page.locator("#heatmap .probe", has_text="position 1:").wait_for()
@@ -113,19 +116,18 @@ def test_the_address_restores_the_state(visitor: Any) -> None:
 
 def test_a_link_is_copied_with_its_state(visitor: Any) -> None:
     visitor.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page = visitor.open("/bias?heads=12")
+    page = visitor.open("/bias?heads=12", "slopes")
     page.locator("#slopes .copy-link").click()
-    page.locator("#slopes .done", has_text="Link copied").wait_for()
+    page.locator("#slopes .done", has_text="It opens on this computer while the lab runs").wait_for()
     assert page.evaluate("() => navigator.clipboard.readText()") == f"{visitor.address}/bias?heads=12#slopes"
-    page.locator("#slopes .python summary").click()
     page.locator("#slopes .copy-python").click()
     page.locator("#slopes .done", has_text="Python copied").wait_for()
-    assert "slopes(12" in page.evaluate("() => navigator.clipboard.readText()")
+    assert "ALiBi(12" in page.evaluate("() => navigator.clipboard.readText()")
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "csv"])
 def test_exports_are_files_of_this_state(visitor: Any, kind: str, tmp_path: Path) -> None:
-    page = visitor.open("/bias?heads=12")
+    page = visitor.open("/bias?heads=12", "slopes")
     with page.expect_download() as download:
         page.locator(f'#slopes a[data-kind="{kind}"]').click()
     path = tmp_path / download.value.suggested_filename
@@ -141,7 +143,7 @@ def test_exports_are_files_of_this_state(visitor: Any, kind: str, tmp_path: Path
 
 
 def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
-    page = visitor.open("/order")
+    page = visitor.open("/order", "cat-sat")
     page.locator("#cat-sat-step-4").check()
     visitor.answered("cat-sat", "step=4")
     page.locator("#cat-sat .data summary").click()
@@ -153,7 +155,7 @@ def test_the_table_says_what_the_picture_shows(visitor: Any) -> None:
 
 
 def test_a_refusal_is_shown_and_passes(visitor: Any) -> None:
-    page = visitor.open("/bias?heads=1000000000")
+    page = visitor.open("/bias?heads=1000000000", "slopes")
     assert page.locator("#slopes .error").inner_text().startswith("heads=1000000000 is out of bounds")
     page.locator("#slopes-heads").fill("8")
     page.locator("#slopes-heads").press("Enter")
@@ -162,8 +164,8 @@ def test_a_refusal_is_shown_and_passes(visitor: Any) -> None:
 
 
 def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
-    page = visitor.open("/bias")
-    slider = page.get_by_role("slider", name="heads, slider").nth(1)
+    page = visitor.open("/bias", "slopes")
+    slider = page.locator("#slopes input[type=range]")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "/api/" in request.url else None)
     slider.evaluate(
@@ -172,39 +174,111 @@ def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
     )
     visitor.answered("slopes", "heads=108")
     assert visitor.readouts("slopes") == {
-        k: wire.readout(v) for k, v in QUESTIONS["slopes"].answer({"heads": "108"}).readouts.items()
+        k: readout(v) for k, v in find("slopes").answer({"heads": "108"}).readouts.items()
     }
     # The first is under way when the others come; of those only the last is asked.
     assert len(asked) == 2
 
 
 def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
-    page = visitor.open("/clock")
-    assert page.locator("#falloff .bench").is_hidden()
+    page = visitor.open("/clock", "falloff")
+    assert page.locator("#falloff .picture").is_hidden()
     page.get_by_role("button", name="It falls with every step").click()
-    assert page.locator("#falloff .bench").is_visible()
-    assert "You said: It falls with every step." in page.locator("#falloff .guess").inner_text()
+    assert page.locator("#falloff .picture").is_visible()
+    assert page.locator("#falloff .probe").inner_text() == "You said: It falls with every step."
 
 
-def test_the_quiz_scores_first_tries_and_filters(visitor: Any) -> None:
+def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(visitor: Any) -> None:
     page = visitor.open("/check")
     page.get_by_role("button", name="Different vectors").click()
     page.get_by_text("No. Nothing in the layer sees the order.").wait_for()
-    assert page.get_by_text("0 of 1 right").is_visible()
+    assert page.locator("#quiz").get_by_text("0 of 1 right").is_visible()
     page.get_by_role("button", name="The same vector for each word").press("Enter")
     page.get_by_text("Right. Each word meets the same set.").wait_for()
-    assert page.get_by_text("0 of 1 right").is_visible()
-    page.get_by_label("topic", exact=True).select_option("bias")
-    page.get_by_label("difficulty", exact=True).select_option("1")
-    assert page.locator("#showing").inner_text() == "Showing 1 of 26"
+    assert page.get_by_role("link", name="Where to see it").get_attribute("href") == "/order#shuffle"
+    page.goto(f"{visitor.address}/check?card=third-slope")
     page.get_by_label("Your answer").fill("0.125")
     page.get_by_label("Your answer").press("Enter")
-    page.get_by_text("1 of 2 right at the first try.").wait_for()
-    page.get_by_label("topic", exact=True).select_option("length")
-    page.get_by_label("difficulty", exact=True).select_option("3")
+    page.locator("#quiz").get_by_text("1 of 2 right at the first try.").wait_for()
+    page.get_by_label("kind", exact=True).select_option("derivation")
+    page.get_by_label("topic", exact=True).select_option("clock")
+    assert 0 < int(page.locator("#showing").inner_text().split()[1]) < 26
     page.reload()
-    page.get_by_text("Showing").wait_for()
-    assert page.get_by_label("topic", exact=True).input_value() == "length"
+    page.locator("#showing", has_text="1 of 2 right").wait_for()
+    assert page.get_by_label("topic", exact=True).input_value() == "clock"
+
+
+def test_an_arrow_is_dragged_and_moved_by_key_and_the_score_stays(visitor: Any) -> None:
+    """On the first page: with what it holds, before the library is asked."""
+    page = visitor.open("/")
+    query = page.locator("#shift-both .plane > svg .arrow.query.movable")
+    picture = page.locator("#shift-both .plane > svg").bounding_box()
+    side = min(picture["width"], picture["height"]) / 400
+    middle = (picture["x"] + picture["width"] / 2, picture["y"] + picture["height"] / 2)
+    tips = {arrow.name: arrow for arrow in find("shift-both").answer({}).panels[0].arrows}
+    start, end = tips["q at m = 1"], find("shift-both").answer({"m": "3"}).panels[0].arrows[3]
+    at = [(middle[0] + 84 * side * a.x, middle[1] - 84 * side * a.y) for a in (start, end)]
+    page.mouse.move(*at[0])
+    page.mouse.down()
+    page.mouse.move(*at[1], steps=4)
+    page.mouse.up()
+    visitor.answered("shift-both", "m=3")
+    assert visitor.readouts("shift-both")["positions m, n"] == "3, 5"
+    query.focus()
+    page.keyboard.press("ArrowRight")
+    visitor.answered("shift-both", "m=4")
+    page.keyboard.press("ArrowRight")
+    visitor.answered("shift-both", "m=5")
+    assert visitor.readouts("shift-both")["rotated q·k"] == "−1.100"
+    assert (
+        page.evaluate(
+            "() => performance.getEntriesByType('resource').filter((e) => e.name.includes('/api/')).length"
+        )
+        == 0
+    )
+
+
+def test_a_marked_column_is_dragged(visitor: Any) -> None:
+    page = visitor.open("/clock?width=8&length=16&first=2&second=12")
+    box = page.locator("#heatmap .field").bounding_box()
+    at = [(box["x"] + (column + 0.5) / 16 * box["width"], box["y"] + 20) for column in (12, 9)]
+    page.mouse.move(*at[0])
+    page.mouse.down()
+    page.mouse.move(*at[1], steps=5)
+    page.mouse.up()
+    visitor.answered("heatmap", "first=2&second=9&width=8&length=16")
+
+
+def test_a_preset_is_undone_by_back_and_a_stage_by_reset(visitor: Any) -> None:
+    page = visitor.open("/bias", "slopes")
+    page.locator("#slopes a.try").first.click()
+    visitor.answered("slopes", "heads=12")
+    page.go_back()
+    visitor.answered("slopes", "")
+    page.go_forward()
+    visitor.answered("slopes", "heads=12")
+    page.locator("#slopes .reset").click()
+    visitor.answered("slopes", "")
+    assert page.locator("#slopes-heads").input_value() == "8"
+
+
+def test_a_slider_plays_to_its_end_and_stops(visitor: Any) -> None:
+    page = visitor.open("/rotation?m=14")
+    page.locator("#shift-both .play").click()
+    visitor.answered("shift-both", "m=16")
+    page.locator('#shift-both .play[aria-pressed="false"]').wait_for()
+
+
+def test_next_walks_through_stages_and_on_to_the_next_room(visitor: Any) -> None:
+    page = visitor.open("/bias")
+    for stage in ("slopes", "weights"):
+        page.locator(".walk .next").click()
+        page.locator(f"#{stage}.current").wait_for()
+    page.locator(".walk .back").click()
+    page.locator("#slopes.current").wait_for()
+    visitor.turn("weights")
+    page.locator(".walk .next").click()
+    page.wait_for_url("**/longer")
 
 
 @pytest.mark.parametrize("visitor", [{"reduced_motion": "reduce"}], indirect=True)

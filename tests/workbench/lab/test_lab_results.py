@@ -5,17 +5,19 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import StudyError
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.lab import results
-from posenc.workbench.lab.questions import QUESTIONS, TASKS
 from posenc.workbench.lab.replies import reply
-from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.lab.rooms import find
+from posenc.workbench.lessons.example import EXAMPLE
 from posenc.workbench.tasks import TASKS as KNOWN
 from posenc.workbench.views.view import Lines
 from workbench.blocks import strays
 
 
 def test_the_tasks_offered_are_those_there_are() -> None:
-    assert set(TASKS) == set(KNOWN)
+    (tasks,) = find("curves").controls
+    assert set(tasks.held) == set(KNOWN)
 
 
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:
@@ -47,21 +49,39 @@ def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
 
 def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
     with pytest.raises(StudyError, match=r"no recent run in .* yet; type: posenc compare --tasks recent"):
-        QUESTIONS["curves"].answer({"task": "recent"})
+        find("curves").answer({"task": "recent"})
+
+
+@pytest.mark.parametrize("asked", ["curves", "curves?task=needle", "depths", "trained-table?learnt=ordering"])
+def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, study: Path, tmp_path: Path) -> None:
+    path, _, query = asked.partition("?")
     results.use(tmp_path / "nowhere")
     try:
-        refused = reply("/api/curves")
+        answered = reply(f"/api/{path}", query)
     finally:
         results.use(study)
-    assert refused.status == 400
-    assert b"starts one" in refused.body
+    assert answered.status == 200, answered.body
+    assert b"the example that comes with posenc" in answered.body
+    assert b"the example that comes with posenc" not in reply(f"/api/{path}", query).body
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it() -> None:
+    files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*") if path.is_file()}
+    with Ledger(EXAMPLE) as ledger:
+        runs = ledger.runs()
+    assert {run.plan.task for run in runs} == {"ordering", "needle"}
+    assert {run.plan.encoding for run in runs} >= {"nope", "sinusoidal", "learned-clamped", "rotary", "alibi"}
+    tables = {f"checkpoints/{run.plan.id}.safetensors" for run in runs if run.plan.encoding == "learned-clamped"}
+    assert files == {"ledger.sqlite", *tables}
+    assert sum((EXAMPLE / name).stat().st_size for name in files) < 2_000_000
 
 
 @pytest.mark.parametrize("asked", ["curves", "positions", "depths"])
 def test_the_python_of_a_result_lists_what_the_ledger_holds(
     asked: str, study: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    view = QUESTIONS[asked].answer({})
+    view = find(asked).answer({})
     exec(view.python, {})
     printed = capsys.readouterr().out
     assert [name in printed for name in ("nope", "rotary", "learned-clamped")] == [True] * 3

@@ -6,6 +6,8 @@ from posenc.errors import UnknownName
 from posenc.workbench.claims import (
     absolute,
     alibi,
+    disputed,
+    examples,
     order,
     precision,
     properties,
@@ -16,11 +18,9 @@ from posenc.workbench.claims import (
 )
 from posenc.workbench.claims.claim import Claim
 
+MODULES = order, sinusoids, absolute, rotary, alibi, scaling, precision, properties, examples, training, disputed
 CLAIMS: dict[str, Claim] = {
-    found.name: found
-    for module in (order, sinusoids, absolute, rotary, alibi, scaling, precision, properties, training)
-    for found in vars(module).values()
-    if isinstance(found, Claim)
+    found.name: found for module in MODULES for found in vars(module).values() if isinstance(found, Claim)
 }
 
 

@@ -38,7 +38,7 @@ class Claim:
         precise: what is true instead, or under which condition.
         verdict: on the sentence as told.
         source: where the precise sentence comes from.
-        settles: rows of ``docs/facts.toml`` that it settles.
+        settles: rows of ``lessons/facts.toml`` that it settles.
         compute: runs the library and returns the findings.
         topic: the heading it stands under.
         slow: whether it trains a model; left out unless asked for.

@@ -1,12 +1,10 @@
 """The page of claims: every sentence with its verdict, and what settles each row of what is taught."""
 
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
 from posenc.workbench.claims.claim import Claim
+from posenc.workbench.lessons.facts import Fact
 
 HEAD = """# Claims
 
@@ -26,22 +24,6 @@ where lessons are wrong or disagree) and what settles it here.
 | row | what | settled by |
 | --- | --- | --- |
 """
-
-
-@dataclass(frozen=True)
-class Fact:
-    """A row of what is taught; ``by`` names what settles it, as ``kind:name``."""
-
-    row: str
-    what: str
-    by: tuple[str, ...]
-
-
-def facts(path: Path) -> list[Fact]:
-    """The rows of ``docs/facts.toml``."""
-    with path.open("rb") as file:
-        rows = tomllib.load(file)
-    return [Fact(row, entry["what"], tuple(entry["by"])) for row, entry in rows.items()]
 
 
 def page(claims: Sequence[Claim], rows: Sequence[Fact]) -> str:

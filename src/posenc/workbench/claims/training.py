@@ -6,15 +6,25 @@ from functools import cache
 import torch
 
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.runs.evaluate import evaluate
-from posenc.workbench.runs.plan import Plan
-from posenc.workbench.runs.train import build, train
+from posenc.workbench.experiments.evaluate import evaluate
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.training import build, learn
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.language import TARGETS, Language
 from posenc.workbench.tasks.text import load
 from posenc.workbench.transformer import Transformer
 
-PLAN = Plan("rotary", "language", 0, 300, 16, 4e-3, 128, (128, 1024), 32)
+PLAN = Plan(
+    encoding="rotary",
+    task="language",
+    seed=0,
+    steps=300,
+    batch=16,
+    learning_rate=4e-3,
+    train_length=128,
+    lengths=(128, 1024),
+    test_count=32,
+)
 
 
 def prepared() -> Language:
@@ -30,7 +40,7 @@ def trained(encoding: str) -> Transformer:
     plan = replace(PLAN, encoding=encoding)
     made = prepared()
     model = build(plan, made)
-    train(model, made, plan, lambda steps: None)
+    learn(model, made, plan)
     return model.eval()
 
 

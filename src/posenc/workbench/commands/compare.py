@@ -1,60 +1,55 @@
 """`posenc compare`: which encoding holds past its training length, on real text and on order tasks."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from posenc.errors import InvalidArgument
+from posenc.workbench.commands.options import with_settings
 from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
-    from posenc.workbench.runs.compare import Outcome
-    from posenc.workbench.runs.launch import Failure, Launcher
-    from posenc.workbench.runs.plan import Run
-    from posenc.workbench.runs.study import Study
+    from posenc.workbench.experiments.compare import Outcome
+    from posenc.workbench.experiments.job import Failure, Launcher, Progress
+    from posenc.workbench.experiments.plan import Plan, Run
+    from posenc.workbench.experiments.study import Study
 
 
+@with_settings
 def compare(
-    preset: Annotated[str, typer.Option(help="quick (minutes), standard (3 seeds) or full (5 seeds).")] = "quick",
-    config: Annotated[Path | None, typer.Option(help="A TOML file with the study's keys.")] = None,
-    encodings: Annotated[
-        str | None,
-        typer.Option(help="Separated by commas: t5, rotary(base=500000), layers(rotary*3 + nope), my_file:Mine."),
-    ] = None,
-    tasks: Annotated[str | None, typer.Option(help="Names, separated by commas.")] = None,
-    lengths: Annotated[str | None, typer.Option(help="Multiples of the trained length, such as 1,2,4,8.")] = None,
-    seeds: Annotated[int | None, typer.Option(help="Runs per encoding and task.")] = None,
-    text: Annotated[Path | None, typer.Option(help="A file to read instead of the Python topics.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, …")] = None,
-    dtype: Annotated[str | None, typer.Option(help="float32, bfloat16 or float64.")] = None,
+    preset: Annotated[str | None, typer.Option(help="quick (minutes), standard, full, zoo or small-gpt.")] = None,
+    config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
     launcher: Annotated[str, typer.Option(help="local, or ray for an existing Ray cluster.")] = "local",
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
         "study"
     ),
+    **said: Any,
 ) -> None:
-    """Train the same small transformer with each encoding, test it far past its training length, and report."""
-    from posenc.encodings.text import split
+    """Train the same transformer with each encoding, test it far past its training length, and report.
+
+    Every setting below is also a key of the TOML file and a word of posenc.workbench.experiments.study.Study. Only
+    what differs from the preset need be said.
+    """
+    from posenc.workbench.commands.options import values
+    from posenc.workbench.experiments.presets import preset as named
+    from posenc.workbench.experiments.study import check_device, read, study
+    from posenc.workbench.launch.choose import choose
     from posenc.workbench.report.write import write
-    from posenc.workbench.runs.launch.choose import choose
-    from posenc.workbench.runs.study import study
 
     console = screen()
-    said = {
-        "encodings": None if encodings is None else tuple(split(encodings)),
-        "tasks": _names(tasks),
-        "lengths": _numbers(lengths),
-        "seeds": seeds,
-        "text": text,
-        "device": device,
-        "dtype": dtype,
-    }
     sys.path.append(str(Path.cwd()))  # one's own classes lie where the command is typed
-    outcome = _carry_out(console, study(preset, config, said), choose(launcher, workers), output)
+    base = named(preset or (read(config).get("preset", "quick") if config else "quick"))
+    made = study(base, config, values(said))
+    launch = choose(launcher, workers)
+    here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
+    if here:
+        check_device(made.device)
+    outcome = _carry_out(console, made, launch, output, here)
     page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
     _print(console, outcome, page, output)
     if outcome.failures:
@@ -62,35 +57,39 @@ def compare(
         raise typer.Exit(1)
 
 
-def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path) -> "Outcome":
-    """Run what is missing, with a bar and a line for every run that ends."""
+def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path, here: int) -> "Outcome":
+    """Run what is missing, with a bar and a line for every run that ends; ``here`` of them at a time here."""
+    from posenc.workbench.experiments.compare import compare as carry_out
+    from posenc.workbench.experiments.compare import missing
+    from posenc.workbench.experiments.footprint import check_room
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.plan import Run
     from posenc.workbench.report import terminal
-    from posenc.workbench.runs.compare import compare as carry_out
-    from posenc.workbench.runs.compare import missing
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.plan import Run
-    from posenc.workbench.tasks.text import load
 
-    text = load(made.text)
+    text = made.source.load()
     with Ledger(output, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
+        check_room(todo if here else [], text, output, here)
         console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 
-            def advance(steps: int) -> None:
-                progress.advance(progress.task_ids[0], steps)
+            def advance(heard: "Progress") -> None:
+                progress.advance(progress.task_ids[0], heard.work)
 
-            def finished(result: "Run | Failure") -> None:
-                said = f"{result.seconds:.0f} s" if isinstance(result, Run) else f"failed: {result.reason}"
+            def finished(result: "Run[Plan] | Failure") -> None:
+                if isinstance(result, Run):
+                    said = result.verdict or f"{result.seconds:.0f} s"
+                else:
+                    said = f"failed: {result.reason}"
                 progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
 
-            return carry_out(made, text, ledger, launch, progress=advance, finished=finished)
+            return carry_out(made, text, ledger, launch, report=advance, finished=finished)
 
 
 def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
+    from posenc.workbench.experiments.results import answer, sentence
     from posenc.workbench.report import terminal
-    from posenc.workbench.runs.results import answer, sentence
 
     for result in outcome.results:
         console.print()
@@ -100,16 +99,3 @@ def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> No
     console.print(f"page    {page}", soft_wrap=True)
     console.print(f"figures {output / 'figures'}/", soft_wrap=True)
     console.print(f"next    posenc runs {output}", soft_wrap=True)
-
-
-def _names(said: str | None) -> tuple[str, ...] | None:
-    return None if said is None else tuple(name.strip() for name in said.split(",") if name.strip())
-
-
-def _numbers(said: str | None) -> tuple[float, ...] | None:
-    if said is None:
-        return None
-    try:
-        return tuple(float(part) for part in said.split(","))
-    except ValueError as error:
-        raise InvalidArgument(f"lengths={said!r} must be numbers separated by commas, such as 1,2,4,8") from error

@@ -14,8 +14,8 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs
-    from posenc.workbench.runs.extend import Extension
-    from posenc.workbench.runs.retrieval import Retrieval
+    from posenc.workbench.experiments.extend import Extension
+    from posenc.workbench.experiments.retrieval import Retrieval
 
 
 def extend(
@@ -46,15 +46,15 @@ def extend(
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     import torch
 
+    from posenc.workbench.experiments.extend import Request, work
+    from posenc.workbench.experiments.extend import extend as carry_out
+    from posenc.workbench.experiments.methods import methods as named
+    from posenc.workbench.experiments.models import Ours, config_patch, open_model
+    from posenc.workbench.experiments.retrieval import reader, retrieve
+    from posenc.workbench.experiments.retrieval import work as asking
+    from posenc.workbench.experiments.scores import Scores
+    from posenc.workbench.experiments.verdict import judge
     from posenc.workbench.report import extension, terminal
-    from posenc.workbench.runs.extend import Request, work
-    from posenc.workbench.runs.extend import extend as carry_out
-    from posenc.workbench.runs.methods import methods as named
-    from posenc.workbench.runs.models import Ours, config_patch, open_model
-    from posenc.workbench.runs.retrieval import reader, retrieve
-    from posenc.workbench.runs.retrieval import work as asking
-    from posenc.workbench.runs.scores import Scores
-    from posenc.workbench.runs.verdict import judge
 
     console = screen(soft_wrap=True)
     if dtype not in ("float32", "bfloat16"):
@@ -96,8 +96,8 @@ def extend(
 
 def _print(console: Console, found: "Extension", needles: "Retrieval | None") -> None:
     """A table and an answer for the curves as they are, tuned where they were, and for the needles."""
+    from posenc.workbench.experiments.verdict import judge
     from posenc.workbench.report import extension, retrieval
-    from posenc.workbench.runs.verdict import judge
 
     for tuned in sorted({curve.tuned for curve in found.curves}):
         judged = judge(found, tuned=tuned)

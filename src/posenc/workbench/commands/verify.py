@@ -23,18 +23,19 @@ def verify(
     slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
     page_at: Annotated[
         Path | None,
-        typer.Option("--page", help="Write the page of claims here, from facts.toml beside it, and run nothing."),
+        typer.Option("--page", help="Write the page of claims here, and run nothing."),
     ] = None,
 ) -> None:
     """Run what is told about positional encodings; exit status 1 when a verdict does not stand."""
     from posenc.workbench.claims.catalogue import CLAIMS, chosen
     from posenc.workbench.claims.claim import run
-    from posenc.workbench.claims.page import facts, page
+    from posenc.workbench.claims.page import page
+    from posenc.workbench.lessons.facts import FACTS
 
     if page_at is not None:
         if only or as_json or slow:
             raise InvalidArgument("--page writes every claim and runs none; leave --only, --json and --slow out")
-        page_at.write_text(page(list(CLAIMS.values()), facts(page_at.with_name("facts.toml"))), encoding="utf-8")
+        page_at.write_text(page(list(CLAIMS.values()), FACTS), encoding="utf-8")
         return
     claims = chosen(only or [], slow)
     progress = screen(stderr=True)

@@ -1,101 +1,72 @@
-"""Paints a heatmap: signed values from blue over paper to red, magnitudes from dark to light."""
-
-from typing import cast
+"""Paints a matrix on its scene's scale of colours, with its numbers where they fit."""
 
 import numpy as np
 from matplotlib.image import AxesImage
+from matplotlib.patches import Rectangle
 
-from posenc.workbench.figures.ink import SMALL, Axes, inked, magnitude, mark_cell, on, signed
-from posenc.workbench.palette import INK, PAPER
-from posenc.workbench.views.view import Axis, Heatmap
+from posenc.workbench.figures.ink import SMALL, Axes, Figure, colours, folded
+from posenc.workbench.scene.colours import DARK_TEXT, LIGHT_TEXT, Paper, dark_text
+from posenc.workbench.scene.scene import Bar, Map
 
-WRITTEN = 12
-"""Up to this many rows and columns the numbers are written into the cells, where they fit."""
-CELL = 0.36, 0.17
-"""Inches that a cell must have, across and down, to hold a number."""
-
-
-@inked
-def heatmap(panel: Heatmap, ax: Axes | None = None, *, scale: bool = True) -> Axes:
-    """Paint ``panel``; ``scale`` puts the scale of colours beside it."""
-    ax = on(ax)
-    image = shaded(panel, ax)
-    if scale:
-        bar = ax.figure.colorbar(image, ax=ax, pad=0.02, fraction=0.05)
-        dress_scale(bar, panel)
-    return ax
+CELL = 0.17
+"""Inches that a cell must have downwards to hold a number."""
+LEFT = 0.85
+"""Share of its width that a panel keeps beside its names and its bar."""
 
 
-def shaded(panel: Heatmap, ax: Axes) -> AxesImage:
-    """The matrix itself with its axes, marks and, when it is small, its numbers; the scale is the caller's."""
+def heatmap(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> AxesImage:
+    """The matrix with its axes, marks and, when it is small, its numbers; the bar is the caller's."""
     values = panel.values.detach().cpu().double().numpy()
-    low, high = limits(panel, values)
-    colours = (signed() if panel.scale == "signed" else magnitude()).with_extremes(bad=PAPER)
-    square = values.shape[0] == values.shape[1]
-    image = ax.imshow(values, cmap=colours, vmin=low, vmax=high, aspect="equal" if square else "auto")
-    for axis, along in ((panel.columns, "x"), (panel.rows, "y")):
-        _ticks(ax, axis, along)
-    ax.set_xlabel(panel.columns.label)
-    ax.set_ylabel(panel.rows.label)
+    rows, columns = values.shape
+    image = ax.imshow(
+        values,
+        cmap=colours(bar.scale, paper),
+        vmin=bar.low,
+        vmax=bar.high,
+        aspect="equal" if rows == columns else "auto",
+    )
+    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    named = [text for _, text in panel.columns.ticks]
+    crowded = len(named) > 1 and sum(len(t) + 1.5 for t in named) * SMALL * 0.6 / 72 > box.width
+    ax.set_xticks([at for at, _ in panel.columns.ticks], named, rotation=90 if crowded else 0)
+    ax.set_yticks([at for at, _ in panel.rows.ticks], [text for _, text in panel.rows.ticks])
+    ax.set_xlabel(folded(panel.columns.label, box.width))
+    ax.set_ylabel(folded(panel.rows.label, box.height))
     for side in ax.spines.values():
         side.set_visible(False)
     for column in panel.marked_columns:
-        mark_cell(ax, (column - 0.5, -0.5), 1, values.shape[0])
+        _outline(ax, (column - 0.5, -0.5), 1, rows, paper)
     for row in panel.marked_rows:
-        mark_cell(ax, (-0.5, row - 0.5), values.shape[1], 1)
-    if max(values.shape) <= WRITTEN and _roomy(ax, *values.shape):
-        _numbers(ax, values, image)
+        _outline(ax, (-0.5, row - 0.5), columns, 1, paper)
+    if panel.texts and _fits(panel, box.width / columns, box.height / rows):
+        _numbers(ax, panel, image)
     return image
 
 
-def limits(panel: Heatmap, values: np.ndarray) -> tuple[float, float]:
-    """Where the colours end: symmetric about 0 for signed values."""
-    if panel.scale == "signed":
-        end = panel.limit or float(np.nanmax(np.abs(values))) or 1.0
-        return -end, end
-    if panel.limit is not None:
-        return 0.0, panel.limit
-    return float(np.nanmin(values)), float(np.nanmax(values))
+def scale(figure: Figure, image: AxesImage, bar: Bar, axes: Axes | list[Axes], name: str = "") -> None:
+    """The bar beside these axes: only the part of it that occurs, without a frame, named with its unit."""
+    made = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.05, aspect=25)
+    made.outline.set_visible(False)
+    made.ax.set_ylim(*bar.shown)
+    made.set_ticks([at for at, _ in bar.ticks], labels=[text for _, text in bar.ticks])
+    made.set_label(name or bar.label, fontsize=SMALL)
 
 
-def dress_scale(bar: object, panel: Heatmap) -> None:
-    """A scale without a frame, named and with its unit."""
-    bar.outline.set_visible(False)  # type: ignore[attr-defined]
-    name = f"{panel.name} ({panel.unit})" if panel.unit else panel.name
-    bar.set_label(name, fontsize=SMALL)  # type: ignore[attr-defined]
+def _fits(panel: Map, width: float, height: float) -> bool:
+    """Whether every number fits its cell, in inches; axes lose a part of theirs once names and bars are there."""
+    longest = max(len(text) for row in panel.texts for text in row)
+    return LEFT * width >= longest * SMALL * 0.64 / 72 and height >= CELL
 
 
-def _ticks(ax: Axes, axis: Axis, along: str) -> None:
-    """Labels where the axis has them; otherwise at most nine of its values."""
-    count = len(axis.values)
-    step = 1 if axis.labels or count <= 9 else _nice(count / 8)
-    at = list(range(0, count, step))
-    names = list(axis.labels) or [f"{axis.values[i]:g}" for i in at]
-    if along == "x":
-        ax.set_xticks(at, names, rotation=90 if axis.labels and count > 8 else 0)
-    else:
-        ax.set_yticks(at, names)
+def _outline(ax: Axes, corner: tuple[float, float], width: float, height: float, paper: Paper) -> None:
+    ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=paper.ink, linewidth=1.2))
 
 
-def _nice(step: float) -> int:
-    """The next of 1, 2, 5, 10, 20, 50 …"""
-    power = 10 ** int(np.floor(np.log10(step)))
-    return int(next(m * power for m in (1, 2, 5, 10) if m * power >= step))
-
-
-def _roomy(ax: Axes, rows: int, columns: int) -> bool:
-    """Whether every cell has room for a number."""
-    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
-    return box.width / columns >= CELL[0] and box.height / rows >= CELL[1]
-
-
-def _numbers(ax: Axes, values: np.ndarray, image: AxesImage) -> None:
-    """The value of every cell in the ink that can be read on its colour."""
-    for row, column in np.ndindex(*values.shape):
-        value = values[row, column]
-        if np.isnan(value):
-            continue
-        red, green, blue, _ = cast(tuple[float, float, float, float], image.to_rgba(value))
-        dark = 0.2126 * red + 0.7152 * green + 0.0722 * blue < 0.45
-        text = f"{value:.2f}".replace("-", "−") if abs(value) >= 0.005 else "0"
-        ax.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=PAPER if dark else INK)
+def _numbers(ax: Axes, panel: Map, image: AxesImage) -> None:
+    """The number of every cell in the ink that can be read on its colour."""
+    for (row, column), value in np.ndenumerate(panel.values.double().numpy()):
+        if not np.isnan(value):
+            colour = [round(255 * v) for v in image.to_rgba(value)[:3]]
+            ink = DARK_TEXT if dark_text(colour) else LIGHT_TEXT
+            text = panel.texts[row][column]
+            ax.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=ink)

@@ -5,15 +5,16 @@ identical bytes: the bundled typeface, no date, and a fixed salt for SVG names.
 """
 
 import io
+import textwrap
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import lru_cache
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.workbench.palette import HAIRLINE, INK, MAGNITUDE, NEGATIVE, PAPER, POSITIVE
+from posenc.workbench.palette import Scale
+from posenc.workbench.scene.colours import LIGHT, Paper, steps
 
 try:
     import matplotlib
@@ -21,12 +22,9 @@ except ModuleNotFoundError as error:  # the one home of matplotlib in the projec
     raise MissingExtra("matplotlib", "plot") from error
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import Colormap, LinearSegmentedColormap
+from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.figure import Figure
-from matplotlib.patches import Rectangle
 
-P = ParamSpec("P")
-R = TypeVar("R")
 Colour = str | tuple[float, ...]
 
 WIDTH, HEIGHT = 7.0, 4.2
@@ -36,19 +34,11 @@ TEXT, SMALL = 9.0, 8.0
 DPI = 150
 FORMATS = ("svg", "png", "pdf")
 
-STYLE = {
+STYLE: dict[str, object] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": TEXT,
     "axes.unicode_minus": True,
-    "axes.facecolor": PAPER,
-    "figure.facecolor": PAPER,
-    "savefig.facecolor": PAPER,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
     "xtick.labelsize": SMALL,
     "ytick.labelsize": SMALL,
     "axes.labelsize": TEXT,
@@ -61,76 +51,59 @@ STYLE = {
     "ytick.major.size": 3,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "grid.color": HAIRLINE,
     "grid.linewidth": 0.5,
     "lines.linewidth": 1.5,
     "lines.markersize": 4,
-    "legend.frameon": False,
-    "legend.fontsize": SMALL,
     "svg.fonttype": "path",
     "svg.hashsalt": "posenc",
 }
+_PAPER = ("axes.facecolor", "figure.facecolor")
+_INK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 
 _pen = threading.RLock()
 
 
 @contextmanager
-def ink() -> Iterator[None]:
+def ink(paper: Paper = LIGHT) -> Iterator[None]:
     """Draw in our style. matplotlib's settings belong to the process, so one thread holds the pen at a time."""
-    with _pen, matplotlib.rc_context(STYLE):
+    colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
+    with _pen, matplotlib.rc_context(STYLE | colours):
         yield
 
 
-def inked(draw: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a function that draws: it runs in our style."""
-
-    @wraps(draw)
-    def in_style(*args: P.args, **kwargs: P.kwargs) -> R:
-        with ink():
-            return draw(*args, **kwargs)
-
-    return in_style
-
-
-@inked
 def sheet(
     columns: int = 1, rows: int = 1, *, width: float = WIDTH, height: float = HEIGHT, ratios: Sequence[float] = ()
 ) -> list[Axes]:
-    """Axes on a new figure of ``width`` × ``height`` inches, row by row; ``ratios`` are the columns' widths."""
+    """Axes on a new figure of ``width`` × ``height`` inches, row by row; ``ratios`` are the columns' widths.
+
+    Call it, and whatever paints, within ``ink()``.
+    """
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, squeeze=False, width_ratios=list(ratios) or None)
     return list(grid.flat)
 
 
-def on(ax: Axes | None, *, width: float = WIDTH, height: float = HEIGHT) -> Axes:
-    """The axes that were given, or new ones on a figure of their own."""
-    return sheet(width=width, height=height)[0] if ax is None else ax
+@lru_cache
+def colours(scale: Scale, paper: Paper) -> Colormap:
+    """A scale of colours as matplotlib has them; what has no value is left as paper."""
+    made = ListedColormap([tuple(v / 255 for v in step) for step in steps(scale, paper)], scale)
+    return made.with_extremes(bad=paper.paper)
 
 
-def signed() -> Colormap:
-    """Blue below zero, paper at zero, red above. Use with symmetric limits."""
-    return LinearSegmentedColormap.from_list("signed", [NEGATIVE, PAPER, POSITIVE])
+def folded(words: str, inches: float, size: float = TEXT) -> str:
+    """Words on as many lines as they need to fit a width; a letter is about half as wide as it is high."""
+    return textwrap.fill(words, max(12, int(inches * 72 / (0.56 * size))), break_long_words=False)
 
 
-def magnitude() -> Colormap:
-    """Dark to light, for magnitudes and similarities."""
-    return matplotlib.colormaps[MAGNITUDE]
-
-
-def sequence() -> Colormap:
-    """Purple to green, for curves that are told apart by their order and have no colour of their own."""
-    return matplotlib.colormaps["viridis"]
-
-
-def mark(ax: Axes, x: float, caption: str) -> None:
-    """A thin vertical line at x with its caption at the top, such as "trained to here".
+def mark(ax: Axes, x: float, place: float, caption: str) -> None:
+    """A thin vertical line at x, ``place`` of the way across, with its caption at the top.
 
     Past the middle the caption stands left of its line, where no name of a curve's end can meet it.
     """
-    ax.axvline(x, color=INK, linewidth=0.7, zorder=0.5)
-    bottom = ax.get_ylim()[0]
-    late = (ax.transData + ax.transAxes.inverted()).transform((x, bottom))[0] > 0.6
+    colour = matplotlib.rcParams["text.color"]
+    ax.axvline(x, color=colour, linewidth=0.7, zorder=0.5)
+    late = place > 0.6
     ax.annotate(
         caption,
         (x, 1),
@@ -140,39 +113,36 @@ def mark(ax: Axes, x: float, caption: str) -> None:
         ha="right" if late else "left",
         va="top",
         fontsize=SMALL,
-        color=INK,
+        color=colour,
     )
 
 
-def mark_cell(ax: Axes, corner: tuple[float, float], width: float, height: float) -> None:
-    """An outline round cells of a heatmap."""
-    ax.add_patch(Rectangle(corner, width, height, fill=False, edgecolor=INK, linewidth=1.2))
-
-
 def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
-    """Write names to the right of the axes, each at its line's last y; call when the limits are final.
+    """Write names to the right of the axes, each at its line's end, and a thin line to those that had to move.
 
     Args:
-        ends: (y in data, text, colour) of every line. Names that would touch are moved apart.
+        ends: (height, 0 at the bottom and 1 at the top; text; colour) of every line.
     """
-    to_axes = ax.transData + ax.transAxes.inverted()
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    gap = SMALL * 1.35 / height
-    left = ax.get_xlim()[0]
-    wanted = sorted((float(to_axes.transform((left, y))[1]), text, colour) for y, text, colour in ends)
-    places = _spread([min(max(at, 0.0), 1.0) for at, _, _ in wanted], gap)
-    for at, (_, text, colour) in zip(places, wanted, strict=True):
+    gap = SMALL * 1.6 / height
+    wanted = sorted(ends, key=lambda end: end[0])
+    places = _spread([end[0] for end in wanted], gap)
+    for at, (end, words, colour) in zip(places, wanted, strict=True):
+        moved = abs(at - end) > gap / 2
         ax.annotate(
-            text,
-            (1, at),
+            words,
+            (1, end),
             xycoords="axes fraction",
-            xytext=(5, 0),
+            xytext=(12 if moved else 5, (at - end) * height),
             textcoords="offset points",
             ha="left",
             va="center",
             fontsize=SMALL,
             color=colour,
             annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 1}
+            if moved
+            else None,
         )
 
 
@@ -192,7 +162,6 @@ def _start(run: list[float], gap: float) -> float:
     return sum(run) / len(run) - (len(run) - 1) * gap / 2
 
 
-@inked
 def rendered(drawing: Axes | Figure, kind: str = "svg") -> bytes:
     """The figure as bytes: ``"svg"``, ``"png"`` or ``"pdf"``."""
     if kind not in FORMATS:
@@ -201,7 +170,8 @@ def rendered(drawing: Axes | Figure, kind: str = "svg") -> bytes:
     assert figure is not None, "these axes were removed from their figure"
     undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
     out = io.BytesIO()
-    figure.savefig(out, format=kind, metadata=undated[kind])
+    with ink():
+        figure.savefig(out, format=kind, metadata=undated[kind], facecolor=figure.get_facecolor())
     return out.getvalue()
 
 

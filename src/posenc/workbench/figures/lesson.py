@@ -2,18 +2,18 @@
 
 from posenc.workbench.figures import ink
 from posenc.workbench.figures.draw import paint
-from posenc.workbench.figures.ink import Figure, inked
+from posenc.workbench.figures.ink import Figure
 from posenc.workbench.views import sinusoidal
 from posenc.workbench.views.view import Heatmap, Lines
 
 
-@inked
 def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     """Positions × the first ``shown`` dimensions; cosine of every two positions; waves of five dimensions.
 
     The lesson paints the first panel with RdBu, negative red. Ours is blue below zero here as everywhere.
     """
-    axes = ink.sheet(3, width=18, height=5)
+    with ink.ink():
+        axes = ink.sheet(3, width=18, height=5)
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)
     dims = type(code.columns)("dimension", code.columns.values[:shown])
@@ -23,7 +23,8 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     titles = "Sinusoidal code", "Cosine of two positions' codes", "Single dimensions"
     panels = first, sinusoidal.similarity(width, length).panels[0], waves
     for ax, panel, title in zip(axes, panels, titles, strict=True):
-        paint(panel, ax).set_title(title)
+        with ink.ink():
+            paint(panel, ax).set_title(title)
     figure = axes[0].get_figure(root=True)
     assert figure is not None
     return figure

@@ -1,87 +1,115 @@
-"""Paints curves with their names at their ends."""
+"""Paints curves with their names at their ends, or where they leave the picture."""
 
-import math
+from matplotlib.ticker import NullLocator
 
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter, StrMethodFormatter
+from posenc.workbench.figures.ink import SMALL, Axes, folded, label_ends, mark
+from posenc.workbench.scene.colours import Paper, line, text
+from posenc.workbench.scene.scene import Axis, Chart, Curve
 
-from posenc.workbench.figures.ink import Axes, Colour, inked, label_ends, mark, on, sequence
-from posenc.workbench.palette import INK, PAPER, style
-from posenc.workbench.views.view import Lines
-
-DASHES = ((), (6, 2), (2, 1.5), (7, 2, 1.5, 2))
-DECADES = 6
-"""A logarithmic axis shows this many powers of ten below its top; more only where a whole curve lies lower."""
-TICKED = 12
-"""Up to this many points of a logarithmic axis each get a tick."""
 MARKED = 40
 """Up to this many points each gets a marker."""
+EARLY = 0.97
+"""A curve that leaves the picture before this share of its width is named where it does."""
 
 
-@inked
-def lines(panel: Lines, ax: Axes | None = None) -> Axes:
-    """Paint ``panel``: an encoding in its own colour, other curves from dark to light in their order."""
-    ax = on(ax)
-    ends = []
-    for i, line in enumerate(panel.lines):
-        colour, dash, marker = _hand(panel, i)
-        y = line.values.detach().cpu().tolist()
-        dots = marker if len(y) <= MARKED else ""
-        (curve,) = ax.plot(panel.x.values, y, color=colour, marker=dots, markersize=3.5)
-        if dash:
-            curve.set_dashes(dash)
-        if line.hollow:
-            curve.set(markerfacecolor=PAPER, linewidth=0.8)
-        if line.low is not None and line.high is not None:
-            ax.fill_between(panel.x.values, line.low, line.high, color=colour, alpha=0.15, linewidth=0)
-        known = [v for v in y if not math.isnan(v)]
-        if known:
-            ends.append((known[-1], line.name, colour))
-    if panel.y_log:
-        ax.set_yscale("log")
-        top = ax.get_ylim()[1]
-        lowest = min((float(line.values.nan_to_num().max()) for line in panel.lines), default=top)
-        ax.set_ylim(bottom=max(ax.get_ylim()[0], min(top / 10**DECADES, lowest / 3)))
-        if ax.get_ylim()[1] < 100 * ax.get_ylim()[0]:  # too few powers of ten to read a value from
-            ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5), numticks=12))
-            ax.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-            ax.yaxis.set_minor_formatter(NullFormatter())
-    if panel.x.log:
-        ax.set_xscale("log")
-        if len(panel.x.values) <= TICKED:
-            ax.set_xticks(panel.x.values, [short(x) for x in panel.x.values])
-            ax.minorticks_off()
-    elif all(float(x).is_integer() for x in panel.x.values):
-        ax.xaxis.set_major_locator(MaxNLocator(9, integer=True))
-    ax.margins(x=0.01)
-    ax.set_xlabel(_named(panel.x.name, panel.x.unit, panel.x.log))
-    ax.set_ylabel(_named(panel.y_name, panel.y_unit, panel.y_log))
-    for x, caption in panel.marks:
-        mark(ax, x, caption)
-    if len(ends) > 1:
-        label_ends(ax, ends)
+def lines(panel: Chart, ax: Axes, paper: Paper) -> Axes:
+    """Paint ``panel`` on ``ax``."""
+    _dress(ax, panel)
+    for curve in panel.curves:
+        colour = line(curve.colour, paper)
+        real = slice(None, None, curve.between + 1)
+        dots = curve.marker if len(panel.at[real]) <= MARKED else ""
+        (drawn,) = ax.plot(panel.at, curve.values, color=colour)
+        ax.plot(
+            panel.at[real],
+            curve.values[real],
+            color=colour,
+            linestyle="none",
+            marker=dots,
+            markersize=3.5,
+            markerfacecolor=paper.paper if curve.hollow else colour,
+        )
+        if curve.dash:
+            drawn.set_dashes(curve.dash)
+        if curve.hollow:
+            drawn.set_linewidth(0.8)
+        if curve.low and curve.high:
+            ax.fill_between(panel.at, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
+    for value, caption in panel.levels:
+        _level(ax, panel, value, caption, paper)
+    for value, caption in panel.marks:
+        place = panel.x.place(value) or 0.0
+        mark(ax, value, place, folded(caption, 0.8 * _inches(ax)[0] * max(place, 1 - place), SMALL))
+    if len(panel.curves) > 1:
+        _name(ax, panel, paper)
     return ax
 
 
-def short(x: float) -> str:
-    """A tick's number in few signs: 512, 10⁶, 2·10⁹."""
-    if abs(x) < 1e5:
-        return f"{x:g}".replace("-", "−")
-    digits, power = f"{x:.0e}".split("e+")
-    raised = str(int(power)).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
-    return f"10{raised}" if digits == "1" else f"{digits}·10{raised}"
+def _dress(ax: Axes, panel: Chart) -> None:
+    for axis, along, inches in zip((panel.x, panel.y), "xy", _inches(ax), strict=True):
+        if axis.log:
+            ax.set(**{f"{along}scale": "log"})
+        side = ax.xaxis if along == "x" else ax.yaxis
+        side.set_ticks([at for at, _ in axis.ticks], labels=[words for _, words in axis.ticks])
+        side.set_minor_locator(NullLocator())
+        side.set_label_text(folded(axis.label, inches))
+        ax.set(**{f"{along}lim": _ends(axis, along)})
 
 
-def _named(name: str, unit: str, log: bool) -> str:
-    """An axis's name with its unit and, where it is one, the word that it is logarithmic."""
-    said = ", ".join(part for part in (unit, "log scale" if log else "") if part)
-    return f"{name} ({said})" if said else name
+def _inches(ax: Axes) -> tuple[float, float]:
+    """Width and height before names and bars take their part."""
+    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    return box.width, box.height
 
 
-def _hand(panel: Lines, index: int) -> tuple[Colour, tuple[float, ...], str]:
-    """Colour, dash and marker of a curve."""
-    encodings, count = [line.encoding for line in panel.lines], len(panel.lines)
-    if encodings[index]:
-        own = style(encodings[index], encodings)
-        return own.colour, own.dash, own.marker
-    colour: Colour = INK if count == 1 else sequence()(0.75 * index / (count - 1))
-    return colour, DASHES[index % len(DASHES)], "o"
+def _ends(axis: Axis, along: str) -> tuple[float, float]:
+    """The axis with a little room, so that a curve along its end is not cut."""
+    room = 0.01 if along == "x" else 0.02
+    if axis.log:
+        more = (axis.high / axis.low) ** room
+        return axis.low / more, axis.high * more
+    more = (axis.high - axis.low) * room
+    return axis.low - more, axis.high + more
+
+
+def _level(ax: Axes, panel: Chart, value: float, caption: str, paper: Paper) -> None:
+    ax.axhline(value, color=paper.quiet, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0.5)
+    ax.annotate(
+        caption,
+        (1, value),
+        xycoords=("axes fraction", "data"),
+        xytext=(-3, 2),
+        textcoords="offset points",
+        ha="right",
+        va="bottom",
+        fontsize=SMALL,
+        color=paper.quiet,
+    )
+
+
+def _name(ax: Axes, panel: Chart, paper: Paper) -> None:
+    """Names at the ends; curves that lie on one another share a label."""
+    together: dict[tuple[float | None, ...], list[Curve]] = {}
+    for curve in panel.curves:
+        together.setdefault(tuple(panel.y.place(v) for v in curve.values), []).append(curve)
+    ends = []
+    for places, curves in together.items():
+        words = ", ".join(curve.name for curve in curves)
+        ink = text(curves[0].colour, paper)
+        seen = [i for i, place in enumerate(places) if place is not None]
+        if not seen:
+            continue
+        last, height = seen[-1], places[seen[-1]]
+        across = panel.x.place(panel.at[last]) or 0.0
+        if across < EARLY and height is not None and height < 0.1:
+            ax.annotate(
+                words,
+                (panel.at[last], curves[0].values[last]),
+                xytext=(4, 1),
+                textcoords="offset points",
+                fontsize=SMALL,
+                color=ink,
+            )
+        elif height is not None:
+            ends.append((height, words, ink))
+    label_ends(ax, ends)

@@ -1,241 +1,129 @@
-"""The page of a room as HTML: words, formula and working controls, complete before a line of script runs."""
+"""The pages as HTML: words, formulas and working controls, complete before a line of script runs."""
 
-from collections.abc import Mapping
-from html import escape
-from typing import Any
+import base64
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.resources import files
 from urllib.parse import urlencode
 
+from posenc.errors import MissingExtra
 from posenc.names import canonical
-from posenc.workbench.lab.card import TOPICS
-from posenc.workbench.lab.parameters import (
-    Arrangement,
-    Choice,
-    Number,
-    Numbers,
-    Parameter,
-    Sentence,
-    Switch,
-)
-from posenc.workbench.lab.questions import QUESTIONS
-from posenc.workbench.lab.rooms import ROOMS
-from posenc.workbench.lab.rooms.room import Room, Stage, Try
+from posenc.workbench.lab.controls import Control, Number
+from posenc.workbench.lab.rooms import ROOMS, Room, Stage, find
+from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS
 
-QUIZ = "check"
-"""The address of the quiz."""
+try:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from latex2mathml.converter import convert
+except ModuleNotFoundError as error:  # both have their one home here
+    raise MissingExtra(error.name or "jinja2", "lab") from error
 
-
-def page(title: str, current: str, main: str) -> str:
-    """The frame around every page: the list of rooms, and what is in this one."""
-    return f"""<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escape(title)} · posenc lab</title>
-<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
-<script src="/static/theme.js"></script>
-<link rel="stylesheet" href="/colours.css">
-<link rel="stylesheet" href="/static/lab.css">
-<script type="module" src="/static/lab.js"></script>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the room</a>
-<header class="top">
-<a class="mark" href="/">posenc lab</a>
-<nav aria-label="Rooms"><ol>{"".join(_entry(room, current) for room in _rooms())}</ol></nav>
-<button type="button" class="plain" id="theme" hidden>Dark</button>
-</header>
-<main id="main" tabindex="-1">
-{main}
-</main>
-</body>
-</html>
-"""
+CARDS, HERO = "check", "shift-both"
+"""The address of the cards, and the stage that the first page shows."""
+FIRST = "/static/first.js"
+"""The first page's answers, held beside the scripts so that it moves before the library is imported."""
+STATIC = files("posenc.workbench.lab") / "static"
 
 
-def _rooms() -> list[tuple[str, str]]:
-    return [(room.name, room.short) for room in ROOMS] + [(QUIZ, "Check yourself")]
+@dataclass(frozen=True)
+class Site:
+    """Where pages live, and what a page carries: the live lab, an exported folder, or one stage alone.
+
+    Args:
+        saved: whether a page brings its style, script and policy with it and asks no server.
+        single: whether it stands alone, with no other pages to link to.
+        held: the file of answers of a stage; empty where a server answers, ``"#"`` where the page holds them.
+        stops: texts that a slider may visit, by stage and control; by default all.
+    """
+
+    saved: bool = False
+    single: bool = False
+    held: Callable[[Stage], str] = lambda stage: ""
+    stops: Mapping[tuple[str, str], Sequence[str]] | None = None
+    policy: str = ""
+    style: str = ""
+    early: str = ""
+    script: str = ""
+    tones: str = ""
+    data: Collection[str] = ()
+
+    @property
+    def rooms(self) -> list[tuple[str, str]]:
+        """Names and entries of every page; a site leaves out what is read from somebody's own study."""
+        own = [room for room in ROOMS if self.saved and not self.single and all(s.fresh for s in room.stages)]
+        return [(room.name, room.short) for room in ROOMS if room not in own] + [(CARDS, "Check yourself")]
+
+    @property
+    def icon(self) -> str:
+        return base64.b64encode((STATIC / "icon.svg").read_bytes()).decode()
+
+    def link(self, name: str) -> str:
+        return f"{name or 'index'}.html" if self.saved else f"/{name}"
+
+    def state(self, stage: Stage, texts: Mapping[str, str]) -> str:
+        """The address of a stage in a state; on its own page, a query and a fragment."""
+        return f"?{urlencode(texts)}#{stage.question}"
 
 
-def _entry(room: tuple[str, str], current: str) -> str:
-    name, short = room
-    here = ' aria-current="page"' if name == current else ""
-    return f'<li><a href="/{name}"{here}>{escape(short)}</a></li>'
+LIVE = Site()
 
 
-def contents() -> str:
-    """The first page: every room by its question."""
-    entries = "".join(_contents_entry(room.name, room.title, room.short) for room in ROOMS)
-    entries += _contents_entry(QUIZ, "What would you have said?", "Check yourself")
-    main = (
-        "<h1>Where is each word?</h1>"
-        '<p class="lead">A transformer reads a set of vectors; positions are what makes it a sequence. Each room '
-        "asks one question about them. Every number is computed by the library on this machine, and nothing "
-        "leaves it.</p>"
-        f'<ol class="contents">{entries}</ol>'
+@lru_cache(maxsize=1)
+def _templates() -> Environment:
+    loader = PackageLoader("posenc.workbench.lab", "templates")
+    made = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return page("Rooms", "", main)
+    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail}
+    return made
 
 
-def _contents_entry(name: str, question: str, short: str) -> str:
-    return (
-        f'<li><a href="/{name}"><span class="question">{escape(question)}</span>'
-        f'<span class="quiet">{escape(short)}</span></a></li>'
-    )
+def _made(template: str, site: Site, **given: object) -> str:
+    def stops(stage: str, control: Control) -> Sequence[str]:
+        asked = (site.stops or {}).get((stage, control.name))
+        own = control.held if isinstance(control, Number) and control.stops else ()
+        return asked or own
+
+    return _templates().get_template(template).render(site=site, held=site.held, stops=stops, **given)
 
 
-def quiz_page() -> str:
-    """The quiz; its cards are asked from the library by the page."""
-    topics = "".join(f'<option value="{name}">{escape(words)}</option>' for name, words in TOPICS.items())
-    stars = "".join(f'<option value="{n}">{"★" * n}</option>' for n in (1, 2, 3))
-    main = f"""<h1>What would you have said?</h1>
-<p class="lead">One question at a time. Numbers are computed by the library when you answer, and every wrong choice
-says why. Nothing is stored.</p>
-<form class="controls filters" aria-label="Filters">
-<div class="control select"><label for="topic">topic</label>
-<select id="topic"><option value="">all</option>{topics}</select></div>
-<div class="control select"><label for="stars">difficulty</label>
-<select id="stars"><option value="">all</option>{stars}</select></div>
-<p class="quiet" id="showing" role="status"></p>
-</form>
-<div id="quiz" class="stage"></div>"""
-    return page("Check yourself", QUIZ, main)
+def home(site: Site = LIVE) -> str:
+    """The first page: a rotation to drag, and every room by its question."""
+    moving = site if site.saved else replace(site, held=lambda stage: FIRST)
+    shown = [room for room in ROOMS if room.name in dict(site.rooms)]
+    return _made("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=shown)
 
 
-def room_page(room: Room, texts: Mapping[str, str]) -> str:
+def cards(site: Site = LIVE) -> str:
+    """The cards; the page's script asks for them."""
+    filters = [
+        ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
+        ("topic", "topic", list(TOPICS.items())),
+        ("stars", "difficulty", [(str(n), "★" * n) for n in (1, 2, 3)]),
+        ("lesson", "lesson", [(str(n), str(n)) for n in sorted({n for card in DECK for n in card.lessons})]),
+        ("company", "turns on", [(name, name) for name in COMPANIES]),
+    ]
+    return _made("cards.html", site, title="Check yourself", current=CARDS, filters=filters)
+
+
+def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: Sequence[Stage] = ()) -> str:
     """A room in the state that ``texts`` describe; a text that a control cannot hold is left to the answers."""
-    stages = "".join(_stage(room, stage, texts) for stage in room.stages)
-    main = (
-        f"<h1>{escape(room.title)}</h1>"
-        f'<p class="lead">{escape(room.words)}</p>'
-        f"{room.formula}"
-        f'<div id="room" data-room="{room.name}">{stages}</div>'
-    )
-    return page(room.title, room.name, main)
-
-
-def _stage(room: Room, stage: Stage, texts: Mapping[str, str]) -> str:
-    parameters = QUESTIONS[stage.question].parameters
-    name = stage.question
-    controls = "".join(_control(name, p, texts) for p in parameters)
-    words = f"<p>{escape(stage.words)}</p>" if stage.words else ""
-    asked = f'data-question="{name}" data-parameters="{" ".join(p.name for p in parameters)}"'
-    picks = f' data-picks="{" ".join(stage.picks)}"' if stage.picks else ""
-    return f"""
-<section class="stage" id="{name}" {asked}{picks}
- aria-labelledby="{name}-heading">
-<h2 id="{name}-heading">{escape(stage.heading)}</h2>
-{words}
-{_guess(stage)}<div class="bench">
-<figure class="picture"><div class="panels" aria-busy="true"><p class="waiting">Reading the library …</p></div>
-<p class="probe" role="status"></p><figcaption class="answer"></figcaption></figure>
-<dl class="readouts" aria-live="polite" aria-label="Readouts"></dl>
-<p class="error" role="alert" hidden></p>
-</div>
-<form class="controls" aria-label="Controls: {escape(stage.heading)}">{controls}</form>
-{_tries(room, stage)}
-<div class="more">
-<details class="data"><summary>The same as a table</summary><div class="tables"></div></details>
-<details class="python"><summary>Show the Python</summary><pre tabindex="0"><code></code></pre>
-<button type="button" class="plain copy-python">Copy</button></details>
-<p class="carry"><button type="button" class="plain copy-link">Copy link</button>
-<a class="export" data-kind="png" download>PNG</a> <a class="export" data-kind="svg" download>SVG</a>
-<a class="export" data-kind="csv" download>CSV</a><span class="done" role="status"></span></p>
-</div>
-</section>"""
-
-
-def _guess(stage: Stage) -> str:
-    if not stage.guesses:
-        return ""
-    buttons = "".join(f'<button type="button">{escape(words)}</button>' for words in stage.guesses)
-    return f'<div class="guess" role="group" aria-label="Your guess"><p>Your guess?</p>{buttons}</div>'
-
-
-def _tries(room: Room, stage: Stage) -> str:
-    if not stage.tries:
-        return ""
-    entries = "".join(f"<li>{_try(room, stage, t)}</li>" for t in stage.tries)
-    return f'<ul class="tries" aria-label="What to try">{entries}</ul>'
-
-
-def _try(room: Room, stage: Stage, t: Try) -> str:
-    query = f"?{urlencode(t.state)}" if t.state else ""
-    return f'<a class="try" href="/{room.name}{query}#{stage.question}">{escape(t.words)}</a>'
-
-
-def _control(stage: str, p: Parameter, texts: Mapping[str, str]) -> str:
-    value = texts.get(p.name, p.write(p.default))
-    default = escape(p.write(p.default))
-    where = f'data-name="{p.name}" data-default="{default}"'
-    label, at = escape(p.label), f"{stage}-{p.name}"
-    if isinstance(p, Number):
-        return _number(p, where, at, value)
-    if isinstance(p, Switch):
-        checked = " checked" if value == "1" else ""
-        return (
-            f'<div class="control switch" data-kind="switch" {where}><input type="checkbox" id="{at}"{checked}>'
-            f'<label for="{at}">{label}</label></div>'
-        )
-    if isinstance(p, Choice):
-        return _choice(p, where, at, canonical(value))
-    if isinstance(p, Arrangement):
-        return (
-            f'<div class="control arrangement" data-kind="arrangement" data-of="{p.of}" {where} '
-            f'data-value="{escape(value)}"><span class="label" id="{at}">{label}</span>'
-            f'<ol class="chips" aria-labelledby="{at}"></ol></div>'
-        )
-    assert isinstance(p, Sentence | Numbers)
-    mode = ' inputmode="numeric"' if isinstance(p, Numbers) else ""
-    return (
-        f'<div class="control text" data-kind="text" {where}><label for="{at}">{label}</label>'
-        f'<input type="text" id="{at}" value="{escape(value)}" maxlength="120" autocomplete="off" '
-        f'spellcheck="false"{mode}></div>'
+    names = site.rooms
+    after = names[[name for name, _ in names].index(room.name) + 1]
+    shown = stages or room.stages
+    return _made(
+        "room.html", site, title=room.title, current=room.name, room=room, stages=shown, texts=texts, after=after
     )
 
 
-def _number(p: Number, where: str, at: str, value: str) -> str:
-    bounds = f'min="{p.low:.12g}" max="{p.high:.12g}" step="{p.step if p.whole else "any"}"'
-    field = f'<input type="number" id="{at}" {bounds} value="{escape(value)}">'
-    label = f'<label for="{at}">{escape(p.label)}</label>'
-    if p.widget == "buttons":
-        moves = "".join(
-            f'<button type="button" data-by="{by}" aria-label="{escape(p.label)}: {words}">{sign}</button>'
-            for by, sign, words in ((-1, "−1", "back by 1"), (1, "+1", "on by 1"))
-        )
-        return (
-            f'<div class="control buttons" data-kind="number" {where}>{label}'
-            f'<span class="pair">{moves}</span>{field}</div>'
-        )
-    stops = f' data-stops="{" ".join(f"{s:.12g}" for s in p.stops)}"' if p.stops else ""
-    low, high, step = (0, len(p.stops) - 1, 1) if p.stops else (p.low, p.high, p.step)
-    slider = (
-        f'<input type="range" min="{low:.12g}" max="{high:.12g}" step="{step:.12g}"{stops} '
-        f'aria-label="{escape(p.label)}, slider">'
-    )
-    return f'<div class="control number" data-kind="number" {where}>{label}{slider}{field}</div>'
+@lru_cache
+def formula(lines: tuple[tuple[str, str], ...]) -> str:
+    """A room's formulas as MathML, each with how it is read aloud."""
+    made = (convert(tex, display="block").replace("<math ", f'<math alttext="{words}" ', 1) for words, tex in lines)
+    return f'<div class="formula">{"".join(made)}</div>'
 
 
-def _choice(p: Choice, where: str, at: str, value: str) -> str:
-    if len(p.options) > 5:
-        options = "".join(
-            f'<option value="{escape(k)}"{" selected" if k == value else ""}>{escape(words)}</option>'
-            for k, words in p.options.items()
-        )
-        return (
-            f'<div class="control select" data-kind="select" {where}><label for="{at}">{escape(p.label)}</label>'
-            f'<select id="{at}">{options}</select></div>'
-        )
-    options = "".join(_radio(at, k, words, k == value) for k, words in p.options.items())
-    return (
-        f'<fieldset class="control choice" data-kind="choice" {where}><legend>{escape(p.label)}</legend>'
-        f'<span class="options">{options}</span></fieldset>'
-    )
-
-
-def _radio(at: str, key: str, words: str, checked: bool) -> str:
-    mark: Any = " checked" if checked else ""
-    return (
-        f'<span class="option"><input type="radio" id="{at}-{escape(key)}" name="{at}" value="{escape(key)}"{mark}>'
-        f'<label for="{at}-{escape(key)}">{escape(words)}</label></span>'
-    )
+def thumbnail(name: str) -> str:
+    """A small picture of a room, made from its first stage and shipped with the pages."""
+    return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")

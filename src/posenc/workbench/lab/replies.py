@@ -1,7 +1,7 @@
 """What the lab answers to a path and a query: one pure function, used by the server and by ``posenc lab --get``.
 
-No path reaches the file system: pages, static files and questions are looked up by name in tables made at the
-start. Everything refused is a short JSON ``{"error": …}`` with status 400 or 404.
+No path reaches the file system: pages, static files and stages are looked up by name in tables made at the start.
+Everything refused is a short JSON ``{"error": …}`` with status 400 or 404.
 """
 
 import json
@@ -12,7 +12,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import InvalidArgument, PosencError
-from posenc.workbench.lab import colours, page, parameters, questions, rooms
+from posenc.workbench.lab import controls, page, rooms
+from posenc.workbench.lessons import deck
+from posenc.workbench.scene import colours
 
 if TYPE_CHECKING:
     from posenc.workbench.views.view import View
@@ -36,6 +38,10 @@ class Reply:
     filename: str = ""
 
 
+class UnknownPath(PosencError):  # noqa: N818 - says what it is without the suffix
+    """A path that names no page, file or stage."""
+
+
 @lru_cache(maxsize=1)
 def static() -> dict[str, Reply]:
     """Every static file by the path it is asked for at, read once."""
@@ -51,7 +57,7 @@ def static() -> dict[str, Reply]:
 
 def computes(path: str) -> bool:
     """Whether a path asks the library, and may take more than a moment."""
-    return path.startswith(("/api/", "/export/")) or path == "/colours.json"
+    return path.startswith(("/api/", "/export/", "/save/"))
 
 
 def reply(path: str, query: str = "") -> Reply:
@@ -64,34 +70,31 @@ def reply(path: str, query: str = "") -> Reply:
         return _refused(str(error), 400)
 
 
-class UnknownPath(PosencError):  # noqa: N818 - says what it is without the suffix
-    """A path that names no page, file or question."""
-
-
 def _refused(words: str, status: int) -> Reply:
     return Reply(json.dumps({"error": words}).encode(), status=status)
+
+
+PAGES: dict[str, Callable[[], Reply]] = {
+    "/": lambda: Reply(page.home().encode(), HTML),
+    "/colours.css": lambda: Reply(colours.stylesheet().encode(), MEDIA[".css"]),
+    "/colours.json": lambda: Reply(colours.tables().encode()),
+    f"/{page.CARDS}": lambda: Reply(page.cards().encode(), HTML),
+}
 
 
 def _route(path: str, query: str) -> Reply:
     if path in static():
         return static()[path]
-    if path == "/":
-        return Reply(page.contents().encode(), HTML)
-    if path == "/colours.css":
-        return Reply(colours.stylesheet().encode(), MEDIA[".css"])
-    if path == "/colours.json":
-        return Reply(colours.tables().encode())
-    if path == f"/{page.QUIZ}":
-        return Reply(page.quiz_page().encode(), HTML)
+    if path in PAGES:
+        return PAGES[path]()
     kind, _, rest = path.removeprefix("/").partition("/")
-    texts = parameters.pairs(query)
-    if kind == "api":
-        return _api(rest, texts)
-    if kind == "export":
-        return _export(rest, texts)
+    texts = controls.pairs(query)
+    if kind in ("api", "export", "save"):
+        return {"api": _api, "export": _export, "save": _save}[kind](rest, texts)
     if rest or kind not in {room.name for room in rooms.ROOMS}:
         raise UnknownPath(f"{path[:60]} is no page of the lab; open / for the list of rooms")
-    return Reply(page.room_page(rooms.find(kind), texts).encode(), HTML)
+    texts.pop("embed", None)
+    return Reply(page.room_page(rooms.room(kind), texts).encode(), HTML)
 
 
 def _api(rest: str, texts: dict[str, str]) -> Reply:
@@ -99,7 +102,7 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
     from posenc.workbench.lab import tables, wire
 
     if not rest:
-        return _json({name: [p.name for p in asked.parameters] for name, asked in questions.QUESTIONS.items()})
+        return _json({name: [c.name for c in stage.controls] for name, (_, stage) in rooms.stages().items()})
     name, _, part = rest.partition("/")
     if name == "quiz":
         return _quiz(part, texts)
@@ -114,13 +117,11 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
 
 def _quiz(part: str, texts: dict[str, str]) -> Reply:
     """``/api/quiz``: the cards. ``/api/quiz/check?card=&answer=``: one answer judged."""
-    from posenc.workbench.lab import quiz
-
     if part == "check" and texts.keys() == {"card", "answer"}:
-        return _json(quiz.check(texts["card"], texts["answer"]))
+        return _json(deck.check(texts["card"], texts["answer"]))
     if part or texts:
         raise UnknownPath("the quiz is asked at /api/quiz and answers at /api/quiz/check?card=…&answer=…")
-    return _json(quiz.cards())
+    return _json(deck.cards())
 
 
 def _index(texts: dict[str, str], name: str) -> int:
@@ -151,12 +152,23 @@ def _export(rest: str, texts: dict[str, str]) -> Reply:
     return Reply(body, EXPORTS[kind], filename=f"posenc-{name}.{kind}")
 
 
+def _save(rest: str, texts: dict[str, str]) -> Reply:
+    """``/save/<question>.html``: the stage as one page that needs no server."""
+    from posenc.workbench.lab import export
+
+    name, _, kind = rest.rpartition(".")
+    if kind != "html":
+        raise UnknownPath(f"/save/{rest[:40]} has no known ending; use .html")
+    _answer(name, texts)  # a state that the stage refuses is refused here too
+    return Reply(export.page_of(name, texts).encode(), HTML, filename=f"posenc-{name}.html")
+
+
 def _answer(name: str, texts: Mapping[str, str]) -> "View":
-    asked = questions.find(name)
+    asked = rooms.find(name)
     return asked.answer(texts) if asked.fresh else _remembered(name, tuple(sorted(texts.items())))
 
 
 @lru_cache(maxsize=16)
 def _remembered(name: str, texts: tuple[tuple[str, str], ...]) -> "View":
     """The last few views: a picture, its table and the value under the pointer ask for the same one."""
-    return questions.find(name).answer(dict(texts))
+    return rooms.find(name).answer(dict(texts))

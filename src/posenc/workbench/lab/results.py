@@ -1,14 +1,15 @@
-"""The results of a study, read from its ledger each time they are asked for."""
+"""The results of a study, read from its ledger each time they are asked for; of the example until there is one."""
 
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from posenc.errors import StudyError
+from posenc.workbench.lessons.example import EXAMPLE, LABEL, shown
 
 if TYPE_CHECKING:
-    from posenc.workbench.runs.plan import Run
-    from posenc.workbench.runs.results import TaskResult
+    from posenc.workbench.experiments.plan import Run
+    from posenc.workbench.experiments.results import TaskResult
     from posenc.workbench.views.view import View
 
 DEFAULT = Path("study")
@@ -20,6 +21,13 @@ _shelf = {"study": DEFAULT}
 def use(folder: Path) -> None:
     """Read this study from now on. Called once, with what the command line says; no request can name a folder."""
     _shelf["study"] = folder
+
+
+def _labelled(view: "View") -> "View":
+    """The view, which says so where it shows the example and no study of one's own."""
+    if shown(_shelf["study"]) != EXAMPLE:
+        return view
+    return replace(view, readouts={"study": LABEL, **view.readouts})
 
 
 def curves(task: str = "ordering") -> "View":
@@ -43,29 +51,29 @@ def depths(task: str = "needle") -> "View":
     return _given(by_depth(_result(task)), task)
 
 
-def table(task: str = "language") -> "View":
+def table(task: str = "ordering") -> "View":
     """The newest learned table of the study, its rows before training and after."""
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.models import weights
-    from posenc.workbench.runs.train import build
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.training import build
+    from posenc.workbench.experiments.weights import weights
     from posenc.workbench.tasks import task as made
     from posenc.workbench.tasks.text import load
     from posenc.workbench.views.table import trained
 
-    study = _shelf["study"]
+    study = shown(_shelf["study"])
     with Ledger(study) as ledger:
         runs = [r for r in ledger.runs() if r.plan.task == task and _has_table(r.plan.encoding)]
     if not runs:
         raise StudyError(
             f"no learned table of {task} in {str(study)!r} yet; type: posenc compare --tasks {task} "
-            f"--encodings learned --output {study}"
+            f"--encodings learned --output {_shelf['study']}"
         )
     plan = runs[-1].plan
     before = build(replace(plan, device="cpu"), made(task, load(), plan.lengths[-1])).encoding.get_parameter(
         "weight"
     )
     view = trained(before, weights(study, plan)["encoding.weight"], f"after {plan.steps} steps of {task}")
-    return replace(view, python=TABLE_PYTHON.format(study=study, plan=plan.id))
+    return _labelled(replace(view, python=TABLE_PYTHON.format(study=study, plan=plan.id)))
 
 
 def _has_table(encoding: str) -> bool:
@@ -92,7 +100,7 @@ def _given(view: "View | None", task: str) -> "View":
 
 PYTHON = """\
 from pathlib import Path
-from posenc.workbench.runs.ledger import Ledger
+from posenc.workbench.experiments.ledger import Ledger
 
 with Ledger(Path("{study}")) as ledger:
     for run in ledger.runs():
@@ -101,7 +109,7 @@ with Ledger(Path("{study}")) as ledger:
 
 
 def _explained(view: "View", task: str) -> "View":
-    return replace(view, python=PYTHON.format(study=_shelf["study"], task=task))
+    return _labelled(replace(view, python=PYTHON.format(study=shown(_shelf["study"]), task=task)))
 
 
 def _alike(runs: "list[Run]") -> "list[Run]":
@@ -119,17 +127,17 @@ def _alike(runs: "list[Run]") -> "list[Run]":
 
 
 def _result(name: str) -> "TaskResult":
-    from posenc.workbench.runs.ledger import Ledger
-    from posenc.workbench.runs.results import summarise
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.results import summarise
     from posenc.workbench.tasks import task
     from posenc.workbench.tasks.text import load
 
-    with Ledger(_shelf["study"]) as ledger:
+    study = shown(_shelf["study"])
+    with Ledger(study) as ledger:
         runs = _alike([run for run in ledger.runs() if run.plan.task == name])
     if not runs:
         raise StudyError(
-            f"no {name} run in {str(_shelf['study'])!r} yet; type: posenc compare --tasks {name} "
-            f"--output {_shelf['study']}"
+            f"no {name} run in {str(study)!r} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
         )
     text = load()
     if name == "language" and runs[0].plan.text_sha256 != text.sha256:

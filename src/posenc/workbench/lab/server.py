@@ -70,7 +70,6 @@ def computed(path: str, query: str = "") -> Reply:
 
 def warm_up() -> None:
     """Import what the first answers need, so that nobody waits for it at the first slider."""
-    computed("/colours.json")
     computed("/api/shift-both")
 
 

@@ -5,8 +5,8 @@ import io
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab.numbers import fixed, short
-from posenc.workbench.lab.wire import at
+from posenc.workbench.numbers import fixed, short
+from posenc.workbench.scene.compose import at
 from posenc.workbench.views.view import Heatmap, Lines, Plane, View
 
 ROWS, COLUMNS = 64, 16
@@ -50,8 +50,9 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
         return ["vector", "x", "y"], [[arrow.name, arrow.x, arrow.y] for arrow in panel.arrows]
     if isinstance(panel, Lines):
         columns = [line.values.tolist() for line in panel.lines]
+        places = range(0, len(panel.x.values), panel.between + 1)  # those between are drawn and not told
         return [panel.x.label, *(line.name for line in panel.lines)], [
-            [at(panel.x, i), *(column[i] for column in columns)] for i in range(len(panel.x.values))
+            [at(panel.x, i), *(column[i] for column in columns)] for i in places
         ]
     values = panel.values.tolist()
     head = [f"{panel.rows.name} \\ {panel.columns.name}"]

@@ -4,8 +4,8 @@ import math
 
 import torch
 
+from posenc.workbench.experiments.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.palette import style
-from posenc.workbench.runs.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View
 
 

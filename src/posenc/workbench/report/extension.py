@@ -10,16 +10,16 @@ from typing import Any
 import torch
 from rich.table import Table
 
+from posenc.workbench.experiments.extend import Curve, Extension
+from posenc.workbench.experiments.machine import hardware, versions
+from posenc.workbench.experiments.retrieval import Retrieval
+from posenc.workbench.experiments.statistics import Interval, student
+from posenc.workbench.experiments.verdict import Line as Judged
+from posenc.workbench.experiments.verdict import Verdict, above, judge
 from posenc.workbench.figures.draw import save
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import STYLE, figure
 from posenc.workbench.report.words import count, seconds, signed
-from posenc.workbench.runs.extend import Curve, Extension
-from posenc.workbench.runs.machine import hardware, versions
-from posenc.workbench.runs.retrieval import Retrieval
-from posenc.workbench.runs.statistics import Interval, student
-from posenc.workbench.runs.verdict import Line as Judged
-from posenc.workbench.runs.verdict import Verdict, above, judge
 from posenc.workbench.views.view import Axis, Line, Lines, View
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import posenc
 from posenc.errors import PositionOutOfRange
+from posenc.workbench.experiments.compare import Outcome
+from posenc.workbench.experiments.results import LOST, Row, TaskResult, answer, sentence
 from posenc.workbench.palette import ACCENT, HAIRLINE, HAIRLINE_DARK, INK, INK_DARK, PAPER, PAPER_DARK, style
 from posenc.workbench.report import words
-from posenc.workbench.runs.compare import Outcome
-from posenc.workbench.runs.results import LOST, Row, TaskResult, answer, sentence
 
 STYLE = f"""
 :root {{ --paper: {PAPER}; --ink: {INK}; --line: {HAIRLINE}; --accent: {ACCENT}; color-scheme: light dark }}

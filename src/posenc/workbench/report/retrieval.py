@@ -7,11 +7,11 @@ from jaxtyping import Float
 from rich.table import Table
 from torch import Tensor
 
+from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, SENTENCE, Retrieval
+from posenc.workbench.experiments.statistics import over_answers
 from posenc.workbench.figures.draw import save
 from posenc.workbench.report.page import figure
 from posenc.workbench.report.words import count
-from posenc.workbench.runs.retrieval import CHANCE, DEPTHS, SENTENCE, Retrieval
-from posenc.workbench.runs.statistics import over_answers
 from posenc.workbench.views.view import Axis, Heatmap, View
 
 GATE = 0.5

@@ -2,8 +2,8 @@
 
 import math
 
-from posenc.workbench.runs.results import Row, TaskResult
-from posenc.workbench.runs.statistics import Interval
+from posenc.workbench.experiments.results import Row, TaskResult
+from posenc.workbench.experiments.statistics import Interval
 
 NOTHING = "–"
 

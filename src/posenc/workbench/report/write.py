@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from posenc.workbench.experiments.compare import Outcome
+from posenc.workbench.experiments.results import TaskResult
 from posenc.workbench.figures.draw import save
 from posenc.workbench.report import charts
 from posenc.workbench.report.page import page
-from posenc.workbench.runs.compare import Outcome
-from posenc.workbench.runs.results import TaskResult
 from posenc.workbench.views.view import View
 
 BANDS = "Bands are 95% intervals; hollow markers did not converge."

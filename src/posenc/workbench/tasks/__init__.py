@@ -8,14 +8,22 @@ from posenc.workbench.tasks.ordering import Ordering
 from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
+from posenc.workbench.tasks.task import DrawnTask
 from posenc.workbench.tasks.task import Task as Task
+from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text
 
-TASKS: dict[str, type[Task]] = {t.name: t for t in (Language, Ordering, Needle, Recent, Copying)}
+DRAWN: dict[str, type[DrawnTask]] = {t.name: t for t in (Ordering, Needle, Recent, Copying)}
+TASKS: dict[str, type[Task]] = {Language.name: Language, **DRAWN}
 
 
-def task(name: str, text: Text, longest: int) -> Task:
-    """The task of this name, tested up to ``longest`` tokens; only language reads the text."""
+def task(name: str, text: Text, longest: int, train_length: int | None = None) -> Task:
+    """The task of this name, tested up to ``longest`` tokens, learnt at its own length or at ``train_length``.
+
+    Only language reads the text.
+    """
     if name not in TASKS:
         raise UnknownName("task", name, TASKS)
-    return Language(text, longest) if name == "language" else TASKS[name]()
+    if name == "language":
+        return Language(text, longest, train_length)
+    return DRAWN[name](train_length)

@@ -15,9 +15,9 @@ class Copying(DrawnTask):
     name: ClassVar[str] = "copying"
     question: ClassVar[str] = "say the sequence again after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
-    train_length: ClassVar[int] = 32
-    vocabulary: ClassVar[int] = SYMBOLS + 1
-    outputs: ClassVar[int] = SYMBOLS
+    train_length: int = 32
+    vocabulary: int = SYMBOLS + 1
+    outputs: int = SYMBOLS
     steps: ClassVar[int] = 2000
     batch: ClassVar[int] = 64
     learning_rate: ClassVar[float] = 3e-3

@@ -17,35 +17,39 @@ from posenc.workbench.tasks.text import Text
 TARGETS = 64
 
 
+COUNTED = 2**22
+"""Tokens of the training part that the gate's tables are counted on, and at most so many that they are tried on."""
+
+
 class Language(Task):
-    """Next byte of a text, at every position; the gate is a table of byte pairs counted in training."""
+    """Next token of a text, at every position; the gate is a table of token pairs counted in training."""
 
     name: ClassVar[str] = "language"
     question: ClassVar[str] = "predict the next byte of real text, the same targets with ever more context"
     measure: ClassVar[Literal["loss", "accuracy"]] = "loss"
-    train_length: ClassVar[int] = 128
-    vocabulary: ClassVar[int] = 256
-    outputs: ClassVar[int] = 256
+    train_length: int = 128
     steps: ClassVar[int] = 800
     batch: ClassVar[int] = 16
     learning_rate: ClassVar[float] = 8e-3
 
-    def __init__(self, text: Text, longest: int) -> None:
+    def __init__(self, text: Text, longest: int, train_length: int | None = None) -> None:
         """``longest`` is the longest test window: all windows end where the longest ones can."""
-        self.text = text
-        if len(text.train) <= self.train_length + 1:
+        self.text, self.unit = text, text.tokens.unit
+        self.vocabulary = self.outputs = text.tokens.vocabulary
+        self.train_length = length = train_length or type(self).train_length
+        if len(text.train) <= length + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.train)} training bytes; windows of {self.train_length} need "
+                f"text {text.name!r} has {len(text.train)} training {self.unit}s; windows of {length} need "
                 "more, and a few hundred thousand give a useful answer"
             )
         if len(text.validation) < longest + TARGETS + 1:
             raise StudyError(
-                f"text {text.name!r} has {len(text.validation)} validation bytes; length {longest} needs at "
+                f"text {text.name!r} has {len(text.validation)} validation {self.unit}s; length {longest} needs at "
                 f"least {longest + TARGETS + 1}: pass a longer text or smaller --lengths"
             )
         self.longest = longest
-        self.chance = _byte_loss(text)
-        self.gate = _pair_loss(text)
+        self.chance = _token_loss(text)
+        self.gate = min(self.chance, _pair_loss(text))
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
         length = self.train_length
@@ -59,21 +63,28 @@ class Language(Task):
             ends = ends[rows:]
 
 
-def _byte_loss(text: Text) -> float:
-    """Nats per validation byte under the training text's byte frequencies."""
-    counts = torch.bincount(text.train, minlength=256).double() + 1
-    return float(-(counts / counts.sum()).log()[text.validation].mean())
+def _token_loss(text: Text) -> float:
+    """Nats per validation token under the training text's token frequencies."""
+    counts = torch.bincount(text.train[:COUNTED], minlength=text.tokens.vocabulary).double() + 1
+    return float(-(counts / counts.sum()).log()[text.validation[:COUNTED].long()].mean())
 
 
 def _pair_loss(text: Text) -> float:
-    """Nats per validation byte under a table of byte pairs: a model must beat it to have learnt to read."""
-    pairs = torch.bincount(text.train[:-1] * 256 + text.train[1:], minlength=65536)
-    counts = pairs.view(256, 256).double() + 0.1
-    table = (counts / counts.sum(1, keepdim=True)).log()
-    return float(-table[text.validation[:-1], text.validation[1:]].mean())
+    """Nats per validation token under a table of token pairs: a model must beat it to have learnt to read.
+
+    Only pairs that occur are held, so that any vocabulary fits.
+    """
+    size = text.tokens.vocabulary
+    train, tried = text.train[:COUNTED].long(), text.validation[:COUNTED].long()
+    pairs, counts = torch.unique(train[:-1] * size + train[1:], return_counts=True)
+    totals = torch.bincount(train[:-1], minlength=size).double() + 0.1 * size
+    wanted = tried[:-1] * size + tried[1:]
+    at = torch.searchsorted(pairs, wanted).clamp(max=len(pairs) - 1)
+    found = torch.where(pairs[at] == wanted, counts[at].double(), 0.0) + 0.1
+    return float(-(found / totals[tried[:-1]]).log().mean())
 
 
 def _windows(data: torch.Tensor, starts: torch.Tensor, length: int) -> Batch:
-    """Windows of ``length`` inputs, each byte's target being the next."""
-    rows = data[starts[:, None] + torch.arange(length + 1)]
+    """Windows of ``length`` inputs, each token's target being the next."""
+    rows = data[starts[:, None] + torch.arange(length + 1)].long()
     return Batch(rows[:, :-1], rows[:, 1:])

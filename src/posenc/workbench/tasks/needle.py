@@ -16,9 +16,9 @@ class Needle(DrawnTask):
     name: ClassVar[str] = "needle"
     question: ClassVar[str] = "one of 16 values lies among noise: which? (content only)"
     shortest: ClassVar[int] = 16
-    train_length: ClassVar[int] = 64
-    vocabulary: ClassVar[int] = NOISE + VALUES + 1
-    outputs: ClassVar[int] = VALUES
+    train_length: int = 64
+    vocabulary: int = NOISE + VALUES + 1
+    outputs: int = VALUES
     steps: ClassVar[int] = 200
     batch: ClassVar[int] = 32
     learning_rate: ClassVar[float] = 3e-3

@@ -19,9 +19,9 @@ class Ordering(DrawnTask):
     name: ClassVar[str] = "ordering"
     question: ClassVar[str] = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
     shortest: ClassVar[int] = 6
-    train_length: ClassVar[int] = 16
-    vocabulary: ClassVar[int] = SYMBOLS
-    outputs: ClassVar[int] = 2
+    train_length: int = 16
+    vocabulary: int = SYMBOLS
+    outputs: int = 2
     steps: ClassVar[int] = 600
     batch: ClassVar[int] = 64
     learning_rate: ClassVar[float] = 3e-3

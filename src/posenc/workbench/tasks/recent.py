@@ -16,9 +16,9 @@ class Recent(DrawnTask):
     name: ClassVar[str] = "recent"
     question: ClassVar[str] = "four values lie among noise: which came last? (needs order)"
     shortest: ClassVar[int] = 16
-    train_length: ClassVar[int] = 64
-    vocabulary: ClassVar[int] = NOISE + VALUES + 1
-    outputs: ClassVar[int] = VALUES
+    train_length: int = 64
+    vocabulary: int = NOISE + VALUES + 1
+    outputs: int = VALUES
     steps: ClassVar[int] = 1000
     batch: ClassVar[int] = 32
     learning_rate: ClassVar[float] = 3e-3

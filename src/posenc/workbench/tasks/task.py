@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from posenc.errors import InvalidArgument
+
 IGNORE = -100
 """The target of a position that is not scored."""
 
@@ -34,10 +36,12 @@ class Task(ABC):
     """What the model has to do, for a reader."""
     measure: ClassVar[Literal["loss", "accuracy"]]
     """``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers."""
-    train_length: ClassVar[int]
-    """The longest sequence seen in training, in tokens."""
-    vocabulary: ClassVar[int]
-    outputs: ClassVar[int]
+    train_length: int
+    """The longest sequence seen in training, in tokens; the class has the task's own."""
+    vocabulary: int
+    outputs: int
+    unit: str = "token"
+    """What one token is, for a reader."""
     steps: ClassVar[int]
     batch: ClassVar[int]
     learning_rate: ClassVar[float]
@@ -88,6 +92,14 @@ class DrawnTask(Task):
     measure: ClassVar[Literal["loss", "accuracy"]] = "accuracy"
     shortest: ClassVar[int]
     gate: float = 0.98
+
+    def __init__(self, train_length: int | None = None) -> None:
+        self.train_length = train_length or type(self).train_length
+        if self.train_length < self.shortest:
+            raise InvalidArgument(
+                f"train_length={self.train_length} of {self.name} must be at least {self.shortest}, its shortest "
+                "sequence"
+            )
 
     @abstractmethod
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:

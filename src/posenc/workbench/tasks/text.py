@@ -1,70 +1,161 @@
-"""Real text to learn from: bytes, split into training and validation by document, with a hash of all of it."""
+"""Real text to learn from: tokens, split into training and validation by document, with a hash of all of it."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from pathlib import Path
 
-import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.errors import StudyError
+from posenc.errors import MissingExtra, StudyError
+from posenc.workbench.tasks.cache import kept, mapped
+from posenc.workbench.tasks.tokens import Bytes, Pieces, Tokens, learnt, of_file
 
 VALIDATION_SHARE = 0.1
+BETWEEN = b"\n\n"
+"""What stands between two documents."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """Bytes as int64 tokens.
+    """Tokens.
 
     Args:
         name: what it is, for a reader.
         sha256: of the training and validation bytes together.
+        train, validation: tokens in the narrowest type that holds them; memory-mapped where they were learnt.
+        tokens: what cut them.
+        bytes_per_token: of the validation part, on average.
     """
 
     name: str
     sha256: str
     train: Int[Tensor, " n"]
     validation: Int[Tensor, " m"]
+    tokens: Tokens = field(default_factory=Bytes)
+    bytes_per_token: float = 1.0
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a text comes from and what cuts it.
+
+    Args:
+        path: a file, a folder of files, or a .parquet file with a column ``text``; by default the language topics
+            that ship with CPython.
+        tokenizer: ``bytes``, ``bpe`` for byte pairs learnt from the training part, or the path of a tokenizer.json.
+        vocabulary: tokens that ``bpe`` learns.
+    """
+
+    path: Path | None = None
+    tokenizer: str = "bytes"
+    vocabulary: int = 4096
+
+    def load(self) -> Text:
+        """The text; once a process, while its files are as they were."""
+        stamp = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in self.files())
+        return _loaded(self, stamp)
+
+    def read(self) -> tuple[str, bytes, bytes]:
+        """Its name, and the bytes of the training and the validation part."""
+        return _parts(self)
+
+    def files(self) -> tuple[Path, ...]:
+        """The files that are read, in order."""
+        if self.path is None or not self.path.is_dir():
+            return () if self.path is None or not self.path.exists() else (self.path,)
+        inside = (file for file in sorted(self.path.rglob("*")) if file.is_file())
+        return tuple(f for f in inside if not any(part.startswith(".") for part in f.relative_to(self.path).parts))
 
 
 def load(path: Path | None = None) -> Text:
-    """The text of a file, or by default the language topics that ship with CPython.
+    """The bytes of a text, as tokens."""
+    return Source(path).load()
 
-    The topics are split by document, a fixed tenth of the bytes going to validation; a file gives its last
-    tenth, in one piece, so that long contexts stay whole.
+
+@lru_cache(maxsize=2)
+def _loaded(source: Source, stamp: tuple[object, ...]) -> Text:
+    """The bytes as they are; longer tokens from the cache where they were cut before.
+
+    Documents (topics, files of a folder, rows of a table) are split by the hash of their names, a fixed tenth of
+    the bytes going to validation; a single file gives its last tenth, in one piece, so that long contexts stay
+    whole.
     """
+    name, train, validation = _parts(source)
+    digest = hashlib.sha256(train + validation).hexdigest()
+    if source.tokenizer == "bytes":
+        return Text(name, digest, Bytes().encode(train), Bytes().encode(validation))
+    if source.tokenizer == "bpe":
+        learn = f"{digest[:16]}-{source.vocabulary}.json"
+        cutter = Pieces(kept(learn, lambda: learnt(train, source.vocabulary).encode()).decode())
+    else:
+        cutter = of_file(Path(source.tokenizer))
+    first, second = (
+        mapped(f"{digest[:16]}-{cutter.name}-{part}.i32", partial(cutter.encode, data))
+        for part, data in (("train", train), ("validation", validation))
+    )
+    return Text(name, digest, first, second, cutter, len(validation) / max(1, len(second)))
+
+
+def _parts(source: Source) -> tuple[str, bytes, bytes]:
+    path = source.path
     if path is None:
-        return _python_topics()
+        from pydoc_data.topics import topics
+
+        return "Python language topics", *_split({name: body.encode() for name, body in topics.items()})
     try:
+        if path.is_dir():
+            documents = {k: v for file in source.files() for k, v in _documents(file, path)}
+            return path.name, *_split(documents, path)
+        if path.suffix == ".parquet":
+            return path.name, *_split(dict(_documents(path, path.parent)), path)
         data = path.read_bytes()
     except OSError as error:
-        raise StudyError(f"text {str(path)!r} cannot be read: {error.strerror}; pass a readable file") from error
+        raise StudyError(
+            f"text {str(path)!r} cannot be read: {error.strerror}; pass a readable file or folder"
+        ) from error
     if not data:
-        raise StudyError(f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes")
+        raise _empty(path)
     cut = int(len(data) * (1 - VALIDATION_SHARE))
-    return _text(path.name, data[:cut], data[cut:])
+    return path.name, data[:cut], data[cut:]
 
 
-def _python_topics() -> Text:
-    from pydoc_data.topics import topics
+def _empty(path: Path) -> StudyError:
+    return StudyError(f"text {str(path)!r} is empty; pass a file with at least a few hundred thousand bytes")
 
-    documents = {name: body.encode() for name, body in topics.items()}
+
+def _documents(file: Path, root: Path) -> Iterator[tuple[str, bytes]]:
+    """The documents of one file by name: its rows, or all of it."""
+    name = str(file.relative_to(root))
+    if file.suffix != ".parquet":
+        yield name, file.read_bytes()
+        return
+    try:
+        from pyarrow import ArrowException, parquet
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pyarrow", "parquet") from error
+    try:
+        column = parquet.read_table(file, columns=["text"]).column("text")
+    except (ArrowException, KeyError) as error:
+        raise StudyError(
+            f"text {str(file)!r} is no parquet table with a column 'text' ({str(error).splitlines()[0]})"
+        ) from error
+    for row, value in enumerate(column):
+        yield f"{name} {row}", (value.as_py() or "").encode()
+
+
+def _split(documents: dict[str, bytes], path: Path | None = None) -> tuple[bytes, bytes]:
+    """Training and validation: documents in the order of their names' hashes, the first tenth held out."""
     order = sorted(documents, key=lambda name: hashlib.sha256(name.encode()).digest())
     wanted = VALIDATION_SHARE * sum(map(len, documents.values()))
+    if not wanted and path:
+        raise _empty(path)
     parts: tuple[list[bytes], list[bytes]] = ([], [])
     taken = 0
     for name in order:
         held_out = taken < wanted
         taken += len(documents[name]) if held_out else 0
         parts[held_out].append(documents[name])
-    return _text("Python language topics", b"\n\n".join(parts[0]), b"\n\n".join(parts[1]))
-
-
-def _text(name: str, train: bytes, validation: bytes) -> Text:
-    digest = hashlib.sha256(train + validation).hexdigest()
-    return Text(name, digest, _tokens(train), _tokens(validation))
-
-
-def _tokens(data: bytes) -> Tensor:
-    return torch.frombuffer(bytearray(data), dtype=torch.uint8).long() if data else torch.empty(0).long()
+    return BETWEEN.join(parts[0]), BETWEEN.join(parts[1])

@@ -7,16 +7,15 @@ from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
 from posenc.workbench.palette import style
-from posenc.workbench.views.layer import visible
-from posenc.workbench.views.view import Line, Lines, View, counted, within
+from posenc.workbench.views.layer import python, visible
+from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
 HEAD_DIM = 8
 
 
+@bounded("added")
 def distance(encoding: str = "kerple", heads: int = 4, furthest: int = 256, seed: int = 0) -> View:
     """The bias of a fresh encoding for the last token looking back, where positions alone decide it."""
-    within("heads", heads, 1, 8)
-    within("furthest", furthest, 1, 8192)
     encoding = canonical(encoding)
     values = added(encoding, heads, furthest, seed)
     lines = tuple(Line(f"head {h + 1}", row) for h, row in enumerate(values))
@@ -24,15 +23,27 @@ def distance(encoding: str = "kerple", heads: int = 4, furthest: int = 256, seed
         f"What {style(encoding).label} adds at each distance",
         (Lines("bias", lines, counted("distance", furthest + 1, unit="positions"), "added to the score"),),
         {f"head {h + 1} at distance {furthest}": float(row[-1]) for h, row in enumerate(values)},
-        "from posenc.workbench.views.added import added\n"
-        f"print(added({encoding!r}, {heads}, {furthest}, {seed})[:, -1])",
+        PYTHON.format(seed=seed, furthest=furthest, encoding=python(encoding, _shape(heads, furthest), 1.0)),
     )
+
+
+def _shape(heads: int, furthest: int) -> ModelShape:
+    return ModelShape(HEAD_DIM * heads, heads, HEAD_DIM, furthest + 1)
+
+
+PYTHON = """\
+import torch, posenc
+
+torch.manual_seed({seed})
+encoding, keys = {encoding}, posenc.positions.plain({furthest} + 1)
+bias = encoding.at(keys[-1:], keys, dtype=torch.float64)[0].bias
+print(bias.rows(0, 1, len(keys))[0, :, 0, 0])    # every head, at the furthest distance"""
 
 
 @torch.no_grad()
 def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
     """The bias at distances 0 … furthest, ``(heads, furthest + 1)`` in float64."""
-    made = visible(encoding, ModelShape(HEAD_DIM * heads, heads, HEAD_DIM, furthest + 1), 1.0, seed)
+    made = visible(encoding, _shape(heads, furthest), 1.0, seed)
     if made.doors != ("bias",) or made.meets or made.reads_content or made.axes > 1:
         raise InvalidArgument(
             f"encoding={encoding!r} adds nothing that the distance alone decides; take kerple, fire, t5 or alibi"

@@ -6,14 +6,13 @@ import torch
 
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
-from posenc.workbench.views.view import Heatmap, Line, Lines, View, counted, within
+from posenc.workbench.numbers import fraction
+from posenc.workbench.views.view import Heatmap, Line, Lines, View, bounded, counted
 
-MAX_HEADS = 128
 
-
+@bounded("slopes")
 def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     """The slope of every head."""
-    within("heads", heads, 1, MAX_HEADS)
     values = torch.tensor(slopes(heads, max_exponent), dtype=torch.float64)
     ratios = values[1:] / values[:-1]
     one_series = heads < 3 or bool(torch.isclose(ratios, ratios[0], rtol=1e-12).all())
@@ -21,15 +20,14 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     return View(
         f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
         (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
-        {"largest": float(values.max()), "smallest": float(values.min())},
-        f"from posenc.encodings.alibi import slopes\nprint(slopes({heads}, {max_exponent!r}))",
+        {"largest": fraction(float(values.max())), "smallest": fraction(float(values.min()))},
+        f"import posenc\n\nprint(posenc.ALiBi({heads}, max_exponent={max_exponent!r}).slopes)",
     )
 
 
+@bounded("bias")
 def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     """The penalty of every query and key, one map a head, all on one scale."""
-    within("heads", heads, 1, 8)
-    within("length", length, 2, 512)
     maps = alibi_bias(heads, length).to(torch.float64)
     if causal:
         future = torch.ones(length, length, dtype=torch.bool).triu(1)
@@ -37,27 +35,28 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     queries, keys = counted("query", length), counted("key", length)
     limit = float(-maps.nan_to_num().min())
     panels = tuple(
-        Heatmap(f"head {h + 1}, slope {slope:.4g}", maps[h], queries, keys, "signed", limit=limit)
+        Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
         for h, slope in enumerate(slopes(heads))
     )
     return View(
         "Each head takes away the same amount per step of distance" + (", and sees no future" if causal else ""),
         panels,
         {f"head {h + 1} at distance {length - 1}": float(maps[h, -1, 0]) for h in range(heads)},
-        f"from posenc.encodings.alibi import alibi_bias\nprint(alibi_bias({heads}, {length}))",
+        "import posenc\n\n"
+        f"at = posenc.positions.plain({length})\n"
+        f"print(posenc.ALiBi({heads}).at(at, at).bias.rows(0, {length}, {length})[0])",
     )
 
 
+@bounded("weights")
 def weights(heads: int = 8, length: int = 64) -> View:
     """What softmax leaves at each distance when every key is equally relevant, the last token looking back."""
-    within("heads", heads, 1, 16)
-    within("length", length, 2, 4096)
     keys = posenc.positions.plain(length)
     placed = posenc.ALiBi(heads).at(keys[-1:], keys)
     assert placed.bias is not None
     scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
     shares = scores.softmax(-1).flip(-1)
-    lines = tuple(Line(f"slope {m:.4g}", row) for m, row in zip(slopes(heads), shares, strict=True))
+    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
     return View(
         "Steep heads see a few tokens, flat ones nearly all",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),

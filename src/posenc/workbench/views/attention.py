@@ -11,12 +11,30 @@ from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape
 from posenc.names import canonical
 from posenc.workbench.palette import style
-from posenc.workbench.views.layer import visible
-from posenc.workbench.views.view import Axis, Heatmap, View, within
+from posenc.workbench.views.layer import python, visible
+from posenc.workbench.views.view import Axis, Heatmap, View, bounded, within
 
 WIDTH, MAX_WORDS = 32, 24
+SHAPE = ModelShape(width=WIDTH, heads=1, head_dim=WIDTH, num_positions=MAX_WORDS)
+
+PYTHON = """\
+import torch, posenc
+
+tokens = {tokens}
+seed, names = torch.Generator().manual_seed({seed}), sorted(set(tokens))
+vectors = torch.randn(len(names), {width}, generator=seed, dtype=torch.float64)
+w_q, w_k = torch.randn(2, {width}, {width}, generator=seed, dtype=torch.float64) / {width}**0.5
+torch.manual_seed({seed})
+encoding = {encoding}
+at = posenc.positions.on_axes(posenc.positions.plain(len(tokens)), encoding.axes)
+placed = encoding.at(at, dtype=torch.float64)
+x = placed.embed(vectors[[names.index(token) for token in tokens]][None])
+here, _ = placed[0].read(x)
+q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
+print(posenc.scores(q, k, here, {causal})[0, 0].softmax(-1))"""
 
 
+@bounded("attention")
 def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: int = 0) -> View:
     """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
 
@@ -36,15 +54,15 @@ def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: b
             Heatmap(f"with {style(encoding).label}", with_positions, rows, axis, "magnitude", limit=limit),
         ),
         {"largest change of a weight": moved},
-        "from posenc.workbench.views.attention import fitting, weights\n"
-        f"print(weights({tokens!r}, fitting({encoding!r}, {seed}), causal={causal}, seed={seed}))",
+        PYTHON.format(
+            tokens=tokens, width=WIDTH, seed=seed, causal=causal, encoding=python(encoding, SHAPE, math.sqrt(0.5))
+        ),
     )
 
 
 def fitting(name: str, seed: int) -> Encoding:
     """The encoding for this layer; what it learns starts as large as a sinusoidal table is."""
-    shape = ModelShape(width=WIDTH, heads=1, head_dim=WIDTH, num_positions=MAX_WORDS)
-    return visible(name, shape, math.sqrt(0.5), seed)
+    return visible(name, SHAPE, math.sqrt(0.5), seed)
 
 
 @torch.no_grad()

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from posenc.clock import TWO_PI, Clock
 from posenc.schedules import Default, Spectrum
-from posenc.workbench.views.view import Arrow, Axis, Line, Lines, Plane, View
+from posenc.workbench.numbers import short
+from posenc.workbench.views.view import Arrow, Axis, Line, Lines, Plane, View, bounded, counted
 
 POSITIONS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 2**31 - 1)
 
@@ -22,6 +23,7 @@ float32 = posenc.Clock(spectrum, "float32")(p)
 print(max((e - f).abs().max() for e, f in zip(exact, float32)))"""
 
 
+@bounded("phases")
 def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0, pair: int = 0) -> View:
     """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
 
@@ -77,3 +79,42 @@ def _truth(spectrum: Spectrum, position: int) -> tuple[Tensor, Tensor]:
         angles = [float((Decimal(position) * f) % TWO_PI) for f in spectrum.frequencies]
     angle = torch.tensor(angles, dtype=torch.float64)
     return angle.cos(), angle.sin()
+
+
+FLOOR_PYTHON = """\
+import torch, posenc
+from posenc.schedules import Default
+
+spectrum, p = Default().spectrum({head_dim}, {base}), torch.tensor([{position}])
+exact = posenc.Clock(spectrum)(p, torch.float64)
+float32 = posenc.Clock(spectrum, "float32")(p)
+print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))    # one number a pair"""
+
+
+@bounded("floor")
+def floor(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0) -> View:
+    """How wrong each pair's hand is at one position when its angle is a float32 number of radians.
+
+    An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵ and only pairs that hardly turn are right.
+    """
+    spectrum = Default().spectrum(head_dim, base)
+    truth = _truth(spectrum, position)
+    tables = Clock(spectrum, "float32")(torch.tensor([position]))
+    errors = torch.stack([(t[0].double() - true).abs() for t, true in zip(tables, truth, strict=True)]).amax(0)
+    pairs = counted("pair", len(spectrum))
+    rounding = [max(float(f) * position * 2.0**-25, 1e-9) for f in spectrum.frequencies]
+    wrong = int((errors > VISIBLE).sum())
+    lines = (
+        Line("float32 angles", errors.clamp(min=1e-9)),
+        Line("p·θ·2⁻²⁵", torch.tensor(rounding, dtype=torch.float64)),
+    )
+    return View(
+        f"At position {short(position)}, {wrong} of {len(spectrum)} pairs are off by more than 1/1000",
+        (Lines("error of cos and sin", lines, pairs, "error", y_log=True, levels=((VISIBLE, "1/1000"),)),),
+        {"largest error": float(errors.max()), "pairs off by more than 1/1000": wrong},
+        FLOOR_PYTHON.format(head_dim=head_dim, base=base, position=position),
+    )
+
+
+VISIBLE = 1e-3
+"""An error of cos or sin that bfloat16, with 8 bits, still sees."""

@@ -6,20 +6,21 @@ import torch
 from torch import Tensor
 
 from posenc.schedules import Default, Spectrum, method, planned
-from posenc.workbench.views.schedule import frequencies, slowing, wavelengths
-from posenc.workbench.views.view import Line, Lines, View, counted, within
+from posenc.workbench.views.schedule import LABELS, frequencies, slowing, wavelengths
+from posenc.workbench.views.view import Line, Lines, View, bounded, counted
 
-METHODS = {"linear": "PI", "ntk": "NTK", "yarn": "YaRN", "llama3": "Llama 3"}
+METHODS = ("linear", "ntk", "yarn", "llama3")
 
 PYTHON = """\
-from posenc.workbench.views.extension import beyond
-from posenc.schedules import *
+import math
+from posenc.schedules import NTK, Default
 
-plain = Default().spectrum({rotary_dim}, {base})
-scaled = NTK({factor}).spectrum({rotary_dim}, {base})
-print(beyond(plain, scaled, {factor}, {original_length}))"""
+plain, scaled = Default().spectrum({rotary_dim}, {base}), NTK({factor}).spectrum({rotary_dim}, {base})
+pairs = zip(plain.frequencies, scaled.frequencies)
+print([{factor} * float(s / p) for p, s in pairs if 2 * math.pi / float(p) > {original_length}])"""
 
 
+@bounded("extension")
 def methods(
     rotary_dim: int = 128, base: float = 10_000.0, factor: float = 8.0, original_length: int = 4096
 ) -> View:
@@ -33,13 +34,11 @@ def methods(
     The right panel holds (s·L·θ'_i) / (L·θ_i) for the pairs with 2π/θ_i > L: the largest angle of the longer
     text over the largest of training. Pairs that completed a turn have met every angle and are left out.
     """
-    within("rotary_dim", rotary_dim, 4, 1024)
-    within("factor", factor, 1, 1024)
-    within("original_length", original_length, 2, 2**31 - 1)
     plain = Default().spectrum(rotary_dim, base)
     spectra = {"none": plain}
     slower = [Line("none", torch.ones(len(plain)))]
-    for name, label in METHODS.items():
+    for name in METHODS:
+        label = LABELS[name]
         schedule = planned(method(name, factor, original_length), math.ceil(factor * original_length))
         spectra[label] = schedule.spectrum(rotary_dim, base)
         slower.append(Line(label, torch.tensor(slowing(schedule, rotary_dim, base))))

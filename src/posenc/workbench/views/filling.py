@@ -3,7 +3,7 @@
 import math
 
 import posenc
-from posenc.workbench.views.view import Heatmap, View, counted, within
+from posenc.workbench.views.view import Heatmap, View, bounded, counted
 
 POSITIONS, WIDTH = 12, 8
 ROWS = (0, 1, 2, POSITIONS)
@@ -16,9 +16,9 @@ code = posenc.Sinusoidal({width}).table(posenc.positions.plain({positions}))
 print({printed})"""
 
 
+@bounded("fill")
 def filled(step: int = 4) -> View:
     """The lessons' frames: empty, row 0 (0 1 0 1 …), row 1 (sines and cosines of the frequencies), all rows."""
-    within("step", step, 1, len(ROWS))
     rows = ROWS[step - 1]
     values = posenc.Sinusoidal(WIDTH).table(posenc.positions.plain(POSITIONS))
     values[rows:] = math.nan

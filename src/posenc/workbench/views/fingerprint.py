@@ -3,7 +3,7 @@
 import torch
 
 import posenc
-from posenc.workbench.views.view import Axis, Heatmap, View, counted, within
+from posenc.workbench.views.view import Axis, Heatmap, View, bounded, counted
 
 CAT = (0.32, -0.71, 0.55, 0.18)
 
@@ -15,9 +15,9 @@ placed = posenc.Sinusoidal(4).at(torch.tensor([{position}]))
 print(placed.embed(cat))"""
 
 
+@bounded("fingerprint")
 def added(position: int = 0) -> View:
     """The word, PE(position) and the vector that the first layer reads."""
-    within("position", position, 0, 2**31 - 1)
     encoding, at = posenc.Sinusoidal(4), torch.tensor([position])
     cat = torch.tensor([CAT])
     rows = torch.cat((cat, encoding.table(at), encoding.at(at).embed(cat[None])[0]))

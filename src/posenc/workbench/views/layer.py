@@ -26,6 +26,13 @@ def visible(text: str, shape: ModelShape, std: float, seed: int) -> Encoding:
         return build(_enlarged(recipe, std), replace(shape, layers=1))
 
 
+def python(text: str, shape: ModelShape, std: float) -> str:
+    """The same encoding as a line of public Python."""
+    facts = {"width": shape.width, "heads": shape.heads, "head_dim": shape.head_dim}
+    given = ", ".join(f"{name}={value}" for name, value in (facts | {"num_positions": shape.num_positions}).items())
+    return f'posenc.encoding("{_enlarged(parse(text), std)}", {given}, layers=1)'
+
+
 def _enlarged(recipe: Recipe, std: float) -> Recipe:
     if recipe.parts:
         return replace(recipe, parts=tuple((_enlarged(part, std), count) for part, count in recipe.parts))

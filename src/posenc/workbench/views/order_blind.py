@@ -10,21 +10,33 @@ import posenc
 from posenc.encodings.catalogue import ModelShape
 from posenc.errors import InvalidArgument
 from posenc.names import canonical
-from posenc.workbench.views.layer import visible
-from posenc.workbench.views.view import Axis, Heatmap, View
+from posenc.workbench.views.layer import python, visible
+from posenc.workbench.views.view import Axis, Heatmap, View, bounded
 
 WIDTH, HEADS = 8, 2
 HEAD_DIM = WIDTH // HEADS
+SHAPE = ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16)
 
 PYTHON = """\
-import torch, posenc
-from posenc.workbench.views.order_blind import attend, make
+import zlib, torch, posenc
 
 words, order = {words}, {order}
-encoding = make("{encoding}")  # posenc.encoding, at width 8 with 2 heads
-y = attend(words, encoding, causal={causal})
-shuffled = attend([words[i] for i in order], encoding, causal={causal})
-print((shuffled - y[order]).abs().max())"""
+torch.manual_seed(1)
+encoding = {encoding}
+w = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0)) / 8**0.5
+
+def vector(word):
+    return torch.randn(8, generator=torch.Generator().manual_seed(zlib.crc32(word.encode())))
+
+def attend(words):
+    placed = encoding.at(posenc.positions.on_axes(posenc.positions.plain(len(words)), encoding.axes))
+    x = placed.embed(torch.stack([vector(word) for word in words])[None])
+    q, k, v = ((x @ part).unflatten(-1, (2, 4)).transpose(1, 2) for part in w)
+    here, _ = placed[0].read(x)
+    y = posenc.attention(*here.rotate(q, k), v, here, {causal})
+    return y.transpose(1, 2).flatten(-2)[0].detach()
+
+print((attend([words[i] for i in order]) - attend(words)[order]).abs().max())"""
 
 CAT_SAT = {"cat": [0.80, 0.30, 0.50, 0.20], "sat": [0.10, 0.60, 0.90, 0.40]}
 """The lessons' word vectors."""
@@ -66,9 +78,10 @@ def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Floa
 
 def make(name: str) -> posenc.Encoding:
     """The encoding of this text for the layer; what it learns starts as large as after training."""
-    return visible(name, ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16), 0.5, seed=1)
+    return visible(name, SHAPE, 0.5, seed=1)
 
 
+@bounded("shuffle")
 def shuffle(
     sentence: str = "cat ate fish",
     order: tuple[int, ...] = (2, 1, 0),
@@ -107,7 +120,7 @@ def shuffle(
             "largest difference once the words are put back": difference,
             "outputs": "the same vectors, moved" if follows else "changed",
         },
-        python=PYTHON.format(words=words, order=list(order), encoding=encoding, causal=causal),
+        python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
     )
 
 
@@ -120,6 +133,7 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
     return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
 
 
+@bounded("cat-sat")
 def cat_sat(step: int = 3) -> View:
     """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
 
@@ -136,7 +150,7 @@ def cat_sat(step: int = 3) -> View:
     panels = [Heatmap("x, the words", x, words, channel, "signed")]
     if step >= 2:
         seen = Axis("sees", (0, 1), labels=tuple(names))
-        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "signed"))
+        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "magnitude", "weight", limit=1.0))
     if step >= 3:
         panels.append(Heatmap("outputs", y, words, channel, "signed"))
     return View(

@@ -1,6 +1,7 @@
 """How RoPE turns queries and keys: both shifted together, every pair at once, and the two pairings."""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor
 import posenc
 from posenc.clock import TWO_PI, Clock
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
-from posenc.workbench.views.view import Arrow, Axis, Heatmap, Plane, View
+from posenc.workbench.views.view import Arrow, Axis, Grip, Heatmap, Plane, View, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
 """Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
@@ -20,15 +21,14 @@ STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
 """Radians per position: π/4 as in the lessons, or 1 rad as the fastest pair of every RoPE model."""
 
 SHIFT_PYTHON = """\
-import torch
-from posenc import Clock, schedules
-from posenc.encodings.rotary import rotate
-from posenc.workbench.views.rotation import STEPS
+import math, torch, posenc
 
-clock = Clock(schedules.Spectrum((STEPS["{turn}"],), (float(STEPS["{turn}"]),)))
-cos, sin = clock(torch.tensor([{m}, {n}]), torch.float64)
-q, k = rotate(torch.tensor([{q}, {k}], dtype=torch.float64), cos, sin, "interleaved")
-print(q @ k)"""
+rope = posenc.Rotary(2, pairing="interleaved"{schedule})    # one pair
+placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]), dtype=torch.float64)
+q, k = (torch.tensor(x, dtype=torch.float64).view(1, 1, 1, 2) for x in ({q}, {k}))
+q, k = placed.rotate(q, k)
+print((q * k).sum())"""
+SCHEDULES: dict[str, str] = {"eighth": ", schedule=posenc.schedules.Linear(4 / math.pi)", "radian": ""}
 
 PAIRS_PYTHON = """\
 import torch, posenc
@@ -41,16 +41,16 @@ print((q * k).sum())    # the score: what every pair adds to it, together"""
 
 PAIRINGS_PYTHON = """\
 import torch, posenc
-from posenc.encodings.rotary import half_from_interleaved
 
 x = torch.randn(1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed(0))
-p, order = torch.tensor([{position}]), half_from_interleaved({head_dim})
+p, order = torch.tensor([{position}]), [*range(0, {head_dim}, 2), *range(1, {head_dim}, 2)]
 half, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x, x)
 inter, _ = posenc.Rotary({head_dim}, pairing="interleaved").at(p).rotate(x, x)
 permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., order], x)
 print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
 
 
+@bounded("shift-both")
 def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
     """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
 
@@ -58,14 +58,14 @@ def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
-    q_m, k_n = _turn(q, m, turn), _turn(k, n, turn)
-    k_reference = _turn(k, offset, turn)
+    q_m, k_n = turned(q, m, turn), turned(k, n, turn)
+    k_reference = turned(k, offset, turn)
     arrows = (
-        _arrow("q", q, "query", ghost=True),
-        _arrow("k", k, "key", ghost=True),
-        _arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
-        _arrow(f"q at m = {m}", q_m, "query"),
-        _arrow(f"k at n = {n}", k_n, "key"),
+        arrow("q", q, "query", ghost=True),
+        arrow("k", k, "key", ghost=True),
+        arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
+        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn))),
+        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, tips(k, range(17), m, turn))),
     )
     return View(
         title=f"Only the offset n − m = {offset} matters",
@@ -77,42 +77,51 @@ def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
             "positions m, n": f"{m}, {n}",
             "offset n − m": str(offset),
         },
-        python=SHIFT_PYTHON.format(turn=turn, m=m, n=n, q=list(Q), k=list(K)),
+        python=SHIFT_PYTHON.format(schedule=SCHEDULES[turn], m=m, n=n, q=list(Q), k=list(K)),
     )
 
 
 Role = Literal["", "query", "key", "reference"]
 
 
-def _arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False) -> Arrow:
-    return Arrow(name, float(tip[0]), float(tip[1]), ghost, role)
+def arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False, grip: Grip | None = None) -> Arrow:
+    """An arrow to the tip of a vector."""
+    return Arrow(name, float(tip[0]), float(tip[1]), ghost, role, grip)
 
 
-def _turn(vector: Tensor, position: int, turn: Turn) -> Tensor:
+def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
+    """Where the vector's tip is at each position ``after`` + value."""
+    points = ((value, *turned(vector, after + value, turn).tolist()) for value in values)
+    return tuple((float(value), x, y) for value, x, y in points)
+
+
+def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
+    """A vector of one pair turned by its position, ``STEPS[turn]`` radians each."""
     step = STEPS[turn]
     clock = Clock(posenc.schedules.Spectrum((step,), (float(step),)))
     cos, sin = clock(torch.tensor([position]), torch.float64)
     return rotate(vector[None], cos, sin, "interleaved")[0]
 
 
+@bounded("every-pair")
 def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
     """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
-    turned = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
+    after = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
     plain = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
     longest = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
     limit = math.ceil(10 * longest + 0.1) / 10
-    shares = (turned[0] * turned[1]).sum(-1)
+    shares = (after[0] * after[1]).sum(-1)
     panels = tuple(
         Plane(
             f"pair {i}",
             (
-                _arrow("q", plain[0][i], "query", ghost=True),
-                _arrow("k", plain[1][i], "key", ghost=True),
-                _arrow("q turned", turned[0][i], "query"),
-                _arrow("k turned", turned[1][i], "key"),
+                arrow("q", plain[0][i], "query", ghost=True),
+                arrow("k", plain[1][i], "key", ghost=True),
+                arrow("q turned", after[0][i], "query"),
+                arrow("k turned", after[1][i], "key"),
             ),
             limit,
         )
@@ -130,6 +139,7 @@ def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10
     )
 
 
+@bounded("pairings")
 def pairings(position: int = 3, head_dim: int = 8) -> View:
     """One vector rotated under both pairings, and under "half" after the permutation that links them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))

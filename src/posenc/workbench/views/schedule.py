@@ -5,9 +5,13 @@ import math
 import torch
 
 from posenc.schedules import Default, Schedule, Spectrum, method, planned, to_dict
-from posenc.workbench.views.view import Line, Lines, View, counted, within
+from posenc.workbench.views.view import Line, Lines, View, bounded, counted
+
+LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
+"""How schedules are called in text, where that is not their name."""
 
 
+@bounded("schedule")
 def ladder(
     schedule: str = "yarn",
     rotary_dim: int = 128,
@@ -16,8 +20,6 @@ def ladder(
     original_length: int = 4096,
 ) -> View:
     """What a schedule does to the frequency and wavelength of every pair."""
-    within("rotary_dim", rotary_dim, 4, 1024)
-    within("original_length", original_length, 2, 2**31 - 1)
     fixed = planned(method(schedule, factor, original_length), math.ceil(factor * original_length))
     return drawn(fixed, rotary_dim, base, original_length)
 
@@ -27,7 +29,8 @@ def drawn(schedule: Schedule, rotary_dim: int, base: float, original_length: int
     scaled, plain = schedule.spectrum(rotary_dim, base), Default().spectrum(rotary_dim, base)
     same = scaled.frequencies == plain.frequencies
     pairs = counted("pair", rotary_dim // 2)
-    name = to_dict(schedule)["schedule"]
+    known = to_dict(schedule)["schedule"]
+    name = LABELS.get(known, known)
     turning = turns(plain, original_length)
     mark = ((turning - 0.5, "slower: no full turn in training"),) if 0 < turning < len(plain) else ()
     panels = []
@@ -53,7 +56,7 @@ def drawn(schedule: Schedule, rotary_dim: int, base: float, original_length: int
         f"{name}: {kept} of {len(plain)} pairs keep their frequency" if not same else "The unscaled ladder",
         tuple(panels),
         readouts,
-        f"from posenc.schedules import *\nprint({schedule!r}.spectrum({rotary_dim}, {base!r}))",
+        f"from posenc.schedules import *\n\nprint({schedule!r}.spectrum({rotary_dim}, {base!r}))",
     )
 
 

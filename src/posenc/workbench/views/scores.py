@@ -9,12 +9,37 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.workbench.views.view import Axis, Line, Lines, View, counted, within
+from posenc.workbench.views.view import Axis, Line, Lines, View, bounded, counted
 
 Content = Literal["aligned", "random", "peaked"]
 """``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
 
 MAX_DISTANCE = 8192
+
+DRAWN: dict[str, str] = {
+    "aligned": "q = k = torch.ones(1, 1, 1, D, dtype=torch.float64)",
+    "random": "q, k = (torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64) for _ in range(2))",
+    "peaked": "q = torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64)\n"
+    "k, _ = rope.at(torch.tensor([{peak}]), dtype=torch.float64).rotate(q, q)   # undone so far back",
+}
+PYTHON = """\
+import torch, posenc
+
+D, seed = {head_dim}, torch.Generator().manual_seed({seed})
+rope, keys = posenc.Rotary(D, pairing="half", base={base}), posenc.positions.plain({furthest} + 1)
+{drawn}
+q, k = rope.at(keys[-1:], keys, dtype=torch.float64).rotate(q, k.expand(1, 1, {furthest} + 1, D))
+print((k @ q.mT).flatten().flip(0))"""
+SPREAD_PYTHON = """\
+import torch, posenc
+
+seed = torch.Generator().manual_seed({seed})
+q, k = torch.randn(2, {draws}, 1, 1, {head_dim}, generator=seed, dtype=torch.float64)
+back = torch.arange(0, {furthest} + 1, {step})
+rope = posenc.Rotary({head_dim}, pairing="half")
+placed = rope.at(torch.tensor([{furthest}]), {furthest} - back, dtype=torch.float64)
+q, k = placed.rotate(q, k.expand(-1, -1, len(back), -1))
+print((k @ q.mT)[:, 0, :, 0].std(0))"""
 
 
 def scores(
@@ -48,6 +73,7 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     raise UnknownName("content", content, get_args(Content))
 
 
+@bounded("score")
 def distance(
     head_dim: int = 64,
     furthest: int = 1024,
@@ -57,9 +83,6 @@ def distance(
     base: float = 10_000.0,
 ) -> View:
     """The score of one q and k against their distance."""
-    within("head_dim", head_dim, 2, 1024)
-    within("furthest", furthest, 1, MAX_DISTANCE)
-    within("peak", peak, 0, furthest)
     q, k = contents(content, head_dim, peak, seed, base)
     values = scores(q, k, furthest, base)
     titles = {
@@ -79,17 +102,15 @@ def distance(
         titles[content],
         (panel,),
         {f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
-        "from posenc.workbench.views.scores import contents, scores\n"
-        f"q, k = contents({content!r}, {head_dim}, {peak}, {seed}, {base!r})\n"
-        f"print(scores(q, k, {furthest}, {base!r}))",
+        PYTHON.format(
+            drawn=DRAWN[content].format(peak=peak), head_dim=head_dim, seed=seed, base=base, furthest=furthest
+        ),
     )
 
 
+@bounded("spread")
 def spread(head_dim: int = 128, furthest: int = 1024, draws: int = 200, seed: int = 0) -> View:
     """Mean and standard deviation of the score over many random q and k: the same at every distance."""
-    within("head_dim", head_dim, 2, 512)
-    within("furthest", furthest, 1, MAX_DISTANCE)
-    within("draws", draws, 2, 1000)
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, draws, 1, 1, head_dim, generator=generator, dtype=torch.float64)
     keys = posenc.positions.plain(furthest + 1)
@@ -103,6 +124,7 @@ def spread(head_dim: int = 128, furthest: int = 1024, draws: int = 200, seed: in
         "Over random contents the score is as large far away as near",
         (Lines("spread", (Line("mean", mean), Line("standard deviation", sd)), axis, "score, before 1/√D"),),
         {"√D": math.sqrt(head_dim), "mean sd": float(sd.mean())},
-        "from posenc.workbench.views.scores import spread\n"
-        f"print(spread({head_dim}, {furthest}, {draws}, {seed}).readouts)",
+        SPREAD_PYTHON.format(
+            seed=seed, draws=draws, head_dim=head_dim, furthest=furthest, step=max(1, furthest // 128)
+        ),
     )

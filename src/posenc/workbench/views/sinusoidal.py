@@ -11,14 +11,26 @@ from torch import Tensor
 import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.views.view import Arrow, Axis, Heatmap, Line, Lines, Plane, View, counted, within
+from posenc.workbench.numbers import count, short
+from posenc.workbench.views.view import (
+    Arrow,
+    Axis,
+    Grip,
+    Heatmap,
+    Line,
+    Lines,
+    Plane,
+    View,
+    bounded,
+    counted,
+    within,
+)
 
-MAX_WIDTH, MAX_LENGTH = 1024, 4096
+MAX_LENGTH = 4096
 
 
 def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
     """The code at these positions in float64, one row each."""
-    within("width", width, 2, MAX_WIDTH)
     if width % 2:
         raise InvalidArgument(f"width={width} must be even here, one sine and one cosine a pair; use {width + 1}")
     if order not in get_args(Order):
@@ -27,6 +39,7 @@ def table(width: int, positions: Sequence[int], base: float, order: Order = "int
     return encoding.table(torch.tensor(list(positions)), torch.float64)
 
 
+@bounded("heatmap")
 def heatmap(
     width: int = 64,
     length: int = 50,
@@ -40,11 +53,8 @@ def heatmap(
 
     Rows are dimensions and columns positions; ``transposed`` swaps them, never the colours.
     """
-    within("length", length, 2, MAX_LENGTH)
     values = table(width, range(length), base, order)
     chosen = [p for p in (first, second) if p is not None]
-    for p in chosen:
-        within("position", p, 0, length - 1)
     marked = tuple(chosen)
     dims, positions = counted("dimension", width), counted("position", length)
     if transposed:
@@ -67,17 +77,19 @@ def heatmap(
     )
 
 
+@bounded("hands")
 def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     """A clock with width/2 hands, at one position; slower hands are drawn shorter, as on a clock."""
-    within("width", width, 2, 16)
-    within("position", position, 0, 2**31 - 1)
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
     arrows, readouts = [], dict[str, float | str]()
     for i, (sin, cos) in enumerate(row.tolist()):
         length = 1 - 0.6 * i / pairs
         wavelength = 2 * math.pi * base ** (2 * i / width)
-        arrows.append(Arrow(f"pair {i}: one turn in {wavelength:,.4g} positions", length * cos, length * sin))
+        tips = tuple((float(p), *_tip(table(width, [p], base)[0, :2])) for p in _around(position)) if not i else ()
+        grip = Grip("position", float(position), tips) if tips else None
+        name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
+        arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
         readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
     return View(
         f"Position {position} is where {pairs} hands point",
@@ -89,6 +101,19 @@ def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
     )
 
 
+def _around(position: int) -> range:
+    """The positions of about one turn of the fastest hand."""
+    first = max(0, position - 4)
+    return range(first, min(first + 8, 2**31))
+
+
+def _tip(pair: Tensor) -> tuple[float, float]:
+    """The tip of the fastest hand, from its sine and cosine."""
+    sin, cos = pair.tolist()
+    return cos, sin
+
+
+@bounded("waves")
 def waves(
     width: int = 512,
     dimensions: tuple[int, ...] = (0, 100, 511),
@@ -99,15 +124,13 @@ def waves(
     """Single columns of the code against position."""
     within("last", last, first + 1, first + MAX_LENGTH)
     within("dimensions", len(dimensions), 1, 8)
-    for dim in dimensions:
-        within("dimension", dim, 0, width - 1)
-    positions = range(first, last + 1)
-    values = table(width, positions, base)
+    between = SMOOTH if last - first <= FEW else 0
+    places, values = _smooth(width, range(first, last + 1), base, between)
     wavelength = {dim: 2 * math.pi * base ** (2 * (dim // 2) / width) for dim in dimensions}
     lines = tuple(Line(f"dimension {dim}", values[:, dim]) for dim in dimensions)
     return View(
         "Each column is a wave; the last ones are all but still",
-        (Lines("waves", lines, Axis("position", tuple(float(p) for p in positions)), "value"),),
+        (Lines("waves", lines, Axis("position", places), "value", between=between),),
         {f"wavelength of dimension {dim}": wavelength[dim] for dim in dimensions},
         "import torch, posenc\n"
         f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({first}, {last + 1}))\n"
@@ -115,9 +138,25 @@ def waves(
     )
 
 
+SMOOTH, FEW = 7, 130
+"""Points drawn between two positions, where there are at most so many of them."""
+
+
+def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
+    """The code at the positions and, to show the waves that they lie on, at places between them."""
+    exact = table(width, positions, base)
+    count = (len(positions) - 1) * (between + 1) + 1
+    fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
+    frequencies = 2 * math.pi / torch.tensor(_ladder(width, base), dtype=torch.float64)
+    angles = fine[:, None] * frequencies
+    values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+    values[:: between + 1] = exact
+    return tuple(fine.tolist()), values
+
+
+@bounded("similarity")
 def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> View:
     """Cosine of the codes of every two positions: a function of their distance alone."""
-    within("length", length, 2, MAX_LENGTH)
     values = table(width, range(length), base)
     cosine = values @ values.T / (width / 2)
     positions = counted("position", length)
@@ -130,9 +169,9 @@ def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> Vi
     )
 
 
+@bounded("wavelengths")
 def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     """The wavelength of every pair, a geometric ladder from 2π; and where it ends, for other widths."""
-    within("width", width, 2, MAX_WIDTH)
     ladder = torch.tensor(_ladder(width, base), dtype=torch.float64)
     widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
     slowest = torch.tensor([_ladder(w, base)[-1] for w in widths], dtype=torch.float64)
@@ -140,7 +179,7 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
     return View(
-        f"The slowest wavelength comes near 2π·{base:,.0f} = {limit:,.0f} and never reaches it",
+        f"The slowest wavelength comes near 2π·{count(round(base))} = {count(round(limit))} and never reaches it",
         (
             Lines(
                 f"pairs at width {width}",
@@ -164,9 +203,9 @@ def _ladder(width: int, base: float) -> list[float]:
     return [2 * math.pi / float(f) for f in posenc.schedules.Default().spectrum(width, base).frequencies]
 
 
+@bounded("falloff")
 def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> View:
     """Dot product against distance: a trend downwards that turns up again, first where the mark is."""
-    within("furthest", furthest, 2, MAX_LENGTH)
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
     rises = (dots.diff() > 0).nonzero().flatten()
@@ -175,7 +214,7 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
     if len(rises):
         turn = int(rises[0])
         marks = ((float(turn), f"rises again: {turn} → {turn + 1}"),)
-        readouts |= {"first rise after distance": float(turn), "just before": float(dots[turn])}
+        readouts |= {"first rise after distance": turn, "just before": float(dots[turn])}
         readouts["just after"] = float(dots[turn + 1])
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
@@ -189,17 +228,19 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
     )
 
 
+@bounded("shift")
 def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
     """R(k), the one matrix that takes every PE(p) to PE(p+k): found by least squares and by formula."""
-    within("width", width, 2, 32)
-    within("by", by, 0, 10_000)
     rotation = rotation_matrix(width, by, base)
     # Positions far apart, so that even the slowest pair moves enough to be fitted.
     at = [997 * i for i in range(4 * width)]
     here, there = table(width, at, base), table(width, [p + by for p in at], base)
     fitted = torch.linalg.lstsq(here, there).solution.T
     dims = counted("dimension", width)
-    residue = (here @ rotation.T - there).abs().max()
+    identity = torch.eye(width, dtype=torch.float64)
+    errors = (here @ rotation.T - there, fitted - rotation, rotation @ rotation.T - identity)
+    worst = torch.stack([error.abs().max() for error in errors]).max()
+    fitted = torch.where(fitted.abs() < 1e-9, 0.0, fitted)  # rounding of a zero is not a number to read
     return View(
         f"One fixed rotation moves every code by {by}",
         (
@@ -207,13 +248,12 @@ def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
             Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
         ),
         {
-            "R(k)·PE(p) − PE(p+k), at most": _bound(residue),
-            "difference of the two matrices, at most": _bound((fitted - rotation).abs().max()),
-            "R·Rᵀ − 1, at most": _bound((rotation @ rotation.T - torch.eye(width)).abs().max()),
+            "moving, fitting and R·Rᵀ = 1 all hold within": _bound(worst),
         },
-        "from posenc.workbench.views.sinusoidal import rotation_matrix, table\n"
-        f"here, there = table({width}, [7], {base!r}), table({width}, [{7 + by}], {base!r})\n"
-        f"print(here @ rotation_matrix({width}, {by}, {base!r}).T - there)",
+        "import torch, posenc\n"
+        f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
+        f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"
+        "print(torch.linalg.lstsq(here, there).solution.T)",
     )
 
 

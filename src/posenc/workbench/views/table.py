@@ -7,8 +7,8 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.learned import PastEnd
-from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.workbench.views.view import Axis, Heatmap, View, counted
+from posenc.errors import PositionOutOfRange
+from posenc.workbench.views.view import Axis, Heatmap, View, bounded, counted
 
 ROWS, WIDTH = 8, 8
 
@@ -35,7 +35,8 @@ def random_rows(rows: int, width: int) -> Tensor:
     return table.weight.detach()
 
 
-def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> View:
+@bounded("lookup")
+def lookup(position: int = 8, rows: int = ROWS, past_end: PastEnd = "clamp") -> View:
     """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
@@ -59,12 +60,11 @@ def lookup(position: int = 5, rows: int = ROWS, past_end: PastEnd = "error") -> 
     return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
 
 
+@bounded("table")
 def frames(step: int = 3) -> View:
     """The lessons' four frames: empty, allocated, looked up, out of range."""
-    if not 1 <= step <= 4:
-        raise InvalidArgument(f"step={step} must be 1 to 4: empty, allocated, looked up, out of range")
     if step >= 3:
-        return lookup(ROWS - 3 if step == 3 else ROWS)
+        return lookup(ROWS - 3 if step == 3 else ROWS, past_end="error")
     values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
     position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
     return View(
@@ -77,6 +77,7 @@ def frames(step: int = 3) -> View:
     )
 
 
+@bounded("rows")
 def similarity(rows: int = 64, width: int = 64) -> View:
     """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
     unit = [_normal(random_rows(rows, width)), _normal(_sinusoidal(rows, width))]

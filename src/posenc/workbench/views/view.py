@@ -3,16 +3,20 @@
 Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
 """
 
+import inspect
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import wraps
+from typing import Literal, ParamSpec
 
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
+from posenc.workbench.palette import Scale
+from posenc.workbench.views.bounds import check
 
-Scale = Literal["signed", "magnitude"]
-"""``"signed"``: blue below 0, paper at 0, red above, symmetric limits. ``"magnitude"``: dark to light."""
+P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,20 @@ class Lines:
     y_log: bool = False
     marks: tuple[tuple[float, str], ...] = ()
     """Vertical lines at x with their captions, such as (128, "trained to here")."""
+    levels: tuple[tuple[float, str], ...] = ()
+    """Horizontal lines at y with their captions, such as (0.06, "chance")."""
+    between: int = 0
+    """How many of the points lie between two that the encoding has, and only make the curve smooth."""
+
+
+@dataclass(frozen=True)
+class Grip:
+    """What dragging an arrow's tip sets: a setting of the view, its value now, and the tip at each value."""
+
+    setting: str
+    at: float
+    tips: tuple[tuple[float, float, float], ...]
+    """Value, x, y."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +105,7 @@ class Arrow:
     """Drawn faintly: where it was before."""
     role: Literal["", "query", "key", "reference"] = ""
     """What it stands for; painters give each role its own colour and dash."""
+    grip: Grip | None = None
 
 
 @dataclass(frozen=True)
@@ -115,8 +134,26 @@ class View:
     python: str = ""
 
 
+def bounded(name: str) -> Callable[[Callable[P, View]], Callable[P, View]]:
+    """Decorate the view of this name: its settings must lie within ``BOUNDS``."""
+
+    def dressed(view: Callable[P, View]) -> Callable[P, View]:
+        signature = inspect.signature(view)
+
+        @wraps(view)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> View:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            check(name, given.arguments)
+            return view(*args, **kwargs)
+
+        return checked
+
+    return dressed
+
+
 def within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse an argument of a view outside what it can compute or anyone can see."""
+    """Refuse a number that a view derives from its settings."""
     if not low <= value <= high:
         raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
 

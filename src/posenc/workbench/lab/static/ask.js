@@ -1,29 +1,24 @@
-// Asking the library: one request in flight for each asker, the newest wish next, all between them dropped.
+// Asking: the server, or the answers that a page holds; one request in flight, the newest wish next.
 export class Newest {
   constructor(answered, refused) {
-    this.answered = answered;
-    this.refused = refused;
-    this.busy = false;
-    this.wish = null;
-    this.leaving = new AbortController();
+    Object.assign(this, { answered, refused, busy: false, wish: null, leaving: new AbortController() });
     addEventListener("pagehide", () => this.leaving.abort());
   }
 
-  ask(address) {
-    this.wish = address;
+  ask(wish) {
+    this.wish = wish;
     if (!this.busy) this.next();
   }
 
   async next() {
     this.busy = true;
     while (this.wish !== null) {
-      const address = this.wish;
+      const wish = this.wish;
       this.wish = null;
       try {
-        const answer = await getJson(address, this.leaving.signal);
-        this.answered(answer, address);
+        this.answered(await wish.get(this.leaving.signal), wish);
       } catch (error) {
-        if (error.name !== "AbortError") this.refused(error, address);
+        if (error.name !== "AbortError") this.refused(error, wish);
       }
     }
     this.busy = false;
@@ -41,4 +36,41 @@ export async function getJson(address, signal) {
   const content = await reply.json();
   if (!reply.ok) throw new Error(content.error);
   return content;
+}
+
+// What a page holds: texts in the page itself ("#"), or in files that are classic scripts, so that they open from disk.
+const packs = new Map();
+
+export function held(file, name) {
+  if (!packs.has(name)) packs.set(name, (file === "#" ? inPage(name) : inFile(file, name)).then(unpacked));
+  return packs.get(name);
+}
+
+async function inPage(name) {
+  const texts = [...document.querySelectorAll("script.held")].map((element) => JSON.parse(element.textContent));
+  return texts.find((text) => text.name === name).pack;
+}
+
+function inFile(file, name) {
+  return new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = file;
+    script.addEventListener("load", () => resolve(globalThis.posencHeld[name]));
+    script.addEventListener("error", () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`)));
+    document.head.append(script);
+  });
+}
+
+async function unpacked(pack) {
+  const bytes = Uint8Array.from(atob(pack), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const { parts, content } = JSON.parse(await new Response(stream).text());
+  // What occurs more than once is kept once: {"#": 3} stands for the third part.
+  const whole = (value) => {
+    if (value === null || typeof value !== "object") return value;
+    if (Array.isArray(value)) return value.map(whole);
+    if ("#" in value) return whole(parts[value["#"]]);
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, whole(part)]));
+  };
+  return { content, whole };
 }

@@ -6,37 +6,45 @@ export function wireControls(room, state) {
   for (const element of room.querySelectorAll("[data-kind][data-name]")) {
     const { name, kind } = element.dataset;
     state.announce(name, element.dataset.default);
-    wired.push({ name, show: KINDS[kind](element, state, name) });
+    wired.push({ name, below: element.dataset.below, show: KINDS[kind](element, state, name) });
   }
-  for (const form of room.querySelectorAll("form.controls")) {
-    form.addEventListener("submit", (event) => event.preventDefault());
-  }
-  const show = (names) => wired.filter((each) => names.includes(each.name)).forEach((each) => each.show(state.get(each.name)));
+  for (const form of room.querySelectorAll("form.controls")) form.addEventListener("submit", (event) => event.preventDefault());
+  const show = (names) => {
+    for (const each of wired) if (names.includes(each.name) || names.includes(each.below)) each.show(state.get(each.name));
+  };
   show(wired.map((each) => each.name));
   return { show };
 }
 
 const KINDS = {
-  // A slider, buttons, or both, beside a field for any number between the bounds.
+  // A slider with a button at either end, and a field for any number between the bounds.
   number(element, state, name) {
     const field = element.querySelector("input[type=number]");
     const slider = element.querySelector("input[type=range]");
-    const stops = slider?.dataset.stops?.split(" ").map(Number);
-    const within = (value) => Math.min(Number(field.max), Math.max(Number(field.min), value));
-    field.addEventListener("change", () => {
-      if (field.value !== "" && Number.isFinite(Number(field.value))) state.set(name, String(within(Number(field.value))));
-      else field.value = state.get(name);
-    });
-    slider?.addEventListener("input", () => state.set(name, String(stops ? stops[Number(slider.value)] : slider.value)));
-    for (const button of element.querySelectorAll("button[data-by]")) {
-      button.addEventListener("click", () => state.set(name, String(within(Number(state.get(name)) + Number(button.dataset.by)))));
-    }
-    return (text) => {
-      field.value = text;
-      if (!slider) return;
-      slider.value = stops ? String(nearest(stops, Number(text))) : text;
-      slider.setAttribute("aria-valuetext", text);
+    const stops = slider.dataset.stops?.split(" ").map(Number);
+    const most = () => (element.dataset.below ? Number(state.get(element.dataset.below)) - 1 : Number(field.max));
+    const within = (value) => Math.min(most(), Math.max(Number(field.min), value));
+    const set = (value) => state.set(name, String(within(value)));
+    const place = () => (stops ? nearest(stops, Number(state.get(name))) : Number(state.get(name)));
+    const step = (by) => {
+      if (!stops) return set(place() + by * Number(slider.step));
+      return set(stops[Math.min(stops.length - 1, Math.max(0, place() + by))]);
     };
+    field.addEventListener("change", () => {
+      if (field.value !== "" && Number.isFinite(Number(field.value))) set(Number(field.value));
+      field.value = state.get(name);
+    });
+    slider.addEventListener("input", () => set(stops ? stops[Number(slider.value)] : Number(slider.value)));
+    for (const button of element.querySelectorAll("button[data-by]")) button.addEventListener("click", () => step(Number(button.dataset.by)));
+    const show = (text) => {
+      if (element.dataset.below) slider.max = most();
+      const value = Number.isFinite(Number(text)) ? within(Number(text)) : text;
+      field.value = value;
+      slider.value = stops ? String(nearest(stops, Number(value))) : value;
+      slider.setAttribute("aria-valuetext", value);
+    };
+    wirePlay(element.querySelector(".play"), slider, step);
+    return show;
   },
 
   switch(element, state, name) {
@@ -70,8 +78,40 @@ const KINDS = {
     return (text) => { field.value = text; };
   },
 
+  // A text that is pasted loses its spaces, so that the address can carry it.
+  pasted(element, state, name) {
+    const field = element.querySelector("textarea");
+    field.addEventListener("change", () => {
+      try { state.set(name, JSON.stringify(JSON.parse(field.value))); } catch { state.set(name, field.value); }
+    });
+    return (text) => { field.value = text; };
+  },
+
   arrangement: chips,
 };
+
+// Play runs from here to the slider's end, a step at a time, and starts over from its beginning.
+function wirePlay(button, slider, step) {
+  if (!button) return;
+  let running = null;
+  const stop = () => {
+    clearInterval(running);
+    running = null;
+    button.textContent = "▶";
+    button.setAttribute("aria-pressed", "false");
+  };
+  button.addEventListener("click", () => {
+    if (running) return stop();
+    if (slider.value === slider.max) {
+      slider.value = slider.min;
+      slider.dispatchEvent(new Event("input"));
+    }
+    button.textContent = "❚❚";
+    button.setAttribute("aria-pressed", "true");
+    running = setInterval(() => (slider.value === slider.max || !button.checkVisibility() ? stop() : step(1)), 600);
+    return undefined;
+  });
+}
 
 function nearest(stops, value) {
   let best = 0;

@@ -1,14 +1,14 @@
-// The page's start: one state, the controls that change it, and the stages that ask the library about it.
+// The page's start: one state, the controls that change it, and the stages that ask about it, one at a time.
 import { wireControls } from "./controls.js";
-import { State } from "./state.js";
-import { Stage } from "./stage.js";
-import { wireTheme } from "./theme_button.js";
+import { keep, recall } from "./keep.js";
 import { Quiz } from "./quiz.js";
+import { Stage } from "./stage.js";
+import { State } from "./state.js";
+import { wireTheme } from "./theme_button.js";
 
 const room = document.getElementById("room");
 const stages = [];
-const repaint = () => stages.forEach((stage) => stage.repaint());
-wireTheme(repaint);
+wireTheme(() => stages.forEach((stage) => stage.repaint()));
 
 if (room) {
   const state = new State();
@@ -20,28 +20,42 @@ if (room) {
     for (const stage of stages) if (names.some((name) => stage.parameters.includes(name))) stage.refresh();
   };
 
-  // A stage first asks when it comes near the window; the first one at once.
-  const near = new IntersectionObserver((entries) => {
-    for (const entry of entries) {
-      if (!entry.isIntersecting) continue;
-      near.unobserve(entry.target);
-      stages.find((stage) => stage.section === entry.target).wake();
-    }
-  }, { rootMargin: "600px 0px" });
-  stages.forEach((stage) => near.observe(stage.section));
+  const back = document.querySelector(".walk .back");
+  const next = document.querySelector(".walk .next");
+  const onward = next && { href: next.getAttribute("href"), words: next.textContent };
+  const seen = new Set(recall("seen", []));
 
-  // A link to try sets the state without leaving the page.
+  const show = () => {
+    const at = Math.max(0, stages.findIndex((stage) => `#${stage.section.id}` === location.hash));
+    stages.forEach((stage, i) => stage.section.classList.toggle("current", i === at));
+    scrollTo(0, 0);
+    stages[at].wake();
+    if (!next) return;
+    seen.add(stages[at].question);
+    keep("seen", [...seen]);
+    document.querySelectorAll("nav.stages a").forEach((link, i) => {
+      link.toggleAttribute("aria-current", i === at);
+      link.classList.toggle("seen", seen.has(stages[i].question));
+    });
+    document.querySelector(".walk .place").textContent = `${at + 1} of ${stages.length}`;
+    back.hidden = at === 0;
+    if (at > 0) back.href = `#${stages[at - 1].section.id}`;
+    const last = at + 1 === stages.length;
+    next.href = last ? onward.href : `#${stages[at + 1].section.id}`;
+    next.textContent = last ? onward.words : "Next";
+  };
+  addEventListener("hashchange", show);
+  show();
+
+  // A link to try sets the state without leaving the page, and the browser's Back undoes it.
   room.addEventListener("click", (event) => {
     const link = event.target.closest("a.try");
     if (!link || event.metaKey || event.ctrlKey || event.shiftKey) return;
     event.preventDefault();
-    const url = new URL(link.href);
-    const stage = stages.find((each) => `#${each.section.id}` === url.hash);
-    stage.reveal();
-    state.replace(stage.parameters, url.searchParams);
-    stage.section.querySelector(".picture").scrollIntoView({ block: "nearest" });
+    const stage = stages.find((each) => each.section.contains(link));
+    stage.reveal("");
+    state.replace(stage.parameters, new URL(link.href).searchParams, true);
   });
-  addEventListener("popstate", () => state.read());
 }
 
 const quiz = document.getElementById("quiz");

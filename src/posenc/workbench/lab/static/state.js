@@ -4,6 +4,7 @@ export class State {
     this.defaults = new Map();
     this.texts = new Map();
     this.onChange = () => {};
+    addEventListener("popstate", () => this.replace([...this.defaults.keys()], new URLSearchParams(location.search)));
   }
 
   // A control announces its name and default; what the address says comes first.
@@ -16,26 +17,34 @@ export class State {
 
   set(name, text) { this.setAll(new Map([[name, text]])); }
 
-  setAll(texts) {
+  // A drag replaces the address; a step that can be undone is remembered.
+  setAll(texts, remembered = false) {
     const changed = [...texts].filter(([name, text]) => this.texts.get(name) !== text).map(([name]) => name);
     if (!changed.length) return;
     for (const name of changed) this.texts.set(name, texts.get(name));
-    const query = this.query([...this.texts.keys()]);
-    history.replaceState(null, "", location.pathname + (query && `?${query}`) + location.hash);
+    this.address(location.hash, remembered);
     this.onChange(changed);
   }
 
-  // These parameters take what the search says, or their defaults.
-  replace(names, search) {
-    this.setAll(new Map(names.map((name) => [name, search.get(name) ?? this.defaults.get(name)])));
+  // The address of this state at a stage; a page opened from disk may not always write it.
+  address(hash, remembered) {
+    const query = this.query([...this.texts.keys()]);
+    const kept = [...new URLSearchParams(location.search)].filter(([name]) => name === "embed").map(([name]) => name);
+    const search = [...kept, query].filter(Boolean).join("&");
+    try {
+      history[remembered ? "pushState" : "replaceState"](null, "", location.pathname + (search && `?${search}`) + hash);
+    } catch { /* the state stays on the page */ }
   }
 
-  // After the browser went back or on: everything as the address says.
-  read() { this.replace([...this.defaults.keys()], new URLSearchParams(location.search)); }
+  // These parameters take what the search says, or their defaults.
+  replace(names, search, remembered = false) {
+    this.setAll(new Map(names.map((name) => [name, search.get(name) ?? this.defaults.get(name)])), remembered);
+  }
+
+  pairs(names) {
+    return names.filter((name) => this.texts.get(name) !== this.defaults.get(name)).map((name) => [name, this.texts.get(name)]);
+  }
 
   // The query for these parameters; defaults are left out.
-  query(names) {
-    const pairs = names.filter((name) => this.texts.get(name) !== this.defaults.get(name));
-    return new URLSearchParams(pairs.map((name) => [name, this.texts.get(name)])).toString();
-  }
+  query(names) { return new URLSearchParams(this.pairs(names)).toString(); }
 }

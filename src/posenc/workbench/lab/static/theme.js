@@ -1,7 +1,10 @@
-// Sets the chosen theme before anything is painted; "light" or "dark" in this browser's own storage, else the system's.
+// Sets the chosen theme before anything is painted, and says that scripts run.
 "use strict";
 {
   let chosen = null;
-  try { chosen = localStorage.getItem("posenc-theme"); } catch { /* storage is off: follow the system */ }
-  if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
+  try { chosen = JSON.parse(localStorage.getItem("posenc-theme")); } catch { /* storage is off: follow the system */ }
+  const root = document.documentElement;
+  if (chosen === "light" || chosen === "dark") root.dataset.theme = chosen;
+  root.classList.add("scripted");
+  if (new URLSearchParams(location.search).has("embed")) root.classList.add("embedded");
 }

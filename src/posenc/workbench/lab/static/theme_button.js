@@ -1,4 +1,6 @@
 // The button that switches between light and dark, and tells pictures to repaint when the paper changes.
+import { keep } from "./keep.js";
+
 const root = document.documentElement;
 const system = matchMedia("(prefers-color-scheme: dark)");
 
@@ -10,7 +12,7 @@ export function wireTheme(repaint) {
   button.hidden = false;
   button.addEventListener("click", () => {
     root.dataset.theme = isDark() ? "light" : "dark";
-    try { localStorage.setItem("posenc-theme", root.dataset.theme); } catch { /* storage is off: this page only */ }
+    keep("theme", root.dataset.theme);
     show();
     repaint();
   });

@@ -1,23 +1,35 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
-import { html } from "./elements.js";
+import { still } from "../motion.js";
+import { EMPTY, clamp, html } from "./elements.js";
 import { decoded, tones } from "./tones.js";
 
-const EMPTY = 255;
-
 export class Matrix {
-  constructor(look, choose) {
+  constructor({ look, choose }) {
     this.look = look;
-    this.choose = choose;
     this.element = html("div", "panel matrix");
-    this.name = html("p", "name");
+    this.name = html("div", "name");
     this.grid = html("div", "grid");
     this.grid.setAttribute("role", "img");
-    this.columnsName = html("p", "axis columns-name");
+    this.columnsName = html("div", "axis columns-name");
     this.element.append(this.name, this.grid, this.columnsName);
     this.rows = new Map();
     this.grid.addEventListener("pointermove", (event) => {
       const cell = event.target.closest("[data-row]");
-      if (cell) this.look(Number(cell.dataset.row), Number(cell.dataset.column));
+      if (!cell) return;
+      const place = [Number(cell.dataset.row), Number(cell.dataset.column)];
+      this.look(...place);
+      if (event.buttons) choose(...place);
+    });
+    this.grid.addEventListener("pointerdown", (event) => {
+      const cell = event.target.closest("[data-row]");
+      if (cell) choose(Number(cell.dataset.row), Number(cell.dataset.column));
+    });
+    this.grid.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+      if (!by || this.panel.picked !== "both") return;
+      event.preventDefault();
+      const [rows, columns] = this.panel.shape;
+      choose(clamp(this.panel.marked_rows[0] + by[0], 0, rows - 1), clamp(this.panel.marked_columns[0] + by[1], 0, columns - 1));
     });
   }
 
@@ -32,6 +44,9 @@ export class Matrix {
     this.columnsName.textContent = small ? (index ? "" : `${panel.rows.label} ↓, ${panel.columns.label} →`) : panel.columns.label;
     this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
     this.grid.style.setProperty("--columns", columns);
+    const picked = panel.picked === "both";
+    if (picked) this.grid.tabIndex = 0;
+    this.grid.classList.toggle("picked", picked);
     const codes = decoded(panel.codes);
     const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
     const fresh = new Map();
@@ -41,6 +56,7 @@ export class Matrix {
       const key = `${panel.keys[r]} ${seen[panel.keys[r]]}`;
       const row = this.rows.get(key) ?? html("div", "row");
       const cells = panel.texts[r].map((text, c) => numbered(text, codes[r * columns + c], steps, r, c));
+      if (picked && r === panel.marked_rows[0]) cells[panel.marked_columns[0]].classList.add("here");
       row.replaceChildren(html("span", "key", panel.keys[r]), ...cells);
       fresh.set(key, row);
     }
@@ -79,9 +95,9 @@ function numbered(text, code, steps, row, column) {
 
 // Rows are painted where they belong, and for a moment shifted back to where they were.
 function slide(before, rows) {
-  if (matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+  if (still()) return;
   for (const [key, row] of rows) {
     const shift = before.has(key) ? before.get(key) - row.getBoundingClientRect().top : 0;
-    if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 260, easing: "ease-in-out" });
+    if (shift) row.animate([{ transform: `translateY(${shift}px)` }, { transform: "none" }], { duration: 300, easing: "ease-in-out" });
   }
 }

@@ -1,13 +1,12 @@
-// The steps of the heatmaps' scales, asked once from the library's palette.
+// The steps of the heatmaps' scales, asked once, or in the page itself.
 import { getJson } from "../ask.js";
 import { isDark } from "../theme_button.js";
 
-let tables = null;
-const waiting = getJson("/colours.json").then((found) => { tables = found; });
+const own = document.getElementById("tones");
+const tables = own ? Promise.resolve(JSON.parse(own.textContent)) : getJson("/colours.json");
 
 export async function tones(scale) {
-  await waiting;
-  return tables[scale][isDark() ? "dark" : "light"];
+  return (await tables)[scale][isDark() ? "dark" : "light"];
 }
 
 export function decoded(text) {

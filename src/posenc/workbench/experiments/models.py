@@ -1,0 +1,162 @@
+"""What extend works on: a language model that scores a text under any schedule, ours or a pretrained one."""
+
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.encodings import Encoding
+from posenc.encodings.text import parse
+from posenc.errors import InvalidArgument, StudyError
+from posenc.integrations.huggingface.write import changes
+from posenc.schedules import LengthSchedule, Schedule, planned
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.methods import Method
+from posenc.workbench.experiments.training import build
+from posenc.workbench.experiments.weights import weights
+from posenc.workbench.tasks import task
+from posenc.workbench.tasks.text import Text, load
+from posenc.workbench.transformer import Transformer
+
+Tick = Callable[[float], None]
+"""Called with the share of a document's work that was just done."""
+
+
+class LanguageModel(Protocol):
+    """Scores a text under any schedule of its rotary layers.
+
+    ``schedule`` is the one that it was configured with; ``rescaled`` are its positions, for a request of a length,
+    with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or ``"byte"``),
+    ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those under the
+    encoding of the ``placed`` block around the call.
+    """
+
+    name: str
+    identity: str
+    unit: str
+    schedule: Schedule | LengthSchedule
+    original_length: int
+    model: Any
+    learning_rate: float
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
+
+    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding: ...
+
+    def placed(self, encoding: Encoding) -> AbstractContextManager[object]: ...
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]: ...
+
+    def copied(self, identity: str) -> "LanguageModel": ...
+
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = ...) -> Float[Tensor, " T"]: ...
+
+    def check_memory(self, length: int) -> None: ...
+
+
+class Ours:
+    """A rotary transformer that ``posenc compare`` trained on language."""
+
+    unit = "byte"
+    learning_rate = 1e-3
+    """Of a fine-tune: an eighth of that of the training."""
+
+    def __init__(self, model: Transformer, identity: str, original_length: int, name: str) -> None:
+        if model.encoding.schedule is None:
+            raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be rescaled")
+        self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
+        self.schedule: Schedule | LengthSchedule = model.encoding.schedule
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]:
+        """Bytes are its tokens."""
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
+
+    def losses(
+        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = lambda share: None
+    ) -> Float[Tensor, " T"]:
+        """Nats per byte for tokens[1:], each given all before it."""
+        with torch.inference_mode(), self.placed(encoding):
+            logits = self.logits(tokens[None, :-1])[0]
+        tick(1.0)
+        return F.cross_entropy(logits, tokens[1:], reduction="none")
+
+    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
+        """The model's positions for a request of this length, the stretched layers under another schedule.
+
+        Angles are float32, as pretrained models have them.
+        """
+        own = self.model.encoding
+        return own.rescaled(None if schedule is None else planned(schedule, total_length), "float32")
+
+    @contextmanager
+    def placed(self, encoding: Encoding) -> Iterator[None]:
+        """Inside, the model has ``encoding``."""
+        own, self.model.encoding = self.model.encoding, encoding
+        try:
+            yield
+        finally:
+            self.model.encoding = own
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Logits with gradients."""
+        return self.model(rows).float()
+
+    def copied(self, identity: str) -> "Ours":
+        """The same model with weights of its own."""
+        return Ours(copy.deepcopy(self.model), identity, self.original_length, self.name)
+
+    def check_memory(self, length: int) -> None:
+        """These models fit at any length that is worth scoring."""
+
+
+def trained(study: Path, text: Text) -> Ours:
+    """The language run of a study of ``posenc compare`` that turns: the plain rotary one, first seed, or another.
+
+    Raises:
+        StudyError: no such run, its weights are gone, or it was trained on another text.
+    """
+    with Ledger(study) as ledger:
+        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
+    known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger's word imports nobody's module
+    for plan in sorted(known, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
+        model = build(plan, task("language", text, plan.lengths[-1]))
+        if model.encoding.schedule is None:
+            continue
+        if plan.text_sha256 != text.sha256:
+            raise StudyError(f"the run in {str(study)!r} was trained on another text; pass the same --text")
+        model.load_state_dict(weights(study, plan))
+        return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
+    raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
+
+
+def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
+    """The model at ``path``, and the bytes that documents are cut from: a study's own held-out text, or the file.
+
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
+    """
+    read = load(text)
+    if (path / "ledger.sqlite").exists():
+        return trained(path, read), bytes(read.validation.to(torch.uint8).numpy()), read
+    from posenc.integrations.huggingface.load import Pretrained
+
+    model: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    whole = torch.cat((read.train, read.validation)).to(torch.uint8)
+    return model, bytes(whole.numpy()), read
+
+
+def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
+    """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None.
+
+    Written in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every reader of such configs
+    understands, where the layers share one schedule.
+    """
+    positions = getattr(model, "positions", None)
+    if positions is None or method.schedule is None:
+        return None
+    return changes(positions, method.schedule, max_length=length, spelling="v4" if positions.alike else "v5")

@@ -1,0 +1,89 @@
+"""Studies that have a name, each with what it costs."""
+
+from dataclasses import dataclass
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.experiments.study import Study
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A study, what it is for, and its cost: measured, or steps counted times seconds a step measured."""
+
+    study: Study
+    what: str
+    cost: str
+
+
+ZOO = (
+    *("nope", "sinusoidal", "learned-clamped", "rotary", "rotary-learned", "xpos", "pope", "fope"),
+    *("hope-high-frequency", "alibi", "t5", "kerple", "sandwich", "fire", "shaw", "inkling", "transformer-xl"),
+    *("deberta", "cope", "grape-a", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
+    "layers(rotary + nope)",
+)
+"""Every encoding of the catalogue that was made for text; what only scales queries lies on rotary."""
+
+PRESETS = {
+    "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
+    "standard": Preset(
+        Study(
+            tasks=("language", "ordering", "needle", "recent"),
+            seeds=3,  # type: ignore[arg-type]
+            steps={"language": 1500, "ordering": 900, "needle": 300},
+        ),
+        "four tasks, three seeds, longer training",
+        "",
+    ),
+    "full": Preset(
+        Study(
+            tasks=("language", "ordering", "needle", "recent", "copying"),
+            seeds=5,  # type: ignore[arg-type]
+            steps={"language": 3000, "ordering": 1500, "needle": 300, "copying": 3000},
+            blocks=128,
+            answers=512,
+        ),
+        "five tasks, five seeds, long training",
+        "",
+    ),
+    "zoo": Preset(
+        Study(encodings=ZOO, tasks=("language", "needle"), steps={"language": 300}, blocks=32),
+        "every encoding that reads text, two tasks, one seed",
+        "",
+    ),
+    "small-gpt": Preset(
+        Study(
+            encodings=("nope", "learned-clamped", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
+            tasks=("language",),
+            seeds=3,  # type: ignore[arg-type]
+            width=768,
+            layers=12,
+            heads=12,
+            norm="rms",
+            tied=True,
+            train_length=1024,
+            tokens=2_500_000_000,
+            batch=16,
+            accumulate=4,
+            learning_rate=6e-4,
+            beta2=0.95,
+            weight_decay=0.1,
+            warm_up=0.02,
+            autocast="bfloat16",
+            tokenizer="bpe",
+            vocabulary=50_000,
+            lengths=(1, 2, 4, 8),
+            device="cuda",
+        ),
+        "GPT-2's size, 12 layers of width 768, six encodings, three seeds; bring a text",
+        "",
+    ),
+}
+
+
+def preset(name: object) -> Study:
+    """The study of this name."""
+    if not isinstance(name, str):
+        raise InvalidArgument(f"preset={name!r} must be one of {', '.join(PRESETS)}")
+    if name not in PRESETS:
+        raise UnknownName("preset", name, PRESETS)
+    return PRESETS[name].study

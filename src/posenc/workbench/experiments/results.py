@@ -1,0 +1,189 @@
+"""What a study found: per task and encoding the measure at every length with its interval, and a verdict."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from posenc.workbench.experiments.plan import Run
+from posenc.workbench.experiments.statistics import Interval, over_answers, over_blocks, over_seeds, paired
+from posenc.workbench.palette import style
+from posenc.workbench.tasks import Task
+
+LOST = 0.05
+"""What may be lost between the trained and the longest length, as a share of a perplexity or of an accuracy."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One encoding on one task.
+
+    Args:
+        values: by length, the loss (nats per fixed target) or the accuracy.
+        windows: by length, the loss over whole windows, as papers print it; empty for accuracies.
+        converged: runs that passed the task's gate at the trained length, and runs in all.
+        diverged: runs that were broken off, as their loss went to nothing.
+        refusal: why the encoding has no value past some length, or empty.
+        to_best: the paired difference to the best row at the longest length, or None.
+    """
+
+    encoding: str
+    values: dict[int, Interval]
+    windows: dict[int, Interval]
+    converged: tuple[int, int]
+    refusal: str = ""
+    to_best: Interval | None = None
+    diverged: int = 0
+
+    @property
+    def label(self) -> str:
+        return style(self.encoding).label
+
+    @property
+    def ranked(self) -> bool:
+        """Whether every run learnt the task; others are shown, never ranked."""
+        return self.converged[0] == self.converged[1]
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """All encodings on one task, best at the longest length first, then those not ranked."""
+
+    task: Task
+    lengths: tuple[int, ...]
+    rows: tuple[Row, ...]
+    runs: tuple[Run, ...]
+
+    @property
+    def longest(self) -> int:
+        return self.lengths[-1]
+
+    def verdict(self, row: Row) -> str:
+        """What became of this encoding at the longest length, in a few words."""
+        if row.diverged:
+            return f"diverged ({row.diverged} of {row.converged[1]} runs)"
+        if not row.ranked:
+            return f"not converged ({row.converged[0]} of {row.converged[1]} runs)"
+        if self.longest not in row.values:
+            return f"no value past {max(row.values)}"
+        if holds(self, row):
+            return "best, holds" if row is self.rows[0] else "holds"
+        start, end = row.values[self.lengths[0]].mean, row.values[self.longest].mean
+        if self.task.measure == "loss":
+            return f"perplexity ×{math.exp(end - start):.2f}"
+        return f"falls to {end:.2f}"
+
+
+def holds(result: TaskResult, row: Row) -> bool:
+    """Whether what was learnt at the trained length is still there at the longest one."""
+    if not row.ranked or result.longest not in row.values:
+        return False
+    start, end = row.values[result.lengths[0]].mean, row.values[result.longest].mean
+    return end <= start + math.log1p(LOST) if result.task.measure == "loss" else end >= start * (1 - LOST)
+
+
+def summarise(made: Task, runs: Sequence[Run]) -> TaskResult:
+    """Gather the runs of one task."""
+    by_encoding: dict[str, list[Run]] = {}
+    for run in runs:
+        by_encoding.setdefault(run.plan.encoding, []).append(run)
+    lengths = tuple(sorted({length for run in runs for length in run.plan.lengths}))
+    rows = [_row(made, encoding, group, lengths) for encoding, group in by_encoding.items()]
+    sign = 1 if made.measure == "loss" else -1
+    rows.sort(key=lambda r: (not r.ranked, lengths[-1] not in r.values, sign * _last(r, lengths[-1])))
+    best = rows[0].encoding
+    rows = [_with_difference(made, row, by_encoding[row.encoding], by_encoding[best], lengths[-1]) for row in rows]
+    return TaskResult(made, lengths, tuple(rows), tuple(runs))
+
+
+def _last(row: Row, longest: int) -> float:
+    return row.values[longest].mean if longest in row.values else 0.0
+
+
+def _row(made: Task, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -> Row:
+    values = {n: v for n in lengths if (v := _interval(made, runs, n, made.measure))}
+    windows = {n: v for n in lengths if (v := _interval(made, runs, n, "window_loss"))}
+    passed = sum(made.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], made.measure)))
+    notes = [cell.note for run in runs for cell in run.cells if cell.note]
+    lost = sum(bool(run.verdict) for run in runs)
+    return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", diverged=lost)
+
+
+def _interval(made: Task, runs: list[Run], length: int, measure: str) -> Interval | None:
+    """Over seeds where there are several, else over the blocks or answers of the one run."""
+    cells = [cell for run in runs if (cell := run.cell(length, measure))]
+    if not cells:
+        return None
+    if made.measure == "loss":
+        return over_seeds([cell.value for cell in cells]) if len(cells) > 1 else over_blocks(cells[0].detail)
+    if len(cells) == 1:
+        return over_answers(cells[0].detail)
+    spread = over_seeds([cell.value for cell in cells])
+    return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
+
+
+def _with_difference(made: Task, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
+    """The row with its difference to the best on the same blocks (one seed) or the same seeds (several)."""
+    mine = {r.plan.seed: c for r in ours if (c := r.cell(longest, made.measure))}
+    theirs = {r.plan.seed: c for r in best if (c := r.cell(longest, made.measure))}
+    shared = sorted(mine.keys() & theirs.keys())
+    if not shared or ours is best:
+        return row
+    if len(shared) > 1:
+        difference = over_seeds([mine[s].value - theirs[s].value for s in shared])
+    else:
+        difference = paired(mine[shared[0]].detail, theirs[shared[0]].detail)
+    return replace(row, to_best=difference)
+
+
+def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
+    """Accuracy by tenth of depth, per encoding and length, averaged over seeds; empty where no place matters."""
+    shares: dict[str, dict[int, list[float]]] = {}
+    for row in result.rows:
+        for length in result.lengths:
+            runs = [r for r in result.runs if r.plan.encoding == row.encoding]
+            cells = [c for r in runs if (c := r.cell(length, "accuracy_by_depth"))]
+            if cells:
+                means = [fmean(values) for values in zip(*(c.detail for c in cells), strict=True)]
+                shares.setdefault(row.encoding, {})[length] = means
+    return shares
+
+
+def answer(results: Sequence[TaskResult]) -> str:
+    """The study in one sentence: which encodings hold on which task."""
+    if not results:
+        return "No run has finished yet."
+    parts = []
+    for result in results:
+        keep = [row.label for row in result.rows if holds(result, row)]
+        none = "none holds" if any(row.ranked for row in result.rows) else "none has learnt anything"
+        held = f"{_list(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else none
+        parts.append(f"{held} on {result.task.name}")
+    furthest = results[0].longest / results[0].lengths[0]
+    return f"At {furthest:g}× the trained length {'; '.join(parts)}."
+
+
+def sentence(result: TaskResult) -> str:
+    """One task in one sentence: what holds, and what becomes of the rest."""
+    ranked = [row for row in result.rows if row.ranked]
+    if not ranked:
+        return "No encoding reached the gate, so nothing can be said."
+    keep = [row.label for row in ranked if holds(result, row)]
+    lose = [f"{row.label} {_change(result, row)}" for row in ranked if not holds(result, row)]
+    held = f"{_list(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
+    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {held}"
+    return span + (f"; {', '.join(lose)}." if lose else ".")
+
+
+def _change(result: TaskResult, row: Row) -> str:
+    start = row.values[result.lengths[0]].mean
+    if result.longest not in row.values:
+        return f"has no value past {max(row.values)}"
+    end = row.values[result.longest].mean
+    if result.task.measure == "loss":
+        return f"goes from perplexity {math.exp(start):.2f} to {math.exp(end):.2f}"
+    return f"falls from {start:.2f} to {end:.2f}"
+
+
+def _list(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

@@ -1,0 +1,85 @@
+"""Where a training stands, in one file: weights, optimiser, random numbers and losses; whole or not there."""
+
+import math
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from posenc.errors import StudyError
+from posenc.workbench.experiments.plan import Curve
+
+
+@dataclass
+class Trained:
+    """How far a training has come: the loss of every step, what it read, and why it was broken off, if it was."""
+
+    losses: list[float] = field(default_factory=list)
+    tokens: int = 0
+    seconds: float = 0.0
+    verdict: str = ""
+
+    @property
+    def final_loss(self) -> float:
+        """The mean of the last tenth; infinite where it was broken off."""
+        if self.verdict:
+            return math.inf
+        tail = self.losses[-max(1, len(self.losses) // 10) :]
+        return float(torch.tensor(tail).mean())
+
+    @property
+    def curve(self) -> Curve:
+        """As ledgers keep it."""
+        return Curve(tuple(self.losses), self.tokens, self.seconds)
+
+
+class State:
+    """The state of one training; nothing is kept where ``path`` is None.
+
+    What is there is whole: it is written under another name first. A file that cannot be read is no state.
+    """
+
+    def __init__(
+        self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
+    ) -> None:
+        self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
+
+    def load(self) -> Trained:
+        """Set everything to where it stood, and say how far that is; at the start without a state."""
+        if self.path is None or not self.path.exists():
+            return Trained()
+        try:
+            kept: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
+        except Exception:  # cut short, say: torch has many ways to say so
+            return Trained()
+        self.model.load_state_dict(kept["model"])
+        self.optimiser.load_state_dict(kept["optimiser"])
+        self.generator.set_state(kept["generator"])
+        return Trained(kept["losses"].tolist(), kept["tokens"], kept["seconds"])
+
+    def save(self, made: Trained) -> None:
+        """Keep where everything stands, the step of the last loss being done."""
+        if self.path is None:
+            return
+        partial = self.path.with_suffix(f".{os.getpid()}.partial")
+        values = {
+            "model": self.model.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+            "generator": self.generator.get_state(),
+            "losses": torch.tensor(made.losses, dtype=torch.float64),
+            "tokens": made.tokens,
+            "seconds": made.seconds,
+        }
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(values, partial)
+            partial.replace(self.path)
+        except (OSError, RuntimeError) as error:
+            partial.unlink(missing_ok=True)
+            raise StudyError(
+                f"the state of a run cannot be written to {str(self.path.parent)!r}: {error}; make room and run "
+                "the same command"
+            ) from error

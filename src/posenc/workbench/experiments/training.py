@@ -1,0 +1,107 @@
+"""Carries out one plan: build the transformer, train it, test it, keep its weights."""
+
+import time
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import posenc
+from posenc.encodings import Encoding
+from posenc.errors import StudyError
+from posenc.workbench.experiments.evaluate import evaluate
+from posenc.workbench.experiments.job import Report, find_modules, unheard
+from posenc.workbench.experiments.machine import hardware, versions
+from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.settings import Model
+from posenc.workbench.experiments.state import Trained
+from posenc.workbench.experiments.trainer import Recipe, train
+from posenc.workbench.experiments.weights import save
+from posenc.workbench.tasks import IGNORE, Source, Task, task
+from posenc.workbench.transformer import Transformer, TransformerConfig
+
+
+@dataclass(frozen=True)
+class TrainingJob:
+    """A plan, and where its worker finds the text, leaves weights and state, and finds modules of one's own."""
+
+    plan: Plan
+    source: Source
+    folder: Path
+    modules: tuple[Path, ...] = ()
+
+    def carry_out(self, report: Report = unheard) -> Run[Plan]:
+        """Train and test in this process; the weights land in ``folder/<plan id>.safetensors``."""
+        find_modules(self.modules)
+        started, plan = time.perf_counter(), self.plan
+        text = self.source.load()
+        if plan.text_sha256 not in ("", text.sha256):
+            raise StudyError(f"text {text.name!r} is no longer what the study began with; run the command again")
+        made = task(plan.task, text, plan.lengths[-1], plan.train_length)
+        model = build(plan, made)
+        state = self.folder / f"{plan.id}.state"
+        trained = learn(model, made, plan, report, state)
+        cells = () if trained.verdict else evaluate(model.eval(), made, plan.lengths, plan.test_count)
+        save(model, self.folder / f"{plan.id}.safetensors")
+        state.unlink(missing_ok=True)
+        parameters = sum(p.numel() for p in model.parameters())
+        return Run(
+            plan,
+            cells,
+            time.perf_counter() - started,
+            parameters,
+            trained.final_loss,
+            versions=versions(),
+            hardware=hardware(plan.device),
+            verdict=trained.verdict,
+            curve=trained.curve,
+        )
+
+
+def encoding(plan: Plan) -> Encoding:
+    """The encoding of a plan; somebody's own class is imported.
+
+    A schedule that depends on the length of a request is planned for the longest test, and trained so: no key is
+    ever stale.
+    """
+    return posenc.encoding(
+        plan.settings or plan.encoding,
+        width=plan.width,
+        heads=plan.heads,
+        head_dim=plan.head_dim,
+        num_positions=plan.train_length,
+        layers=plan.layers,
+        total_length=plan.lengths[-1],
+    )
+
+
+def config(plan: Plan, made: Task) -> TransformerConfig:
+    """The transformer of a plan for a task; an output map is tied where the task says its inputs."""
+    said = {each.name: getattr(plan, each.name) for each in fields(Model)}
+    tied = plan.tied and made.outputs == made.vocabulary
+    return TransformerConfig(
+        made.vocabulary, outputs=made.outputs, recompute=plan.recompute, **{**said, "tied": tied}
+    )
+
+
+def build(plan: Plan, made: Task) -> Transformer:
+    """The transformer of a plan, with the plan's initial weights: the same for every encoding but its own."""
+    model = Transformer(config(plan, made), encoding(plan)).initialise(plan.seed)
+    return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
+
+
+def learn(
+    model: Transformer, made: Task, plan: Plan, report: Report = unheard, state: Path | None = None
+) -> Trained:
+    """Train the model of a plan on its task, with the plan's batches in the plan's order."""
+    forward = torch.compile(model) if plan.compile else model
+
+    def portion(generator: torch.Generator) -> tuple[Tensor, int]:
+        batch = made.train_batch(generator, plan.batch)
+        outputs = forward(batch.tokens.to(plan.device)).flatten(0, 1)
+        targets = batch.targets.to(plan.device).flatten()
+        return F.cross_entropy(outputs, targets, ignore_index=IGNORE), batch.tokens.numel()
+
+    return train(model, portion, plan.seed, Recipe(plan.id, plan.steps, plan.learning_rate, plan, state), report)

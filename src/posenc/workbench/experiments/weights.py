@@ -1,0 +1,64 @@
+"""What a run learnt, as one safetensors file beside the ledger: written whole, read back, or said to be damaged."""
+
+from pathlib import Path
+
+from torch import Tensor
+
+from posenc.errors import StudyError
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.transformer import Transformer
+
+FOLDER = "checkpoints"
+"""Of a study: weights of its runs, and the state of those under way."""
+
+
+def place(study: Path, plan: Plan) -> Path:
+    """Where the weights of a run of this study lie."""
+    return study / FOLDER / f"{plan.id}.safetensors"
+
+
+def save(model: Transformer, path: Path) -> None:
+    """Write the weights under another name and move them: a file that is there is whole."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    partial = path.with_suffix(".partial")
+    tensors = {name: p.contiguous() for name, p in model.state_dict().items()}
+    if model.config.tied:  # the format holds nothing twice
+        tensors["head.weight"] = tensors["head.weight"].clone()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch()
+        mode = partial.stat().st_mode  # safetensors keeps what it writes from everybody else
+        save_file(tensors, partial)
+        partial.chmod(mode)
+        partial.replace(path)
+    except (OSError, SafetensorError) as error:
+        raise StudyError(
+            f"weights cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
+        ) from error
+
+
+def whole(path: Path) -> bool:
+    """Whether the file is there and as long as its header says."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, "pt"):
+            return True
+    except (OSError, SafetensorError):
+        return False
+
+
+def weights(study: Path, plan: Plan) -> dict[str, Tensor]:
+    """What a run of the study learnt, by the model's names; StudyError where the file is gone or damaged."""
+    path = place(study, plan)
+    try:
+        from safetensors.torch import load_file
+
+        state: dict[str, Tensor] = load_file(path)
+    except Exception as error:  # safetensors has its own exceptions for a truncated file
+        raise StudyError(
+            f"weights {str(path)!r} cannot be read ({error}); run the posenc compare of the study again"
+        ) from error
+    return state

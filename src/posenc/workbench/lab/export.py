@@ -1,0 +1,264 @@
+"""Pages that need no server: each stage with its answers for the stops of its sliders, packed; one script.
+
+A page opens from a file as well as from any static server. What it does not hold it says.
+"""
+
+import base64
+import gzip
+import hashlib
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import PosencError
+from posenc.workbench.lab import page, wire
+from posenc.workbench.lab.controls import Number
+from posenc.workbench.lab.page import Site
+from posenc.workbench.lab.rooms import ROOMS, Stage, room, stages
+from posenc.workbench.lab.tables import at
+from posenc.workbench.lessons import deck
+from posenc.workbench.scene import colours
+from posenc.workbench.views.view import Heatmap, Lines, Plane
+
+Texts = tuple[tuple[str, str], ...]
+"""A state: the controls that differ from their defaults, in the stage's order."""
+
+MOST = 220_000
+"""Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
+WHOLE = 160
+"""Up to so many states a stage holds every combination."""
+COARSE = ((33, True), (33, False), (17, False), (9, False), (5, False), (3, False))
+"""How many stops of each slider, and whether also around what there is to try: the first that fits is held."""
+PROBED, DRAWN = 130, 1_100
+"""Points of a line whose values a page holds in words, and that it holds at all."""
+
+
+def write(folder: Path) -> list[Path]:
+    """The whole lab as a site in ``folder``; the files written, pages first."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    packs: dict[str, str] = {}
+    stops: dict[tuple[str, str], Sequence[str]] = {}
+    shown = {room.name: tuple(stage for stage in room.stages if not stage.fresh) for room in ROOMS}
+    shown = {name: own for name, own in shown.items() if own}
+    for stage in itertools.chain(*shown.values()):
+        packs[stage.question], held = packed(stage, {})
+        stops |= {(stage.question, name): texts for name, texts in held.items()}
+    packs["cards"] = pack(_cards())
+    site = _sealed(replace(saved(), held=lambda stage: f"data/{stage.question}.js", stops=stops))
+    pages = {"index": page.home(site), page.CARDS: page.cards(site)}
+    pages |= {name: page.room_page(room(name), {}, site, own) for name, own in shown.items()}
+    made = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
+    for path, text in zip(made, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return made
+
+
+def page_of(question: str, texts: Mapping[str, str]) -> str:
+    """One stage as one file, in this state and with what lies around it."""
+    home, stage = stages()[question]
+    found, stops = packed(stage, texts)
+    alone = replace(home, stages=(stage,))
+    data = (json.dumps({"name": question, "pack": found}),)
+    held = {(question, name): each for name, each in stops.items()}
+    site = _sealed(replace(saved(), single=True, held=lambda stage: "#", data=data, stops=held))
+    return page.room_page(alone, texts, site)
+
+
+def script_of(name: str, text: str) -> str:
+    """A pack as a classic script, which a page opened from disk may load."""
+    return f'(globalThis.posencHeld ??= {{}})["{name}"] = "{text}";\n'
+
+
+def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
+    """A stage's answers around the state of ``texts``, and the stops of each slider that they hold."""
+    answers: dict[Texts, Any] = {}
+    for count, tries in COARSE:
+        stops = {c.name: _thinned(c.held, count, c.default) for c in stage.controls}
+        wanted = list(states(stage, stops, texts, tries=tries))
+        for state in wanted:
+            if state not in answers:
+                answers[state] = _answer(stage, state)
+        found = pack({"&".join(f"{n}={t}" for n, t in s): answers[s] for s in wanted if answers[s] is not None})
+        if len(found) <= MOST:
+            break
+    sliders = [c.name for c in stage.controls if isinstance(c, Number)]
+    return found, {name: stops[name] for name in sliders}
+
+
+def states(
+    stage: Stage, stops: Mapping[str, Sequence[str]], texts: Mapping[str, str], *, tries: bool
+) -> list[Texts]:
+    """The states that a page holds: all, where they are few, else each control moved from a state worth seeing."""
+    count = 1
+    for each in stops.values():
+        count *= max(1, len(each))
+    if count <= WHOLE:
+        names = [name for name, each in stops.items() if each]
+        combined = itertools.product(*(stops[name] for name in names))
+        asked = [dict(zip(names, combination, strict=True)) for combination in combined]
+    else:
+        asked = []
+    tried = [dict(t.state) for t in stage.tries]
+    asked += tried
+    for centre in [dict(texts), {}, *(tried if tries else ())]:
+        asked += [centre, *(centre | {name: text} for name, each in stops.items() for text in each)]
+    return list(dict.fromkeys(_state(stage, state) for state in asked))
+
+
+def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
+    given = ((c.name, texts.get(c.name, c.default), c.default) for c in stage.controls)
+    return tuple((name, text) for name, text, default in given if text != default)
+
+
+def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
+    """At most ``count`` of them, evenly, its ends and the default among them."""
+    if len(stops) <= count:
+        return list(stops)
+    places = {round(i * (len(stops) - 1) / (count - 1)) for i in range(count)}
+    return [stop for i, stop in enumerate(stops) if i in places or stop == default]
+
+
+def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
+    """The answer as the page paints it, with the words under the pointer; None where the library refuses."""
+    try:
+        view = stage.answer(dict(state))
+    except PosencError:
+        return None
+    sent = wire.view(view)
+    for panel, shown in zip(view.panels, sent["panels"], strict=True):
+        shown |= _probe(panel)
+        if shown["kind"] == "lines" and len(shown["x"]["at"]) > DRAWN:
+            _sparse(shown)
+    return sent
+
+
+def _sparse(shown: dict[str, Any]) -> None:
+    """Leave points out that lie closer than pixels do."""
+    every = -(-len(shown["x"]["at"]) // DRAWN)
+    shown["x"]["at"] = shown["x"]["at"][::every]
+    for line in shown["lines"]:
+        line |= {key: line[key] and line[key][::every] for key in ("y", "low", "high")}
+
+
+def _probe(panel: Heatmap | Lines | Plane) -> dict[str, Any]:
+    if not isinstance(panel, Lines) or len(panel.x.values) > PROBED:
+        return {}
+    columns = range(len(panel.x.values))
+    return {
+        "probe": [
+            f"{panel.x.name} {at(panel.x, i)}: "
+            + ", ".join(f"{line.name} {float(line.values[i]):.4g}" for line in panel.lines)
+            for i in columns
+        ]
+    }
+
+
+def _cards() -> list[dict[str, Any]]:
+    """The cards with their judgements, since no server can be asked."""
+    held = []
+    for shown, card in zip(deck.cards(), deck.DECK, strict=True):
+        answers = [str(i) for i in range(len(card.options))] or [
+            f"{deck.computed(card.number):.9f}" if card.number else "-"
+        ]
+        truth = {"truth": deck.computed(card.number), "tolerance": card.tolerance} if card.number else {}
+        seen = card.stage.rpartition("/")[2]
+        where = {"stage": "" if seen in stages() and stages()[seen][1].fresh else card.stage}
+        held.append(shown | where | truth | {"judged": [deck.check(card.name, answer) for answer in answers]})
+    return held
+
+
+def pack(content: Any) -> str:
+    """JSON in which what occurs more than once is kept once, compressed, as base64."""
+    counts: Counter[str] = Counter()
+
+    def count(value: Any) -> None:
+        if isinstance(value, dict | list | tuple | str) and len(text := _text(value)) > 24:
+            counts[text] += 1
+            if counts[text] == 1 and not isinstance(value, str):
+                for part in value.values() if isinstance(value, dict) else value:
+                    count(part)
+
+    count(content)
+    parts: list[Any] = []
+    places: dict[str, int] = {}
+
+    def placed(value: Any) -> Any:
+        text = _text(value) if isinstance(value, dict | list | tuple | str) else ""
+        if counts[text] > 1:
+            if text not in places:
+                made = inner(value)
+                places[text] = len(parts)
+                parts.append(made)
+            return {"#": places[text]}
+        return inner(value)
+
+    def inner(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: placed(part) for key, part in value.items()}
+        return [placed(part) for part in value] if isinstance(value, list | tuple) else value
+
+    found = inner(content)
+    text = _text({"parts": parts, "content": found})
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def bundle() -> str:
+    """The page's modules as one classic script: the same source, imports and exports taken out, each file once."""
+    done: list[str] = []
+    texts: list[str] = []
+
+    def take(path: str) -> None:
+        if path in done:
+            return
+        done.append(path)
+        source = page.STATIC.joinpath(path).read_text("utf-8")
+        folder = path.rpartition("/")[0]
+        for asked in re.findall(r'^import .* from "(.*)";$', source, re.M):
+            take("/".join(_resolved(folder, asked)))
+        source = re.sub(r"^import .*\n", "", source, flags=re.M)
+        texts.append(re.sub(r"^export ", "", source, flags=re.M))
+
+    take("lab.js")
+    return '(() => {\n"use strict";\n' + "\n".join(texts) + "})();\n"
+
+
+def _resolved(folder: str, asked: str) -> list[str]:
+    parts = [part for part in folder.split("/") if part]
+    for part in asked.split("/"):
+        if part == "..":
+            parts.pop()
+        elif part != ".":
+            parts.append(part)
+    return parts
+
+
+@lru_cache(maxsize=1)
+def saved() -> Site:
+    """Style and scripts of every saved page."""
+    style = colours.stylesheet() + (page.STATIC / "lab.css").read_text("utf-8")
+    early = (page.STATIC / "theme.js").read_text("utf-8")
+    return Site(saved=True, style=style, early=early, script=bundle(), tones=colours.tables())
+
+
+def _sealed(site: Site) -> Site:
+    """The site with its policy: these scripts by their hash, what they load themselves, and nothing else."""
+    scripts = " ".join(_hash(text) for text in (site.early, site.script))
+    policy = (
+        f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return replace(site, policy=policy)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

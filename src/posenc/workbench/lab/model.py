@@ -1,0 +1,70 @@
+"""What does a real model do in each of its layers? Read from the config.json that somebody pastes."""
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from posenc.integrations.huggingface.layers import ModelPositions
+    from posenc.workbench.views.view import View
+
+PYTHON = """\
+import json
+from posenc.integrations import huggingface
+
+positions = huggingface.read(json.loads('''{config}'''))
+print(positions.kinds, positions.layers, positions.windows)"""
+
+
+def layers(config: str) -> "View":
+    """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
+    import torch
+
+    from posenc.integrations.huggingface import read
+    from posenc.workbench.inspect import inspect
+    from posenc.workbench.views.view import Line, Lines, View, counted
+
+    try:
+        given = json.loads(config)
+    except json.JSONDecodeError as error:
+        raise InvalidArgument(f"config is no JSON ({error}); paste a model's whole config.json") from error
+    if not isinstance(given, dict):
+        raise InvalidArgument(
+            f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
+        )
+    positions, found = read(given), inspect(given)
+    longest = {name: _longest(positions, name) for name in positions.kinds}
+    values = {
+        "longest wavelength": [longest[kind] for kind in positions.layers],
+        "window": [float(window or math.nan) for window in positions.windows],
+        "trained length": [float(positions.original_length)] * len(positions.layers),
+    }
+    lines = tuple(
+        Line(name, torch.tensor(row, dtype=torch.float64))
+        for name, row in values.items()
+        if not all(map(math.isnan, row))
+    )
+    told: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
+    told["trained length"] = str(positions.original_length)
+    told |= {f"risk {i}": words for i, words in enumerate(found.risks, 1)}
+    return View(
+        found.answer,
+        (Lines("layers", lines, counted("layer", len(positions.layers)), "tokens", y_log=True),),
+        told,
+        PYTHON.format(config=json.dumps(given)),
+    )
+
+
+def _longest(positions: "ModelPositions", name: str) -> float:
+    """The slowest pair's wavelength of a kind of layer; NaN where it does not turn."""
+    from posenc.schedules import planned
+    from posenc.workbench.views.schedule import wavelengths
+
+    if name not in positions.turning:
+        return math.nan
+    recipe = positions.kinds[name]
+    schedule = planned(recipe.get("schedule"), positions.max_length)
+    waves = wavelengths(schedule.spectrum(recipe.get("rotary_dim"), recipe.get("base")))
+    return float(waves[~waves.isnan()].max())

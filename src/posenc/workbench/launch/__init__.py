@@ -1,0 +1,1 @@
+"""Where plans are carried out: worker processes here, or a Ray cluster; one file a launcher."""

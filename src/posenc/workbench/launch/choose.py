@@ -1,0 +1,22 @@
+"""Launchers by name."""
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.experiments.job import Launcher
+from posenc.workbench.launch.needs import Needs
+
+NAMES = ("local", "ray")
+
+
+def choose(name: str, workers: int | None = None, needs: Needs | None = None) -> Launcher:
+    """The launcher of this name, for runs that need this; ``workers`` is the local one's: Ray fills a cluster."""
+    if name == "local":
+        from posenc.workbench.launch.local import Local
+
+        return Local(workers, needs)
+    if name == "ray":
+        from posenc.workbench.launch.ray import Ray
+
+        if workers is not None:
+            raise InvalidArgument(f"workers={workers} is for --launcher local; Ray fills its cluster: leave it out")
+        return Ray(needs)
+    raise UnknownName("launcher", name, NAMES)

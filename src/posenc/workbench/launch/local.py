@@ -1,0 +1,145 @@
+"""The local launcher: worker processes with threads and accelerators of their own, replaced when they die."""
+
+import multiprocessing as mp
+import os
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.queues import Queue
+
+from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments.job import Failure, Job, Progress, Report, attempt
+from posenc.workbench.experiments.plan import Run
+from posenc.workbench.launch.needs import Needs
+
+LOOK_EVERY = 0.25
+"""Seconds between two looks at what workers have said."""
+
+KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
+"""glibc settings for the workers: keep freed activations instead of faulting the same pages in every step."""
+
+Setting = tuple["Queue[Progress]", int, str]
+"""Of a worker: where it says what it does, its threads, its accelerators."""
+
+_said: "Queue[Progress]"
+
+
+class Local:
+    """Carries out jobs on this machine.
+
+    Args:
+        workers: processes at a time; by default as many as there are cores, or accelerators, for what each needs.
+        needs: of every run: the threads that it computes on, and the accelerators that it sees.
+    """
+
+    def __init__(self, workers: int | None = None, needs: Needs | None = None) -> None:
+        self.needs = needs or Needs()
+        if workers is not None and workers < 1:
+            raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
+        places = shares(self.needs.gpus, _accelerators()) if self.needs.gpus else None
+        most = workers or (len(places) if places else max(1, (os.cpu_count() or 1) // self.needs.cpus))
+        self.places = places[:most] if places else [""] * most
+
+    def __call__(
+        self,
+        jobs: Sequence[Job],
+        done: Callable[[Run | Failure], None],
+        report: Report,
+    ) -> None:
+        waiting: queue.SimpleQueue[Job] = queue.SimpleQueue()
+        total = len(jobs)
+        for job in jobs:
+            waiting.put(job)
+        results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
+        said: Queue[Progress] = mp.get_context("spawn").Queue()
+        for place in self.places[:total]:
+            setting = said, self.needs.cpus, place
+            threading.Thread(target=_serve, args=(waiting, results, setting), daemon=True).start()
+        while total:
+            try:
+                result = results.get(timeout=LOOK_EVERY)
+            except queue.Empty:
+                result = None
+            while not said.empty():
+                report(said.get())
+            if isinstance(result, BaseException):
+                raise result
+            if result is not None:
+                total -= 1
+                done(result)
+
+
+def shares(gpus: float, here: int) -> list[str]:
+    """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of the ``here`` there are."""
+    if gpus > here:
+        raise StudyError(f"a run asks for gpus={gpus:g} and {here} are here; ask for fewer, or use --launcher ray")
+    if gpus < 1:
+        return [str(device) for _ in range(int(1 / gpus)) for device in range(here)]
+    each = int(gpus)
+    return [",".join(str(first + i) for i in range(each)) for first in range(0, here - each + 1, each)]
+
+
+def _accelerators() -> int:
+    import torch
+
+    return torch.cuda.device_count()
+
+
+def _serve(
+    waiting: "queue.SimpleQueue[Job]",
+    results: "queue.SimpleQueue[Run | Failure | BaseException]",
+    setting: Setting,
+) -> None:
+    """Feed one worker process until nothing waits; a process that dies takes no other's work with it."""
+    try:
+        pool = _pool(setting)
+        while True:
+            try:
+                job = waiting.get_nowait()
+            except queue.Empty:
+                break
+            for attempt in (1, 2):
+                try:
+                    results.put(pool.submit(_carry_out, job).result())
+                    break
+                except BrokenProcessPool:
+                    pool = _pool(setting)
+                    if attempt == 2:
+                        results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
+                except Exception as error:  # a job that cannot be sent
+                    results.put(Failure.of(job.plan, error))
+                    break
+        pool.shutdown()
+    except BaseException as error:
+        results.put(error)
+
+
+def _pool(setting: Setting) -> ProcessPoolExecutor:
+    """One fresh worker process."""
+    os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
+    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, setting)
+
+
+def _start(said: "Queue[Progress]", threads: int, place: str) -> None:
+    """Runs first in every worker: its accelerators and threads, and an end together with the parent's."""
+    global _said
+    _said = said
+    if place:
+        os.environ["CUDA_VISIBLE_DEVICES"] = place
+    import torch
+
+    torch.set_num_threads(threads)
+    parent = mp.parent_process()
+    assert parent is not None
+
+    def die_with_parent() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=die_with_parent, daemon=True).start()
+
+
+def _carry_out(job: Job) -> Run | Failure:
+    return attempt(job, _said.put)

@@ -1,0 +1,135 @@
+"""A run far from its study: it works in a folder of its own, and yields what it says, keeps and finds."""
+
+import pickle
+import queue
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from posenc.workbench.experiments.job import attempt
+from posenc.workbench.launch.parcel import Item, unpack
+from posenc.workbench.launch.same import installed, refuse_others
+from posenc.workbench.tasks.text import Source, Text
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at what a run has kept."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file that a run keeps, as it is now; None where it is there no more."""
+
+    name: str
+    data: bytes | None
+
+    def write(self, folder: Path) -> None:
+        """Make it so in this folder; who reads meanwhile finds the old file or the new one."""
+        if self.data is None:
+            (folder / self.name).unlink(missing_ok=True)
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = folder / f"{self.name}.partial"
+        partial.write_bytes(self.data)
+        partial.replace(folder / self.name)
+
+
+@dataclass(frozen=True)
+class Found:
+    """The last thing that a run says: what came of it."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Held(Source):
+    """A text that was read elsewhere."""
+
+    text: Text | None = None
+
+    def load(self) -> Text:
+        assert self.text is not None
+        return self.text
+
+
+def carry_out(
+    driver: dict[str, str],
+    cpus: int,
+    job: bytes,
+    text: list[Any],
+    modules: tuple[Item, ...],
+    kept: tuple[Kept, ...],
+) -> Iterator[Any]:
+    """On the worker: the run goes on a thread of its own, so that what it says is passed on meanwhile."""
+    import ray
+    import torch
+
+    refuse_others(ray.util.get_node_ip_address(), driver, installed())  # it may have joined since all were asked
+    said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="posenc-run-") as name:
+        folder = Path(name)
+        for file in kept:
+            file.write(folder)
+        files = _Files(folder, {file.name: _stamp(folder / file.name) for file in kept})
+
+        def work() -> None:
+            torch.set_num_threads(cpus)
+            try:
+                mine: Any = pickle.loads(job)
+                moved = replace(
+                    mine, folder=folder, source=Held(text=ray.get(text[0])), modules=unpack(modules, ray.get)
+                )
+            except BaseException as error:
+                said.put(error)
+            else:
+                said.put(Found(attempt(moved, said.put)))
+
+        threading.Thread(target=work, daemon=True).start()
+        yield from _passed_on(said, files.changed)
+
+
+def _passed_on(said: "queue.SimpleQueue[Any]", changed: Callable[[], Iterator[Kept]]) -> Iterator[Any]:
+    """All that is said, and files as they change; those of the end come before what was found."""
+    while True:
+        try:
+            something = said.get(timeout=LOOK_EVERY)
+        except queue.Empty:
+            something = None
+        if isinstance(something, BaseException):
+            raise something
+        if something is not None and not isinstance(something, Found):
+            yield something
+        yield from changed()
+        if isinstance(something, Found):
+            yield something
+            return
+
+
+class _Files:
+    """The whole files of a folder, by what they were when last looked at."""
+
+    def __init__(self, folder: Path, seen: dict[str, tuple[int, int]]) -> None:
+        self.folder, self.seen = folder, seen
+
+    def changed(self) -> Iterator[Kept]:
+        """Those that are new, other than they were, or gone."""
+        here = {file.name: file for file in sorted(self.folder.iterdir()) if file.suffix != ".partial"}
+        for name, file in here.items():
+            with suppress(FileNotFoundError):  # the run may have let go of it just now
+                stamp = _stamp(file)
+                if self.seen.get(name) != stamp:
+                    data = file.read_bytes()
+                    self.seen[name] = stamp
+                    yield Kept(name, data)
+        for name in self.seen.keys() - here.keys():
+            del self.seen[name]
+            yield Kept(name, None)
+
+
+def _stamp(file: Path) -> tuple[int, int]:
+    """What changes whenever the file is replaced."""
+    status = file.stat()
+    return status.st_ino, status.st_mtime_ns

@@ -1,0 +1,70 @@
+"""How numbers are written wherever they are read: a true minus, thin spaces, powers of ten, fractions."""
+
+import math
+
+THIN, MINUS = "\u202f", "−"
+MARKED = 10_000
+"""From here on a thin space stands between thousands."""
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def fixed(value: float, digits: int = 3) -> str:
+    """With ``digits`` decimals; in powers of ten where those would show nothing of it, or too much."""
+    if not math.isfinite(value):
+        return "–" if math.isnan(value) else ("∞" if value > 0 else f"{MINUS}∞")
+    if value != 0 and (abs(value) < 0.5 * 10**-digits or abs(value) >= 1e9):
+        mantissa, exponent = f"{value:.1e}".split("e")
+        return f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPTS)}".replace("-", MINUS)
+    return plain(value, digits)
+
+
+def plain(value: float, digits: int) -> str:
+    """With ``digits`` decimals and nothing else; what rounds to zero has no sign."""
+    text = f"{value:,.{digits}f}" if abs(value) >= MARKED else f"{value:.{digits}f}"
+    text = text.replace(",", THIN)
+    return text.replace("-", MINUS) if float(f"{value:.{digits}f}") else text.replace("-", "")
+
+
+def readout(value: float | str) -> str:
+    """A number beside a picture: words stay, integers are short, others get three decimals, or three digits."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return short(value)
+    return fixed(value, 3 - math.ceil(math.log10(abs(value))) if 5e-4 <= abs(value) < 0.1 else 3)
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A difference, its sign always said; nothing has none."""
+    text = plain(value, digits)
+    return f"+{text}" if value > 0 and text != plain(0, digits) else text
+
+
+def count(value: int) -> str:
+    """A whole number in full."""
+    return plain(value, 0)
+
+
+def power(value: float) -> str:
+    """A power of ten as one, past 1 and 10."""
+    return short(value) if value in (1, 10) else f"10{str(round(math.log10(value))).translate(SUPERSCRIPTS)}"
+
+
+def fraction(value: float) -> str:
+    """A slope between 0 and 1 as 1/n: ``1/256``, and ``1/1.41`` where n is not whole."""
+    over = 1 / value
+    return f"1/{count(round(over)) if math.isclose(over, round(over)) else f'{over:.3g}'}"
+
+
+def short(value: float) -> str:
+    """As short as it is exact to 6 digits: for ticks, positions and table headings."""
+    if value == 0:
+        return "0"
+    magnitude = abs(value)
+    if (magnitude >= 1e5 and math.log10(magnitude).is_integer()) or magnitude < 1e-4:
+        mantissa, exponent = f"{value:.0e}".split("e")
+        power = f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+        return {"1": power, "-1": MINUS + power}.get(mantissa, f"{mantissa}·{power}").replace("-", MINUS)
+    if float(value).is_integer():
+        return plain(value, 0)
+    return f"{value:.6g}".replace("-", MINUS)

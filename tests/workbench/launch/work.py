@@ -1,0 +1,149 @@
+"""Jobs for launchers, of plain Python: they count, die, fail, and say where they ran."""
+
+import json
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from posenc.errors import UnknownName
+from posenc.workbench.experiments.job import Failure, Progress, Report, find_modules
+from posenc.workbench.experiments.plan import Identified, Run
+from posenc.workbench.tasks import Source
+
+
+@dataclass(frozen=True)
+class Count(Identified):
+    """Adds up the numbers below ``steps``, keeping its place; dies or raises where it is told to."""
+
+    kind: ClassVar[str] = "count"
+    called: str
+    steps: int
+    pause: float = 0
+    fails: str = ""
+    told: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.called
+
+    @property
+    def work(self) -> float:
+        return self.steps
+
+
+@dataclass(frozen=True)
+class Counting:
+    """The job of a count; its run holds the sum for parameters, and for its final loss where it began."""
+
+    plan: Count
+    folder: Path
+    source: Source = Source()  # noqa: RUF009
+    modules: tuple[Path, ...] = ()
+
+    def carry_out(self, report: Report) -> Run[Count]:
+        find_modules(self.modules)
+        if self.plan.fails.startswith("raises"):
+            fail(self.plan.fails)
+        state = self.folder / f"{self.plan.id}.state"
+        first, total = json.loads(state.read_text()) if state.exists() else (0, 0)
+        for step in range(first, self.plan.steps):
+            if self.plan.fails == "always" or (self.plan.fails == "once" and step == 15 and first == 0):
+                os.kill(os.getpid(), signal.SIGKILL)
+            total += step
+            report(Progress(self.plan.id, 1, step, (float(step),)))
+            self._write(state, [step + 1, total])
+            time.sleep(self.plan.pause)
+        if self.modules:
+            self._write(self.folder / f"{self.plan.id}.seen", seen(self))
+        self._write(self.folder / f"{self.plan.id}.weights", total)
+        state.unlink()
+        return Run(self.plan, (), 0.0, total, float(first))
+
+    def _write(self, file: Path, value: object) -> None:
+        partial = file.with_suffix(".partial")
+        partial.write_text(json.dumps(value))
+        partial.replace(file)
+
+
+def seen(job: Counting) -> dict[str, object]:
+    """What a job sees of its machine."""
+    import one_of_my_own  # type: ignore[import-not-found]
+    import torch
+
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    text = job.source.load()
+    return {
+        "module": one_of_my_own.VALUE,
+        "devices": devices,
+        "threads": torch.get_num_threads(),
+        "text": len(text.train) + len(text.validation),
+        "folder": str(job.folder),
+    }
+
+
+class StubbornError(Exception):
+    """Needs two arguments and so cannot be unpickled."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+def fail(kind: str) -> None:
+    """Raise what comes back from its message, what does not, or what a full device raises."""
+    if kind == "raises ours":
+        raise UnknownName("thing", "on", ["one"])
+    if kind == "raises memory":
+        import torch
+
+        raise torch.OutOfMemoryError("CUDA out of memory")
+    raise StubbornError(1, 2)
+
+
+REASONS = {
+    "raises ours": "unknown thing 'on'; did you mean 'one'? known: one",
+    "raises memory": "OutOfMemoryError: CUDA out of memory",
+    "raises stubborn": "StubbornError: 1 and 2",
+}
+
+
+def counting(
+    folder: Path, called: str, steps: int = 20, pause: float = 0, fails: str = "", **more: Any
+) -> Counting:
+    return Counting(Count(called, steps, pause, fails), folder, **more)
+
+
+def failing(folder: Path) -> list[Counting]:
+    return [counting(folder, kind, fails=kind) for kind in REASONS]
+
+
+def seeing(folder: Path, own: Path, called: str) -> Counting:
+    """A job with a text, and a module that imports the one beside it, in ``own``."""
+    (own / "text.txt").write_text("read me " * 10)
+    (own / "one_of_my_own.py").write_text("import beside_it\nVALUE = beside_it.VALUE\n")
+    (own / "beside_it.py").write_text("VALUE = 7\n")
+    modules = (own / "one_of_my_own.py", own / "beside_it.py")
+    return counting(folder, called, source=Source(own / "text.txt"), modules=modules)
+
+
+@dataclass
+class Heard:
+    """What a launcher has told."""
+
+    found: dict[str, Run[Any] | Failure] = field(default_factory=dict)
+    losses: dict[str, list[float]] = field(default_factory=dict)
+
+    def done(self, found: Run[Any] | Failure) -> None:
+        self.found[found.plan.name] = found
+
+    def report(self, progress: Progress) -> None:
+        self.losses.setdefault(progress.run, []).extend(progress.losses)
+
+    def sums(self) -> dict[str, tuple[int, int]]:
+        """Of every run its sum, and the step that it went on from."""
+        return {k: (v.parameters, int(v.final_loss)) for k, v in self.found.items() if isinstance(v, Run)}
+
+    def reasons(self) -> dict[str, str]:
+        return {k: v.reason for k, v in self.found.items() if isinstance(v, Failure)}

@@ -1,0 +1,111 @@
+"""The cards: one right choice each, the numbers of the library, reasons for every wrong one, answers that exist."""
+
+import json
+
+import pytest
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.claims.catalogue import CLAIMS
+from posenc.workbench.lab.replies import reply
+from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lessons import deck
+from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS, Card, read
+from posenc.workbench.lessons.facts import FACTS
+
+ROWS = {fact.row for fact in FACTS}
+STAGES = {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}
+
+
+@pytest.mark.parametrize("card", DECK, ids=lambda card: card.name)
+def test_cards_are_whole(card: Card) -> None:
+    assert card.topic in TOPICS
+    assert card.kind in KINDS
+    assert card.lessons
+    assert set(card.lessons) <= {0, 1, 2, 3, 4}
+    assert card.companies
+    assert card.stars in (1, 2, 3)
+    assert card.answer
+    if card.options:
+        assert sum(option.right for option in card.options) == 1
+        assert all(option.why.endswith(".") for option in card.options)
+        right = next(i for i, option in enumerate(card.shown) if option.right)
+        for i in range(len(card.options)):
+            assert deck.check(card.name, str(i))["right"] is (i == right)
+
+
+@pytest.mark.parametrize("card", DECK, ids=lambda card: card.name)
+def test_a_card_is_answered_by_a_stage_and_claims_that_exist(card: Card) -> None:
+    assert card.stage in STAGES
+    assert card.claims
+    assert set(card.claims) <= set(CLAIMS)
+    assert set(card.rows) <= ROWS
+
+
+def test_every_question_of_the_lessons_has_a_card() -> None:
+    asked = {row for card in DECK for row in card.rows}
+    assert {row for row in ROWS if row.startswith(("quiz-", "interview-"))} <= asked
+    assert [card.rows[0] for card in DECK if card.interview] == [f"interview-{n}" for n in range(1, 8)]
+
+
+def test_every_kind_topic_and_company_can_be_chosen() -> None:
+    assert {card.kind for card in DECK} == set(KINDS)
+    assert {card.topic for card in DECK} == set(TOPICS)
+    assert len(COMPANIES) >= 5
+    assert len({card.name for card in DECK}) == len(DECK)
+
+
+def test_a_card_with_a_word_that_no_card_has_is_refused() -> None:
+    with pytest.raises(TypeError, match="topics"):
+        read('[x]\ntopics = "order"')
+
+
+def test_the_deck_is_answered_without_a_page() -> None:
+    asked = json.loads(reply("/api/quiz").body)
+    assert [card["name"] for card in asked] == [card.name for card in DECK]
+    judged = json.loads(reply("/api/quiz/check", "card=slowest&answer=60611").body)
+    assert judged["right"] is True
+
+
+def test_the_right_choice_stands_in_different_places() -> None:
+    places = {next(i for i, o in enumerate(card.shown) if o.right) for card in DECK if card.options}
+    assert len(places) >= 3
+
+
+@pytest.mark.parametrize(
+    ("card", "right", "wrong"),
+    [
+        ("slowest", "60 611", "62 832"),
+        ("neighbours", "1.540", "1.282"),
+        ("base-100", "617", "628"),
+        ("table-length", "512", "511"),
+        ("shift", "0", "5"),
+        ("score", "−1.100", "1.100"),
+        ("third-slope", "0.125", "0.25"),
+    ],
+)
+def test_numbers_are_the_lessons(card: str, right: str, wrong: str) -> None:
+    judged = deck.check(card, right)
+    assert judged["right"] is True
+    assert "{" not in judged["answer"]
+    assert deck.check(card, wrong)["right"] is False
+
+
+def test_open_cards_are_compared_not_judged() -> None:
+    judged = deck.check("interview-derive", "anything")
+    assert judged["right"] is None
+    assert "cos(a − b)" in judged["answer"]
+
+
+def test_what_is_no_answer_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="is not a number; write it like"):
+        deck.check("slowest", "about sixty thousand")
+    with pytest.raises(InvalidArgument, match="is no option; give 0 to 3"):
+        deck.check("fish", "9")
+    with pytest.raises(UnknownName, match="did you mean 'fish'"):
+        deck.check("fsh", "0")
+
+
+def test_cards_do_not_carry_their_answers() -> None:
+    fields = {field for card in deck.cards() for field in card}
+    assert not fields & {"answer", "number", "tolerance", "why", "right"}
+    assert all(isinstance(option, str) for card in deck.cards() for option in card["options"])

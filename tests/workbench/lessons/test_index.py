@@ -1,0 +1,101 @@
+"""The index by lesson: every section has counterparts, all of them exist, and a walk opens every page and stage."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from posenc.workbench.claims.catalogue import CLAIMS
+from posenc.workbench.lab.replies import reply
+from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lessons.card import DECK
+from posenc.workbench.lessons.facts import FACTS, KINDS, LESSONS, Fact
+from posenc.workbench.lessons.index import Entry, beside, entry, group, of_lesson
+from posenc.workbench.lessons.pages import index_page, questions_page
+from posenc.workbench.views.catalogue import VIEWS
+
+DOCS = Path(__file__).parents[3] / "docs"
+ENTRIES = [made for number in LESSONS for made in of_lesson(number)]
+STAGES = {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}
+
+
+def lost(made: Entry) -> list[str]:
+    """What an entry points at and is not there."""
+    anchors = set(re.findall(r"\{ #([\w-]+) \}", (DOCS / "claims.md").read_text()))
+    asked = set(re.findall(r"\{ #([\w-]+) \}", (DOCS / "questions.md").read_text()))
+    return [
+        *(page for page in (*made.pages, *made.exercises) if not (DOCS / page).is_file()),
+        *(name for name in made.claims if name not in CLAIMS or name not in anchors),
+        *(stage for stage in made.stages if stage not in STAGES),
+        *(name for name in made.views if name not in VIEWS),
+        *(card.name for card in made.cards if card.name not in asked),
+    ]
+
+
+def test_every_entry_points_at_what_exists() -> None:
+    assert [(made.what, missing) for made in ENTRIES if (missing := lost(made))] == []
+
+
+def test_an_entry_that_points_nowhere_is_found() -> None:
+    kinds = {"claim": "none", "page": "none.md", "room": "order/none", "view": "none"}
+    for kind, name in kinds.items():
+        assert lost(entry(Fact("b1", "", (f"{kind}:{name}",)))) == [name]
+
+
+def test_every_section_is_one_click_from_the_page() -> None:
+    for made in ENTRIES:
+        assert made.pages or made.claims or made.exercises or made.cards, made.what
+        assert made.group, made.what
+
+
+def test_every_row_of_a_lesson_is_in_it_once() -> None:
+    for number in LESSONS:
+        taught = sorted(fact.what for fact in FACTS if number in fact.lessons)
+        assert sorted(made.what for made in of_lesson(number)) == taught
+        assert len(set(taught)) == len(taught)
+    assert {number for fact in FACTS for number in fact.lessons} == set(LESSONS)
+    assert all(by.partition(":")[0] in KINDS for fact in FACTS for by in fact.by)
+
+
+def test_a_row_begins_with_its_part() -> None:
+    assert group("b12") == "Where lessons are wrong or disagree"
+    assert group("a-widget-break") == "To touch and to look at"
+    assert group("c-alibi") == ""
+
+
+def test_a_card_stands_beside_its_stage_and_so_do_claims_and_exercises() -> None:
+    shuffle = beside("order/shuffle")
+    assert "exercises/remove.md" in shuffle.exercises
+    assert {"two-fish-sentences", "equivariant"} <= set(shuffle.claims)
+    assert {card.name for card in shuffle.cards} == {c.name for c in DECK if c.stage == "order/shuffle"}
+
+
+@pytest.mark.parametrize(("name", "made"), [("lessons.md", index_page), ("questions.md", questions_page)])
+def test_the_pages_are_up_to_date(name: str, made: object) -> None:
+    assert callable(made)
+    assert (DOCS / name).read_text() == made(), "type: python tools/lessons.py docs"
+
+
+def test_a_walk_opens_every_page_and_stage_of_the_index() -> None:
+    text = (DOCS / "lessons.md").read_text()
+    targets = set(re.findall(r"\]\(([^)]+)\)", text))
+    stages = set(re.findall(r"`/(\w+)#([\w-]+)`", text))
+    assert len(targets) > 60
+    assert len(stages) > 20
+    for target in targets:
+        page, _, anchor = target.partition("#")
+        content = (DOCS / page).read_text()
+        assert not anchor or f"{{ #{anchor} }}" in content, target
+    for room, stage in stages:
+        opened = reply(f"/{room}")
+        assert opened.status == 200
+        assert f'id="{stage}"' in opened.body.decode()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", sorted({stage for made in ENTRIES for stage in made.stages}))
+def test_every_stage_of_the_index_answers(stage: str) -> None:
+    answered = reply(f"/api/{stage.partition('/')[2]}")
+    assert answered.status == 200 or "study" in answered.body.decode(), answered.body.decode()[:200]
+    assert json.loads(answered.body)

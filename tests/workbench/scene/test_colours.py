@@ -1,0 +1,66 @@
+"""Colours by name: ink that can be read on either paper, and numbers that can be read on every step of a scale."""
+
+import json
+
+import pytest
+
+from posenc.workbench.palette import ENCODINGS, MAGNITUDE, NEGATIVE, PAPER, POSITIVE
+from posenc.workbench.scene.colours import (
+    DARK,
+    DARK_TEXT,
+    LIGHT,
+    LIGHT_TEXT,
+    LINES,
+    PAPERS,
+    contrast,
+    line,
+    readable,
+    rgb,
+    steps,
+    stylesheet,
+    tables,
+    text,
+)
+
+
+@pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
+def test_every_label_can_be_read_on_its_paper(paper: object) -> None:
+    assert isinstance(paper, type(LIGHT))
+    for name in LINES:
+        assert contrast(rgb(text(name, paper)), rgb(paper.paper)) >= 4.5, name
+    for ink in (paper.ink, paper.quiet, paper.negative, paper.positive):
+        assert contrast(rgb(ink), rgb(paper.paper)) >= 4.5
+    assert contrast(rgb(paper.edge), rgb(paper.paper)) >= 3
+
+
+def test_lines_keep_the_palettes_colour_and_are_seen_in_the_dark() -> None:
+    assert all(line(name, LIGHT) == colour for name, colour in LINES.items())
+    assert all(contrast(rgb(line(name, DARK)), rgb(DARK.paper)) >= 3 for name in LINES)
+    assert line("encoding-rotary", DARK).lower() == ENCODINGS["rotary"].colour.lower()
+
+
+def test_what_can_be_read_is_left_alone() -> None:
+    assert readable("#0072b2", PAPER, 4.5) == "#0072b2"
+    assert readable("#e69f00", PAPER, 4.5) != "#e69f00"
+
+
+def test_numbers_on_every_colour_can_be_read() -> None:
+    for scale, papers in json.loads(tables()).items():
+        for paper, colours in papers.items():
+            assert len(colours) == 255
+            for *colour, dark in colours:
+                ink = DARK_TEXT if dark else LIGHT_TEXT
+                assert contrast(colour, rgb(ink)) >= 4.5, (scale, paper, colour)
+
+
+def test_scales_end_where_the_palette_says() -> None:
+    signed, magnitude = steps("signed", LIGHT), steps("magnitude", DARK)
+    assert (signed[0], signed[127], signed[254]) == (rgb(NEGATIVE), rgb(PAPER), rgb(POSITIVE))
+    assert (magnitude[0], magnitude[254]) == (rgb(MAGNITUDE[0]), rgb(MAGNITUDE[-1]))
+
+
+def test_the_stylesheet_has_every_name_on_both_papers() -> None:
+    sheet = stylesheet()
+    for name in LINES:
+        assert f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" in sheet
+        assert sheet.count(f"--{name}-text: #") == 3  # light, dark by the system, dark by the reader

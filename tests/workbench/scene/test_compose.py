@@ -1,0 +1,101 @@
+"""Scenes: what every painter must agree on is decided once, for every view that there is."""
+
+import math
+
+import pytest
+import torch
+
+from posenc.workbench.palette import DASHES, ENCODINGS
+from posenc.workbench.scene.colours import LINES
+from posenc.workbench.scene.compose import limits, scene
+from posenc.workbench.scene.scene import Chart, Disc, Map
+from posenc.workbench.views.catalogue import VIEWS
+from posenc.workbench.views.view import Heatmap, Line, Lines, View, counted
+
+
+def heatmap(values: list[list[float]], **settings: object) -> Heatmap:
+    held = torch.tensor(values)
+    rows, columns = held.shape
+    return Heatmap("h", held, counted("row", rows), counted("column", columns), **{"scale": "signed", **settings})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_every_view_is_decided(name: str) -> None:
+    answer = VIEWS[name]()
+    made = scene(answer)
+    assert len(made.panels) == len(answer.panels)
+    for panel in made.panels:
+        if isinstance(panel, Map):
+            bar = made.bars[panel.bar]
+            known = panel.values[~panel.values.isnan()]
+            assert bar.low < bar.high
+            assert bool((known >= bar.low - 1e-6).all() and (known <= bar.high + 1e-6).all())
+            assert len(bar.ticks) >= 2
+            assert all(bar.shown[0] <= value <= bar.shown[1] for value, _ in bar.ticks)
+        elif isinstance(panel, Chart):
+            assert len(panel.x.ticks) >= 2
+            assert len(panel.y.ticks) >= 2
+            assert all(axis.place(t) is not None for axis in (panel.x, panel.y) for t, _ in axis.ticks)
+            assert all(curve.colour in LINES for curve in panel.curves)
+        else:
+            assert isinstance(panel, Disc)
+            assert all(vector.colour in LINES for vector in panel.vectors)
+    said = [text for _, text in made.readouts] + [
+        t for p in made.panels if isinstance(p, Map) for r in p.texts for t in r
+    ]
+    assert not [text for text in said if text.strip("−0.") == "" and text.startswith("−")]
+
+
+def test_a_limit_of_the_view_holds() -> None:
+    assert limits(heatmap([[0.5]], limit=1.0)) == (-1.0, 1.0)
+    assert limits(heatmap([[0.5]], scale="magnitude", limit=1.0)) == (0.0, 1.0)
+    assert limits(heatmap([[math.nan]])) == (-1.0, 1.0)
+
+
+def test_panels_that_are_compared_share_one_bar() -> None:
+    near, far = (
+        heatmap([[0.4, 1.0]], scale="magnitude", unit="cosine"),
+        heatmap([[-0.4, 1.0]], scale="magnitude", unit="cosine"),
+    )
+    made = scene(View("t", (near, far)))
+    assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == [0, 0]
+    assert (made.bars[0].low, made.bars[0].high) == (pytest.approx(-0.4), 1.0)
+
+
+def test_panels_of_another_scale_or_unit_have_a_bar_of_their_own() -> None:
+    made = scene(View("t", (heatmap([[0.5]]), heatmap([[0.2]], scale="magnitude"), heatmap([[3.0]], unit="nats"))))
+    assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == [0, 1, 2]
+
+
+def test_a_bar_shows_only_the_side_that_occurs() -> None:
+    bar = scene(View("t", (heatmap([[-1.75, 0.0, math.nan]]),))).bars[0]
+    assert (bar.low, bar.high, bar.shown) == (-1.75, 1.75, (-1.75, 0.0))
+    assert scene(View("t", (heatmap([[-1.0, 0.5]]),))).bars[0].shown == (-1.0, 1.0)
+
+
+def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
+    one = torch.ones(2)
+    lines = (
+        Line("", one, "rotary"),
+        Line("a", one),
+        Line("b", one, "stack(rotary, fox)"),
+        Line("c", one, "rotary(base=3)"),
+    )
+    chart = scene(View("t", (Lines("n", lines, counted("x", 2), "y"),))).panels[0]
+    assert isinstance(chart, Chart)
+    assert [curve.name for curve in chart.curves] == [ENCODINGS["rotary"].label, "a", "b", "c"]
+    assert [curve.colour.rstrip("0123456789") for curve in chart.curves] == [
+        "encoding-rotary",
+        "series-",
+        "other-",
+        "encoding-rotary",
+    ]
+    assert chart.curves[1].dash == DASHES[1]
+
+
+def test_levels_lie_on_the_axis() -> None:
+    panel = Lines("n", (Line("l", torch.tensor([0.5, 0.9])),), counted("x", 2), "y", levels=((0.06, "chance"),))
+    chart = scene(View("t", (panel,))).panels[0]
+    assert isinstance(chart, Chart)
+    assert chart.levels == ((0.06, "chance"),)
+    assert chart.y.place(0.06) is not None

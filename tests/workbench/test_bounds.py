@@ -1,0 +1,72 @@
+"""Bounds of settings stand once: every view keeps them, its defaults and the lab's controls lie within them."""
+
+import contextlib
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+from posenc.errors import InvalidArgument
+from posenc.workbench.lab.controls import Number, Numbers
+from posenc.workbench.lab.rooms import find, stages
+from posenc.workbench.views.bounds import BOUNDS
+from posenc.workbench.views.catalogue import VIEWS
+from posenc.workbench.views.view import View
+
+
+def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> None:
+    for name, view in VIEWS.items():
+        parameters = inspect.signature(view).parameters.values()
+        numbers = {p.name for p in parameters if not isinstance(p.default, bool | str) and p.name != "order"}
+        assert numbers == BOUNDS[name].keys(), name
+    assert BOUNDS.keys() == VIEWS.keys()
+
+
+@pytest.mark.parametrize("name", stages())
+def test_the_labs_controls_stay_within_them(name: str) -> None:
+    for parameter in find(name).controls:
+        if isinstance(parameter, Number | Numbers):
+            bounds = BOUNDS[name][parameter.argument or parameter.name]
+            assert bounds.low <= parameter.low < parameter.high <= bounds.high, parameter.name
+
+
+CORNERS = [
+    (name, setting, end)
+    for name, settings in BOUNDS.items()
+    for setting, bounds in settings.items()
+    for end in (bounds.low, bounds.high)
+    if not bounds.below
+]
+
+
+def at(name: str, setting: str, value: float) -> View:
+    default = inspect.signature(VIEWS[name]).parameters[setting].default
+    return VIEWS[name](**{setting: type(default)(value)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "setting", "end"), CORNERS)
+def test_every_end_of_every_setting_is_answered_or_refused(name: str, setting: str, end: float) -> None:
+    with contextlib.suppress(InvalidArgument):  # where another setting's default does not fit it
+        assert at(name, setting, end).title
+
+
+@pytest.mark.parametrize(("name", "setting", "end"), CORNERS)
+def test_past_every_end_it_is_refused(name: str, setting: str, end: float) -> None:
+    bounds = BOUNDS[name][setting]
+    with pytest.raises(InvalidArgument, match=f"{setting}=.* must be between"):
+        at(name, setting, end - 1 if end == bounds.low else end * 2)
+
+
+def test_one_setting_may_end_where_another_does() -> None:
+    with pytest.raises(InvalidArgument, match="first=64 must be between 0 and 63; length is 64"):
+        VIEWS["heatmap"](length=64, first=64)
+    with pytest.raises(InvalidArgument, match="dimensions=8 must be between 0 and 7; width is 8"):
+        VIEWS["waves"](width=8, dimensions=(0, 8))
+
+
+def test_bounds_are_read_without_torch() -> None:
+    program = "import sys; from posenc.workbench.views.bounds import BOUNDS; print('torch' in sys.modules)"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "False"

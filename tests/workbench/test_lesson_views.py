@@ -1,0 +1,109 @@
+"""The lessons' pictures say the lessons' numbers: RoPE step by step, sums, the counter, the four properties."""
+
+import math
+
+import pytest
+import torch
+
+import posenc
+from posenc.errors import UnknownName
+from posenc.workbench.lab.rooms import find
+from posenc.workbench.views import counter, four, sums, turning
+from posenc.workbench.views.view import Heatmap, Lines, Plane
+
+
+def test_q_and_k_move_apart_and_the_score_is_the_cosine_between_them() -> None:
+    for m, n in ((0, 2), (5, 7), (-3, -1)):
+        assert turning.stepper(m=m, n=n).readouts["q·k"] == pytest.approx(0.0, abs=1e-15)
+    assert turning.stepper(m=0, n=4).readouts["q·k"] == pytest.approx(-1.0, abs=1e-15)
+    assert turning.stepper(m=2, n=5, turn="radian").readouts["q·k"] == pytest.approx(math.cos(3), abs=1e-14)
+
+
+def test_each_frame_shows_one_thing_more() -> None:
+    shown = []
+    for step in (1, 2, 3, 4):
+        plane, scores = turning.stepper(step).panels
+        assert isinstance(plane, Plane)
+        assert isinstance(scores, Lines)
+        shown.append((len(plane.arrows), int(scores.lines[0].values.isfinite().sum())))
+        assert (turning.stepper(step).readouts["q·k"] == "–") is (step < 4)
+    assert shown == [(1, 1), (2, 1), (3, 1), (3, 2 * turning.REACH + 1)]
+    q = turning.stepper(1, m=9).panels[0]
+    assert isinstance(q, Plane)
+    assert (q.arrows[0].x, q.arrows[0].y, q.arrows[0].ghost) == (1.0, 0.0, False)
+
+
+def test_wide_sums_come_apart_and_narrow_ones_do_not() -> None:
+    narrow, wide = (sums.recovered(width, 100, 32, 0) for width in (4, 512))
+    assert max(narrow) < 0.3
+    assert wide[0] == 1.0
+    assert wide[1] > 0.9
+    view = sums.apart(width=64)
+    # Directions drawn at random overlap by 1/√d; a code is no random direction, but near it.
+    assert view.readouts["typical overlap (root mean square cosine)"] == pytest.approx(1 / 8, rel=0.25)
+
+
+def test_the_pages_numbers_are_those_of_the_view() -> None:
+    assert sums.recovered(512, 200, 64, 0) == pytest.approx((1.0, 0.94), abs=0.01)
+    assert sums.recovered(8, 200, 64, 0) == pytest.approx((0.5, 0.125), abs=0.02)
+
+
+def test_a_linear_reading_is_what_the_share_counts() -> None:
+    content, code = sums.codebooks(16, 5, 7, 3)
+    right = 0
+    for w in range(5):
+        for p in range(7):
+            x = content[w] + code[p]
+            right += int((content - x).norm(dim=1).argmin() == w)
+    assert sums.recovered(16, 5, 7, 3)[0] == pytest.approx(right / 35)
+
+
+def test_bits_count_and_hands_are_half_as_fast_each() -> None:
+    view = counter.beside(bits=5, positions=32)
+    bits, hands = view.panels
+    assert isinstance(bits, Heatmap)
+    assert isinstance(hands, Heatmap)
+    assert (bits.values.T @ (2.0 ** torch.arange(5)).double()).tolist() == list(range(32))
+    assert view.readouts["flips of the first bit"] == 31
+    for i in range(4):  # hand i at 2p is hand i + 1 at 4p
+        assert torch.allclose(hands.values[i, :16], hands.values[i + 1, ::2], atol=1e-12)
+    with pytest.raises(UnknownName, match="did you mean 'halving'"):
+        counter.beside(ladder="halfing")  # type: ignore[arg-type]
+
+
+def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:
+    view = find("extension").answer({"factor": "256", "trained": "4096"})
+    assert float(view.readouts["NTK: furthest"]) > 1
+    assert (
+        find("schedule").answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"] == "256 times"
+    )
+
+
+def test_the_four_properties_are_asked_of_the_whole_catalogue() -> None:
+    panel = four.properties("alibi").panels[0]
+    assert isinstance(panel, Heatmap)
+    assert panel.values.shape == (len(posenc.CATALOGUE), 4)
+    assert panel.marked_rows == (list(posenc.CATALOGUE).index("alibi"),)
+    assert panel.columns.labels == four.NAMES
+
+
+@pytest.mark.parametrize(
+    ("encoding", "closest", "growth", "trend", "unseen"),
+    [("nope", 0.0, 1.0, 0.0, 0.875), ("learned", None, 1.0, None, 1.0), ("alibi", None, None, -1.0, None)],
+)
+def test_properties_that_are_known_come_out_so(
+    encoding: str, closest: float | None, growth: float | None, trend: float | None, unseen: float | None
+) -> None:
+    found = four.four(encoding)
+    for value, known in zip(
+        (found.closest, found.growth, found.trend, found.unseen), (closest, growth, trend, unseen), strict=True
+    ):
+        assert known is None or value == pytest.approx(known, abs=1e-12)
+
+
+def test_alibis_penalty_is_its_steepest_slope_times_the_distance() -> None:
+    found = four.four("alibi")
+    # 4 heads: slopes 1/4 … 1/256. Two neighbours differ by every slope, for each of the words.
+    slopes = torch.tensor([2.0 ** -(2 * h) for h in (1, 2, 3, 4)], dtype=torch.float64)
+    assert found.closest == pytest.approx(float(slopes.norm()) * math.sqrt(four.WORDS), rel=1e-9)
+    assert found.growth == pytest.approx(four.FAR / (four.LENGTH - 1), rel=1e-6)

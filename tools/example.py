@@ -1,0 +1,43 @@
+"""Makes the example study that comes with posenc: ``tools/example.py``, some minutes of two cores.
+
+Two tasks that read no text, so that it can be shown wherever posenc runs. Of the weights only learned tables are
+kept, which the lab shows beside their beginnings.
+"""
+
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.weights import FOLDER
+from posenc.workbench.lessons.example import EXAMPLE
+
+TASKS = ("ordering", "needle")
+
+
+def keep(study: Path) -> None:
+    """Copy what the lab shows of a study, in one file without a log beside it."""
+    shutil.rmtree(EXAMPLE, ignore_errors=True)
+    (EXAMPLE / FOLDER).mkdir(parents=True)
+    with Ledger(study) as ledger:
+        tables = [run.plan.id for run in ledger.runs() if run.plan.encoding.startswith("learned")]
+    for plan in tables:
+        shutil.copy2(study / FOLDER / f"{plan}.safetensors", EXAMPLE / FOLDER)
+    kept = EXAMPLE / "ledger.sqlite"
+    with closing(sqlite3.connect(study / "ledger.sqlite")) as db:
+        db.execute("VACUUM INTO ?", (str(kept),))
+    with closing(sqlite3.connect(kept, isolation_level=None)) as db:
+        db.execute("DELETE FROM steps")
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.execute("VACUUM")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["compare", "--tasks", ",".join(TASKS), "--output", folder]
+        subprocess.run([sys.executable, "-m", "posenc", *words], check=True)
+        keep(Path(folder))

@@ -1,0 +1,29 @@
+"""Trains the grid behind the disputed claims and keeps its numbers: ``tools/verdicts.py``, a dozen minutes."""
+
+import json
+from datetime import date
+from pathlib import Path
+
+from posenc.workbench import claims
+from posenc.workbench.claims.verdicts import Losses, measure, sentences
+from posenc.workbench.experiments.machine import hardware, versions
+from posenc.workbench.tasks.text import load
+
+KEPT = Path(claims.__file__).with_name("verdicts.json")
+
+
+def write(losses: Losses) -> None:
+    """Keep the losses with their date and command, and the sentences that they make."""
+    said = {
+        "date": date.today().isoformat(),
+        "command": "python tools/verdicts.py",
+        "hardware": hardware(),
+        "versions": versions(),
+        "sentences": sentences(losses),
+        "losses": losses,
+    }
+    KEPT.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write(measure(load()))
