@@ -56,7 +56,7 @@ def test_nothing_is_expected_without_a_place_to_say_it() -> None:
             assert asking not in said or stage.guesses, stage.question
 
 
-PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.schedules"}
+PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.schedules"}
 
 
 def imported(python: str) -> set[str]:

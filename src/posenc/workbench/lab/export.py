@@ -29,7 +29,7 @@ from posenc.workbench.views.view import Heatmap, Lines, Plane
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
 
-MOST = 220_000
+MOST = 150_000
 """Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
 WHOLE = 160
 """Up to so many states a stage holds every combination."""

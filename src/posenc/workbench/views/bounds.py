@@ -95,7 +95,7 @@ BOUNDS: dict[str, dict[str, Bounds]] = {
         "frame": Bounds(0, 7, below="frames"),
         "rows": Bounds(1, 10),
         "columns": Bounds(1, 12),
-        "before": Bounds(0, 64),
+        "before": Bounds(1, 64),
         "row": Bounds(0, 9, below="rows"),
         "column": Bounds(0, 11, below="columns"),
     },

@@ -46,7 +46,7 @@ def patches(
         f"Token {token} stands at time {here[0]}, row {here[1]}, column {here[2]}",
         panels,
         {
-            "last text before": before - 1 if before else "none",
+            "last text before": before - 1,
             "first text after": following - 2,
             "tokens so far": before + frames * rows * columns,
         },
