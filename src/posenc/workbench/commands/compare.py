@@ -24,6 +24,8 @@ def compare(
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
     launcher: Annotated[str, typer.Option(help="local, or ray for an existing Ray cluster.")] = "local",
+    cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
+    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
         "study"
     ),
@@ -38,6 +40,7 @@ def compare(
     from posenc.workbench.experiments.presets import preset as named
     from posenc.workbench.experiments.study import check_device, read, study
     from posenc.workbench.launch.choose import choose
+    from posenc.workbench.launch.needs import Needs
     from posenc.workbench.report.write import write
 
     console = screen()
@@ -46,7 +49,8 @@ def compare(
     made = study(base, config, values(said))
     if launcher == "local":
         check_device(made.device)
-    outcome = _carry_out(console, made, choose(launcher, workers), output)
+    asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
+    outcome = _carry_out(console, made, choose(launcher, workers, Needs(cpus, asked)), output)
     page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
     _print(console, outcome, page, output)
     if outcome.failures:
