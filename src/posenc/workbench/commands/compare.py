@@ -1,5 +1,6 @@
 """`posenc compare`: which encoding holds past its training length, on real text and on order tasks."""
 
+import os
 import shlex
 import sys
 from pathlib import Path
@@ -47,10 +48,12 @@ def compare(
     sys.path.append(str(Path.cwd()))  # one's own classes lie where the command is typed
     base = named(preset or (read(config).get("preset", "quick") if config else "quick"))
     made = study(base, config, values(said))
-    if launcher == "local":
-        check_device(made.device)
     asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
-    outcome = _carry_out(console, made, choose(launcher, workers, Needs(cpus, asked)), output)
+    launch = choose(launcher, workers, Needs(cpus, asked))
+    here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
+    if here:
+        check_device(made.device)
+    outcome = _carry_out(console, made, launch, output, here)
     page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
     _print(console, outcome, page, output)
     if outcome.failures:
@@ -58,10 +61,11 @@ def compare(
         raise typer.Exit(1)
 
 
-def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path) -> "Outcome":
-    """Run what is missing, with a bar and a line for every run that ends."""
+def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path, here: int) -> "Outcome":
+    """Run what is missing, with a bar and a line for every run that ends; ``here`` of them at a time here."""
     from posenc.workbench.experiments.compare import compare as carry_out
     from posenc.workbench.experiments.compare import missing
+    from posenc.workbench.experiments.footprint import check_room
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.plan import Run
     from posenc.workbench.report import terminal
@@ -69,6 +73,7 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
     text = made.source.load()
     with Ledger(output, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
+        check_room(todo if here else [], text, output, here)
         console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 

@@ -77,8 +77,8 @@ class Ranks(Alone):
     def wrapped(self, model: Transformer) -> nn.Module:
         if self.way == "context" and model.encoding.reads_content:
             raise InvalidArgument(
-                "parallel='context' cannot share sequences out under an encoding that reads content along them, such "
-                "as fox; choose ddp or fsdp"
+                "parallel='context' cannot share sequences out under an encoding that reads content along them, "
+                "such as fox; choose ddp or fsdp"
             )
         if self.way != "fsdp":
             return nn.parallel.DistributedDataParallel(model)

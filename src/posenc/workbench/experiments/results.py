@@ -22,6 +22,7 @@ class Row:
         values: by length, the loss (nats per fixed target) or the accuracy.
         windows: by length, the loss over whole windows, as papers print it; empty for accuracies.
         converged: runs that passed the task's gate at the trained length, and runs in all.
+        diverged: runs that were broken off, as their loss went to nothing.
         refusal: why the encoding has no value past some length, or empty.
         to_best: the paired difference to the best row at the longest length, or None.
     """
@@ -32,6 +33,7 @@ class Row:
     converged: tuple[int, int]
     refusal: str = ""
     to_best: Interval | None = None
+    diverged: int = 0
 
     @property
     def label(self) -> str:
@@ -58,6 +60,8 @@ class TaskResult:
 
     def verdict(self, row: Row) -> str:
         """What became of this encoding at the longest length, in a few words."""
+        if row.diverged:
+            return f"diverged ({row.diverged} of {row.converged[1]} runs)"
         if not row.ranked:
             return f"not converged ({row.converged[0]} of {row.converged[1]} runs)"
         if self.longest not in row.values:
@@ -101,7 +105,8 @@ def _row(made: Task, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -
     windows = {n: v for n in lengths if (v := _interval(made, runs, n, "window_loss"))}
     passed = sum(made.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], made.measure)))
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
-    return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "")
+    lost = sum(bool(run.verdict) for run in runs)
+    return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", diverged=lost)
 
 
 def _interval(made: Task, runs: list[Run], length: int, measure: str) -> Interval | None:
@@ -128,7 +133,7 @@ def _with_difference(made: Task, row: Row, ours: list[Run], best: list[Run], lon
         difference = over_seeds([mine[s].value - theirs[s].value for s in shared])
     else:
         difference = paired(mine[shared[0]].detail, theirs[shared[0]].detail)
-    return Row(row.encoding, row.values, row.windows, row.converged, row.refusal, difference)
+    return replace(row, to_best=difference)
 
 
 def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:

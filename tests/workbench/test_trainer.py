@@ -1,0 +1,121 @@
+"""The trainer: goes on mid-way with the same numbers, says every loss, and breaks off what is lost."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc.errors import StudyError
+from posenc.workbench.experiments import trainer
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.footprint import check_room
+from posenc.workbench.experiments.job import Progress
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.settings import Training
+from posenc.workbench.experiments.state import Trained
+from posenc.workbench.experiments.trainer import factor
+from posenc.workbench.experiments.training import build, learn
+from posenc.workbench.tasks import task
+from workbench.studies import TINY, inline, plan_of, python_text
+
+PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
+
+
+class KilledError(Exception):
+    """What stops a training in the middle."""
+
+
+def trained(
+    plan: Plan, state: Path | None = None, *, killed_at: int = 0
+) -> tuple[dict[str, torch.Tensor], Trained]:
+    """Weights and losses of a plan's training, which may be stopped after so many steps."""
+    made = task(plan.task, python_text(), plan.lengths[-1], plan.train_length)
+    model = build(plan, made)
+    seen = 0
+
+    def report(progress: Progress) -> None:
+        nonlocal seen
+        seen = max(seen, progress.first + len(progress.losses))
+        if killed_at and seen >= killed_at:
+            raise KilledError
+
+    done = learn(model, made, plan, report, state)
+    return {name: value.clone() for name, value in model.state_dict().items()}, done
+
+
+@pytest.mark.parametrize("how", [{}, {"optimiser": "sgd", "accumulate": 2}, {"recompute": True, "qk_norm": True}])
+def test_a_training_killed_mid_way_ends_in_the_same_numbers(
+    how: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = replace(PLAN, **how)  # type: ignore[arg-type]
+    weights, whole = trained(plan)
+    monkeypatch.setattr(trainer, "REPORT_EVERY", 0.0)
+    monkeypatch.setattr(trainer, "STATE_EVERY", 0.0)
+    for at in (3, 7):
+        with pytest.raises(KilledError):
+            trained(plan, tmp_path / "a.state", killed_at=at)
+    again, done = trained(plan, tmp_path / "a.state")
+    assert done.losses == whole.losses
+    assert all((again[name] == value).all() for name, value in weights.items())
+
+
+def test_a_damaged_state_is_none(tmp_path: Path) -> None:
+    (tmp_path / "a.state").write_bytes(b"PK\x03\x04 cut short")
+    assert trained(PLAN, tmp_path / "a.state")[1].losses == trained(PLAN)[1].losses
+
+
+def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) -> None:
+    wild = replace(TINY, encodings=("nope", "rotary"), tasks=("needle",), steps=40, learning_rate=10.0, clip=0.0)
+    with Ledger(tmp_path, write=True) as ledger:
+        outcome = compare(replace(wild, optimiser="sgd"), python_text(), ledger, inline)
+        runs = ledger.runs()
+        assert not outcome.failures
+        assert all(run.verdict.startswith("diverged: at step ") for run in runs)
+        assert all(run.cells == () and math.isinf(run.final_loss) for run in runs)
+        assert all(len(ledger.curve(run.plan.id).losses) < 40 for run in runs)
+    assert {outcome.results[0].verdict(row) for row in outcome.results[0].rows} == {"diverged (1 of 1 runs)"}
+
+
+def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(replace(TINY, tasks=("needle",), encodings=("alibi",)), python_text(), ledger, inline)
+        (run,) = ledger.runs()
+        curve = ledger.curve(run.plan.id)
+        assert len(curve.losses) == run.plan.steps == 2
+        assert curve.losses[-1] == pytest.approx(run.final_loss)
+        assert curve.tokens_per_second > 0
+
+
+def test_schedules_rise_over_the_warm_up_and_fall_to_their_floor() -> None:
+    how = Training(warm_up=0.1, floor=0.2)
+    for name in ("cosine", "linear", "trapezoid"):
+        rates = [factor(step, 100, replace(how, schedule=name)) for step in range(100)]
+        assert rates[:10] == [pytest.approx((step + 1) / 10) for step in range(10)]
+        assert max(rates) == 1.0
+        assert 0.2 < rates[-1] < 0.26
+    assert {factor(step, 100, replace(how, schedule="constant")) for step in range(10, 100)} == {1.0}
+
+
+def test_accumulated_batches_and_recomputed_activations_change_no_gradient() -> None:
+    _, plain = trained(PLAN)
+    _, again = trained(replace(PLAN, recompute=True))
+    assert again.losses == plain.losses
+    _, halves = trained(replace(PLAN, batch=2, accumulate=2))
+    assert len(halves.losses) == len(plain.losses)
+    assert halves.tokens == plain.tokens
+
+
+def test_bfloat16_by_autocast_keeps_its_parameters_in_float32() -> None:
+    weights, done = trained(replace(PLAN, autocast="bfloat16"))
+    assert {value.dtype for value in weights.values() if value.is_floating_point()} == {torch.float32}
+    assert done.losses != trained(PLAN)[1].losses
+
+
+def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:
+    large = replace(TINY, width=16384, layers=512, heads=128, tasks=("needle",), encodings=("nope",))
+    with pytest.raises(StudyError, match=r"need about [\d.]+ GiB of memory and [\d.]+ GiB are free"):
+        check_room(large.plans(python_text()), python_text(), tmp_path, 2)
+    check_room(TINY.plans(python_text()), python_text(), tmp_path, 2)
+    check_room([], python_text(), tmp_path, 2)
