@@ -70,7 +70,7 @@ HOMES = {
     "matplotlib": ["workbench.figures"],
     "starlette": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],
-    "ray": ["workbench.launch.ray"],
+    "ray": ["workbench.launch.ray", "workbench.launch.remote"],
     "typer": ["workbench"],
     "rich": ["workbench"],
 }
@@ -150,7 +150,7 @@ def test_imports_only_from_floors_below(path: Path) -> None:
             "from posenc.workbench.figures.ink import save",
             "may not import figures",
         ),
-        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray"),
+        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray and"),
         ("posenc.workbench.attic", "from posenc.workbench.views import view", "give both rooms a floor"),
         ("posenc.encodings.rotary", "from .alibi import slopes", "relative import"),
     ],
