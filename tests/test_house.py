@@ -45,6 +45,7 @@ ROOMS = {
     "checkpoints": 1,
     "tasks": 1,
     "screen": 0,
+    "notebook": 4,
     "views": 1,
     "experiments": 2,
     "launch": 3,
@@ -72,6 +73,9 @@ HOMES = {
     "uvicorn": ["workbench.lab"],
     "ray": ["workbench.launch.ray", "workbench.launch.remote"],
     "typer": ["workbench"],
+    "pandas": ["workbench.notebook"],
+    "pyarrow": ["workbench.tasks.text"],
+    "tokenizers": ["workbench.tasks.tokens"],
     "rich": ["workbench"],
 }
 """The one place each package that is not torch may be imported from."""
