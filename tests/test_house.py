@@ -62,7 +62,6 @@ ROOMS = {
 """Inside the workbench a room imports rooms below its own floor, and itself."""
 
 HOMES = {
-    "fsspec": ["workbench.launch.store"],
     "triton": ["kernels"],
     "transformers": ["integrations"],
     "accelerate": ["integrations"],
