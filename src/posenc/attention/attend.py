@@ -24,7 +24,7 @@ from posenc.attention.work import IMPLS, Impl, Work, said
 from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.block import fused
+from posenc.kernels.attention.block import for_every_head, fused
 from posenc.kernels.attention.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.kernels.attention.channels import widened
 from posenc.kernels.attention.flex import flexible, serves
@@ -199,8 +199,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
 def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
     """q·kᵀ·scale in one piece, without the views of groups whose lengths an exporter cannot tell."""
     wide = torch.promote_types(q.dtype, torch.float32)
-    every = k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-    return q.to(wide) @ every.to(wide).mT * scale
+    return q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * scale
 
 
 def _along_line(q: Tensor, work: Work, learning: bool) -> bool:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias, consecutive, offsets
 from posenc.encodings.wide import product
+from posenc.kernels.attention.block import for_every_head
 
 Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
 """Which column of the table an offset picks; with several axes, offsets have them in front."""
@@ -92,7 +93,7 @@ class KeyTable(Bias):
         self.learned = (table,) if keys is None else (keys, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q) * scale
+        met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
         return KeyTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, met)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
@@ -108,8 +109,3 @@ def among_heads(picked: Int[Tensor, "*B rows S"], said: Float[Tensor, "B H n m"]
     """The columns of every head of every sequence."""
     picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
     return picked.expand(*said.shape[:2], *picked.shape[-2:])
-
-
-def for_every_head(k: Float[Tensor, "B K S n"], q: Float[Tensor, "B H T n2"]) -> Float[Tensor, "B H S n"]:
-    """What heads share, once for every head."""
-    return k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)

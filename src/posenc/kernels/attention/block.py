@@ -62,6 +62,11 @@ def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Floa
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
 
 
+def for_every_head(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
+    """What groups of heads share, once for each of them."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
+
+
 def finite(lse: Tensor) -> Tensor:
     """Zero where a row sees no key, so that its weights are exp(−∞) and not NaN."""
     return lse.masked_fill(lse == -math.inf, 0.0)
