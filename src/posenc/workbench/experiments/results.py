@@ -106,8 +106,8 @@ def alike(runs: Sequence[Run]) -> list[Run]:
         own = ("encoding", "settings", "source", "seed", "told")
         return {key: value for key, value in asdict(run.plan).items() if key not in own}
 
-    newest = asked(runs[-1])
-    return list({(run.plan.encoding, run.plan.seed): run for run in runs if asked(run) == newest}.values())
+    same = [run for run in runs if asked(run) == asked(runs[-1])]
+    return list({(run.plan.encoding, run.plan.seed): run for run in same}.values())
 
 
 def _last(row: Row, longest: int) -> float:
