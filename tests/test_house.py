@@ -46,6 +46,7 @@ ROOMS = {
     "checkpoints": 1,
     "tasks": 1,
     "screen": 0,
+    "notebook": 4,
     "views": 1,
     "lessons": 2,
     "experiments": 2,
@@ -64,7 +65,6 @@ ROOMS = {
 """Inside the workbench a room imports rooms below its own floor, and itself."""
 
 HOMES = {
-    "fsspec": ["workbench.launch.store"],
     "triton": ["kernels"],
     "transformers": ["integrations"],
     "accelerate": ["integrations"],
@@ -74,8 +74,11 @@ HOMES = {
     "starlette": ["workbench.lab"],
     "latex2mathml": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],
-    "ray": ["workbench.launch.ray"],
+    "ray": ["workbench.launch.ray", "workbench.launch.remote"],
     "typer": ["workbench"],
+    "pandas": ["workbench.notebook"],
+    "pyarrow": ["workbench.tasks.text"],
+    "tokenizers": ["workbench.tasks.tokens"],
     "rich": ["workbench"],
 }
 """The one place each package that is not torch may be imported from."""
@@ -154,7 +157,7 @@ def test_imports_only_from_floors_below(path: Path) -> None:
             "from posenc.workbench.figures.ink import save",
             "may not import figures",
         ),
-        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray"),
+        ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray and"),
         ("posenc.workbench.attic", "from posenc.workbench.views import view", "give both rooms a floor"),
         ("posenc.encodings.rotary", "from .alibi import slopes", "relative import"),
     ],

@@ -3,12 +3,13 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from posenc.workbench.experiments.scores import Scores
+from posenc.workbench.experiments.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +35,7 @@ def connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.fixture
-def scores() -> Iterator[Callable[[Path], Scores]]:
-    """Opens the scores of a folder, as often as a test likes; they are closed when it ends."""
+def ledgers() -> Iterator[Callable[[Path], Ledger]]:
+    """The ledger of a folder, as often as a test asks for it; closed when it ends."""
     with ExitStack() as opened:
-        yield lambda folder: opened.enter_context(Scores(folder))
+        yield cache(lambda folder: opened.enter_context(Ledger(folder, write=True)))

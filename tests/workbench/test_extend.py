@@ -16,10 +16,11 @@ from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.experiments.extend import Curve, Extension, Request, extend, work
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import NAMES, methods
 from posenc.workbench.experiments.models import Ours, Tick, config_patch, open_model
-from posenc.workbench.experiments.scores import Scores
 from posenc.workbench.experiments.verdict import judge
+from posenc.workbench.launch.here import here
 from posenc.workbench.report.extension import answer, over_positions, write
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
@@ -52,9 +53,9 @@ def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tupl
     return Request(length, documents, methods(names, Default(), 16, length / 16), finetune)
 
 
-def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = small()
-    found = extend(model, BYTES, TEXT, request(), scores(tmp_path))
+    found = extend(model, BYTES, TEXT, request(), ledgers(tmp_path), here)
     assert (found.length, found.width, found.inside) == (64, 4, 4)
     tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
     for curve, schedule in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
@@ -71,7 +72,7 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, scores: C
 
 
 def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
-    tmp_path: Path, scores: Callable[[Path], Scores]
+    tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
     """Every layer that turns gets the schedule with its own base; a near one and what was learnt stay."""
     kinds = {
@@ -83,7 +84,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
     mixed = Ours(model, "mixed", 16, "a mixed model")
     assert mixed.schedule == Default()
-    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), scores(tmp_path))
+    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), here)
     far = posenc.Rotary(16, pairing="half", base=500.0, schedule=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
@@ -94,29 +95,31 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     assert [stilled.layer(i).doors for i in range(3)] == [(), ("rotate",), ("bias",)]
 
 
-def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     stopped = small()
     stopped.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        extend(stopped, BYTES, TEXT, request(), scores(tmp_path))
+        extend(stopped, BYTES, TEXT, request(), ledgers(tmp_path), here)
     resumed = small()
-    found = extend(resumed, BYTES, TEXT, request(), scores(tmp_path))
+    found = extend(resumed, BYTES, TEXT, request(), ledgers(tmp_path), here)
     jobs = 3 * (len(NAMES) + 1)
     assert resumed.calls == jobs - 5
     again = small()
-    same = extend(again, BYTES, TEXT, request(), scores(tmp_path))
+    same = extend(again, BYTES, TEXT, request(), ledgers(tmp_path), here)
     assert again.calls == 0
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
     more = small()
-    extend(more, BYTES, TEXT, request(documents=4), scores(tmp_path))
+    extend(more, BYTES, TEXT, request(documents=4), ledgers(tmp_path), here)
     assert more.calls == len(NAMES) + 1
 
 
-def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_a_fine_tune_learns_under_each_method_and_is_kept(
+    tmp_path: Path, ledgers: Callable[[Path], Ledger]
+) -> None:
     model, data = small(), b"abcd" * 200
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = request(documents=2, finetune=25, names=("none", "yarn", "drope"))
-    found = extend(model, data, TEXT, asked, scores(tmp_path))
+    found = extend(model, data, TEXT, asked, ledgers(tmp_path), here)
     assert [(c.method.name, c.tuned) for c in found.curves] == [
         ("none", False),
         ("yarn", False),
@@ -128,7 +131,7 @@ def test_fine_tuning_learns_under_each_method_and_is_kept(tmp_path: Path, scores
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     again = small()
-    extend(again, data, TEXT, asked, scores(tmp_path))
+    extend(again, data, TEXT, asked, ledgers(tmp_path), here)
     assert again.calls == 0
 
 
@@ -214,15 +217,15 @@ def test_methods_by_name() -> None:
         methods(("yarm",), Default(), 4096, 4.0)
 
 
-def test_refusals(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
-    kept, model = scores(tmp_path), small()
+def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
+    kept, model = ledgers(tmp_path), small()
     with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
-        extend(model, BYTES[:50], TEXT, request(), kept)
+        extend(model, BYTES[:50], TEXT, request(), kept, here)
     with pytest.raises(
         InvalidArgument,
         match="length 16 reaches no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
     ):
-        extend(model, BYTES, TEXT, request(length=16), kept)
+        extend(model, BYTES, TEXT, request(length=16), kept, here)
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
@@ -239,7 +242,7 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_config_patch_gives_the_measured_loss(
-    llama: Path, tmp_path: Path, scores: Callable[[Path], Scores]
+    llama: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
     """The patch in config.json, read by transformers alone, gives the losses that extend measured."""
     import transformers
@@ -252,7 +255,7 @@ def test_the_config_patch_gives_the_measured_loss(
     def progress(tokens: float) -> None:
         read_so_far[0] += tokens
 
-    found = extend(model, data, text, request_, scores(tmp_path), progress)
+    found = extend(model, data, text, request_, ledgers(tmp_path), here, progress)
     assert read_so_far[0] == pytest.approx(work(model, request_, 2))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
@@ -266,17 +269,17 @@ def test_the_config_patch_gives_the_measured_loss(
 
 
 def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
-    llama: Path, tmp_path: Path, scores: Callable[[Path], Scores]
+    llama: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
     model, _, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = Request(128, 1, methods(("yarn",), model.schedule, 64, 2.0), finetune=15)
-    found = extend(model, b"abcd" * 200, text, asked, scores(tmp_path))
+    found = extend(model, b"abcd" * 200, text, asked, ledgers(tmp_path), here)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
-        extend(model, b"abcd" * 36, text, asked, scores(tmp_path / "other"))
+        extend(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), here)
 
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from posenc.errors import StudyError
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.plan import Cell, Plan, Run
-from posenc.workbench.experiments.scores import Scores
 from workbench.studies import plan_of
 
 PLAN = plan_of("rotary")
@@ -50,6 +49,7 @@ CHANGED: dict[str, Any] = {
     "schedule": "linear",
     "dtype": "float64",
     "autocast": "bfloat16",
+    "parallel": "fsdp",
     "device": "cuda",
     "text_sha256": "a",
     "tokenizer": "c",
@@ -161,7 +161,4 @@ def test_what_is_opened_is_closed_also_where_it_is_refused(tmp_path: Path, conne
     for write in (True, False):
         with pytest.raises(StudyError, match="not a database"):
             Ledger(tmp_path, write=write)
-    (tmp_path / "scores.sqlite").write_text("no database" * 500)
-    with pytest.raises(StudyError, match="cannot hold scores"):
-        Scores(tmp_path)
     assert connections == []

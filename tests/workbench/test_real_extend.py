@@ -8,10 +8,11 @@ import pytest
 
 from posenc.schedules import Default
 from posenc.workbench.experiments.extend import Request, extend
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import methods
 from posenc.workbench.experiments.models import open_model
-from posenc.workbench.experiments.scores import Scores
 from posenc.workbench.experiments.verdict import judge
+from posenc.workbench.launch.here import here
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -27,13 +28,13 @@ def smollm() -> Path:
 
 @pytest.mark.real
 def test_yarn_reads_on_where_the_unscaled_model_fails(
-    smollm: Path, shared_data: Path, tmp_path: Path, scores: Callable[[Path], Scores]
+    smollm: Path, shared_data: Path, tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
     """One document of 12 288 tokens; its end lies between 10k and 12k."""
     model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
     assert (model.original_length, model.schedule) == (8192, Default())
     chosen = methods(("none", "yarn"), model.schedule, 8192, 1.5)
-    found = extend(model, data, text, Request(12_288, 1, chosen), scores(tmp_path))
+    found = extend(model, data, text, Request(12_288, 1, chosen), ledgers(tmp_path), here)
     curves = {c.method.name: c.losses[0] for c in found.curves}
     in_context = float(found.window[0])  # the same targets, read with the trained length of context
     assert float(curves["none"][-1]) > in_context + 0.3

@@ -17,10 +17,11 @@ from posenc.errors import InvalidArgument, StudyError
 from posenc.schedules import Default, LengthSchedule, Schedule, YaRN, planned
 from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.experiments.extend import Request
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import methods
 from posenc.workbench.experiments.models import Ours, Tick, open_model
 from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
-from posenc.workbench.experiments.scores import Scores
+from posenc.workbench.launch.here import here
 from posenc.workbench.report.retrieval import answer, over_depth, part, table
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
@@ -103,13 +104,13 @@ def far_with_yarn(encoding: posenc.Encoding) -> int:
     return 10**9 if isinstance(encoding, posenc.Rotary) and isinstance(encoding.schedule, YaRN) else 2048
 
 
-def test_a_model_that_copies_finds_every_needle(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_a_model_that_copies_finds_every_needle(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model, read = Known(everything), [0.0]
 
     def progress(tokens: float) -> None:
         read[0] += tokens
 
-    found = retrieve(reader(model), DATA, TEXT, asked(), scores(tmp_path), progress)
+    found = retrieve(reader(model), DATA, TEXT, asked(), ledgers(tmp_path), here, progress)
     assert found.lengths == (1024, 2048, 4096)
     assert found.found.shape == (2, 3, 9, len(DEPTHS))
     assert found.found.all()
@@ -117,25 +118,25 @@ def test_a_model_that_copies_finds_every_needle(tmp_path: Path, scores: Callable
 
 
 def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(
-    tmp_path: Path, scores: Callable[[Path], Scores]
+    tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
-    found = retrieve(Known(nothing), DATA, TEXT, asked(), scores(tmp_path)).found.double()
+    found = retrieve(Known(nothing), DATA, TEXT, asked(), ledgers(tmp_path), here).found.double()
     assert float(found.mean()) == pytest.approx(CHANCE)
     assert (found.sum(-1) == 1).all()  # its favourite number is right once in each haystack
     assert found.sum(2).tolist() == torch.ones(2, 3, 9).tolist()  # and over nine haystacks once at each depth
 
 
-def test_a_model_without_a_preference_finds_nothing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_a_model_without_a_preference_finds_nothing(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     class Even(Known):
         def answers(self, context, questions, encoding, tick=...):  # type: ignore[no-untyped-def]
             return torch.zeros(len(questions), 256)
 
-    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), scores(tmp_path)).found.any()
+    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), ledgers(tmp_path), here).found.any()
 
 
-def test_needles_lie_where_the_depth_says(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_needles_lie_where_the_depth_says(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = Known(far_with_yarn)
-    found = retrieve(model, DATA, TEXT, asked(documents=2), scores(tmp_path))
+    found = retrieve(model, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here)
     none, yarn = found.found.double().mean(2)
     assert yarn.tolist() == torch.ones(3, 9).tolist()
     assert none[:2].tolist() == torch.ones(2, 9).tolist()
@@ -151,21 +152,21 @@ def test_needles_lie_where_the_depth_says(tmp_path: Path, scores: Callable[[Path
     assert len(set(re.findall(r"of (\w+) is", text))) == len(set(re.findall(r"is (\d)", text))) == 9
 
 
-def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     stopped = Known(everything)
     stopped.fail_at = 4
     with pytest.raises(KeyboardInterrupt):
-        retrieve(stopped, DATA, TEXT, asked(documents=2), scores(tmp_path))
+        retrieve(stopped, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here)
     resumed = Known(everything)
-    found = retrieve(resumed, DATA, TEXT, asked(documents=2), scores(tmp_path))
+    found = retrieve(resumed, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here)
     assert resumed.calls == 2 * 3 * 2 - 4
     again, read = Known(everything), list[float]()
-    same = retrieve(again, DATA, TEXT, asked(documents=2), scores(tmp_path), read.append)
+    same = retrieve(again, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here, read.append)
     assert again.calls == 0
     assert torch.equal(found.found, same.found)
     assert sum(read) == work(2048, asked(documents=2))
     other = Known(everything)
-    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), scores(tmp_path))
+    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), ledgers(tmp_path), here)
     assert other.calls == 12
 
 
@@ -219,7 +220,7 @@ def test_lengths_start_within_the_trained_one_and_end_at_the_asked() -> None:
     assert spans(8191, 16_382) == (4095, 8191, 16_382)
 
 
-def test_refusals(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
+def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     small = Transformer(TransformerConfig(256, width=32, heads=2), posenc.Rotary(16, pairing="half"))
     with pytest.raises(InvalidArgument, match=r"pass a Hugging Face folder or a \.gguf file, or .* --tasks needle"):
         reader(Ours(small, "x", 128, "the small model of study"))
@@ -228,7 +229,7 @@ def test_refusals(tmp_path: Path, scores: Callable[[Path], Scores]) -> None:
     with pytest.raises(InvalidArgument, match=r"hides \d+ bytes in half the trained length of a known model, 512"):
         reader(short)
     with pytest.raises(StudyError, match="text 'dull' has 400 bytes; one haystack of 4096 needs as many"):
-        retrieve(Known(everything), DATA[:400], TEXT, asked(), scores(tmp_path))
+        retrieve(Known(everything), DATA[:400], TEXT, asked(), ledgers(tmp_path), here)
 
 
 @pytest.fixture(scope="module")

@@ -25,6 +25,8 @@ def compare(
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
     launcher: Annotated[str, typer.Option(help="local, or ray for an existing Ray cluster.")] = "local",
+    cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
+    gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
         "study"
     ),
@@ -39,13 +41,15 @@ def compare(
     from posenc.workbench.experiments.presets import preset as named
     from posenc.workbench.experiments.study import check_device, read, study
     from posenc.workbench.launch.choose import choose
+    from posenc.workbench.launch.needs import Needs
     from posenc.workbench.report.write import write
 
     console = screen()
     sys.path.append(str(Path.cwd()))  # one's own classes lie where the command is typed
     base = named(preset or (read(config).get("preset", "quick") if config else "quick"))
     made = study(base, config, values(said))
-    launch = choose(launcher, workers)
+    asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
+    launch = choose(launcher, workers, Needs(cpus, asked))
     here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
     if here:
         check_device(made.device)

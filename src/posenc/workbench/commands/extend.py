@@ -41,6 +41,9 @@ def extend(
     beta_fast: Annotated[float, typer.Option(help="YaRN: turns above which a pair keeps its frequency.")] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    launcher: Annotated[
+        str, typer.Option(help="here (in this process), local (a process a core, each with the model), or ray.")
+    ] = "here",
     output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
 ) -> None:
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
@@ -48,12 +51,13 @@ def extend(
 
     from posenc.workbench.experiments.extend import Request, work
     from posenc.workbench.experiments.extend import extend as carry_out
+    from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.methods import methods as named
     from posenc.workbench.experiments.models import Ours, config_patch, open_model
     from posenc.workbench.experiments.retrieval import reader, retrieve
     from posenc.workbench.experiments.retrieval import work as asking
-    from posenc.workbench.experiments.scores import Scores
     from posenc.workbench.experiments.verdict import judge
+    from posenc.workbench.launch.choose import choose
     from posenc.workbench.report import extension, terminal
 
     console = screen(soft_wrap=True)
@@ -61,6 +65,7 @@ def extend(
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
         raise InvalidArgument(f"documents={documents} must be at least 1")
+    launch = choose(launcher)
     model, data, read = open_model(path, text, device, dtype)
     asked = reader(model) if needle else None
     ours = isinstance(model, Ours)
@@ -71,19 +76,22 @@ def extend(
     factor = length / model.original_length
     chosen = named(names, model.schedule, model.original_length, max(1.0, factor), beta_fast)
     steps = (60 if ours else 0) if finetune is None else finetune
-    request = Request(length, documents, chosen, steps, dtype)
+    request = Request(length, documents, chosen, steps, dtype, device)
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     console.print(f"{model.name}, trained to {model.original_length}, on to {length}; writing to {folder}/")
     total = work(model, request, documents) + (asking(model.original_length, request) if needle else 0)
-    with Scores(folder) as scores, terminal.bar(console, "scoring", total, f"{model.unit}s") as progress:
+    with (
+        Ledger(folder, write=True) as ledger,
+        terminal.bar(console, "scoring", total, f"{model.unit}s") as progress,
+    ):
 
         def advance(tokens: float) -> None:
             progress.advance(progress.task_ids[0], tokens)
 
-        found = carry_out(model, data, read, request, scores, advance)
+        found = carry_out(model, data, read, request, ledger, launch, advance)
         same = replace(request, length=found.length)
-        needles = retrieve(asked, data, read, same, scores, advance) if asked else None
-        seconds = scores.seconds()
+        needles = retrieve(asked, data, read, same, ledger, launch, advance) if asked else None
+        seconds = ledger.seconds()
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)
     page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)

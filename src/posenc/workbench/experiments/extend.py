@@ -6,27 +6,30 @@ the trained window ends the fixed targets of the last bucket are scored once mor
 last trained length of context alone: what extension has to beat.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments.job import Job, Launcher, Progress
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import Method
-from posenc.workbench.experiments.models import LanguageModel, Ours, Tick
-from posenc.workbench.experiments.scores import Job, Scores
-from posenc.workbench.experiments.tune import TOKENS, tuned, tuned_identity
-from posenc.workbench.tasks.text import Text
+from posenc.workbench.experiments.models import LanguageModel, Ours
+from posenc.workbench.experiments.plan import Run
+from posenc.workbench.experiments.reading import Reading, ReadingJob, batch, carry_out
+from posenc.workbench.tasks.text import Source, Text
 
 QUARTERS = 4
 """Buckets of the trained length; those beyond it are as wide."""
 TUNE_LENGTHS = 4
 """A fine-tune reads windows of at most this many trained lengths."""
 
-Progress = Callable[[float], None]
+Read = Callable[[float], None]
 """Called with the number of tokens just read."""
 
 
@@ -79,7 +82,7 @@ class Request:
         documents: how many; fewer where the text ends.
         methods: ``"none"`` among them.
         finetune: steps, 0 for none.
-        dtype: of weights and activations, kept with the scores.
+        dtype, device: of weights and activations, kept with what was read.
     """
 
     length: int
@@ -87,6 +90,7 @@ class Request:
     methods: tuple[Method, ...]
     finetune: int = 0
     dtype: str = "float32"
+    device: str = "cpu"
 
 
 def extend(
@@ -94,10 +98,11 @@ def extend(
     data: bytes,
     text: Text,
     request: Request,
-    scores: Scores,
-    progress: Progress = lambda tokens: None,
+    ledger: Ledger,
+    launcher: Launcher,
+    read: Read = lambda tokens: None,
 ) -> Extension:
-    """Score what ``scores`` does not hold yet, and gather everything.
+    """Score what the ledger does not hold yet, and gather everything.
 
     A fine-tune reads what the model was trained on where that is known, else the text after the documents.
 
@@ -115,26 +120,45 @@ def extend(
     model.check_memory(length)
     tokens = model.encode(data)
     documents = _cut(model, tokens, length, request.documents, text.name)
-    score = _Scorer(model, text, request, scores, length, width, progress)
-    curves = [
-        Curve(m, False, score.curve(model, model.identity, m, documents))
-        for m in request.methods
-        if m.schedule is not None
-    ]
-    if request.finetune:
+    grid = _Grid(model, text, request, ledger, length, width, documents)
+    shot = [m for m in request.methods if m.schedule is not None]
+    tuned = request.methods if request.finetune else ()
+    alone = Method("window", "trained length alone", model.schedule)
+    jobs: list[Job] = [grid.job(m, i) for m in shot for i in range(len(documents))]
+    if tuned:
         practice = text.train if isinstance(model, Ours) else tokens[len(documents) * length + 1 :]
-        curves += [Curve(m, True, score.tuned_curve(m, documents, practice)) for m in request.methods]
-    window = score.window(documents)
+        jobs += [grid.tuning(m, practice) for m in tuned]
+    jobs += [grid.alone(alone, i) for i in range(len(documents))]
+
+    def report(progress: Progress) -> None:
+        read(progress.work)
+
+    found = carry_out(jobs, ledger, launcher, report)
+    curves = [Curve(m, False, _rows([found[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
+    every = tuple(range(len(documents)))
+    curves += [Curve(m, True, _rows([found[grid.plan(m, every, request.finetune)]])) for m in tuned]
+    window = _rows([found[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
     used = model.original_length, length, width
     return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune)
+
+
+def _rows(runs: list[Run[Reading]]) -> Float[Tensor, "documents buckets"]:
+    """What the runs kept of every document."""
+    return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
 
 
 def work(model: LanguageModel, request: Request, documents: int) -> int:
     """Tokens that ``extend`` reads at most, for a progress bar."""
     zero_shot = sum(m.schedule is not None for m in request.methods)
-    tuned_too = len(request.methods) if request.finetune else 0
-    tuning = tuned_too * request.finetune * TOKENS
-    return documents * (request.length * (zero_shot + tuned_too) + model.original_length) + tuning
+    tuned = len(request.methods) if request.finetune else 0
+    span = _span(model, request.length)
+    tuning = tuned * request.finetune * batch(span) * span
+    return documents * (request.length * (zero_shot + tuned) + model.original_length) + tuning
+
+
+def _span(model: LanguageModel, length: int) -> int:
+    """Tokens of one window of a fine-tune."""
+    return min(length, TUNE_LENGTHS * model.original_length)
 
 
 def _cut(
@@ -150,78 +174,83 @@ def _cut(
     return [tokens[i * length : (i + 1) * length + 1] for i in range(found)]
 
 
+def scored(
+    model: LanguageModel,
+    tick: Callable[[float], None],
+    *,
+    method: Method,
+    length: int,
+    documents: list[Tensor],
+    width: int,
+    buckets: int,
+) -> list[list[float]]:
+    """The losses of documents under a method, as means of the last ``buckets`` parts of ``width`` positions."""
+    encoding: Encoding = model.rescaled(method.schedule, length)
+    rows = []
+    for tokens in documents:
+        losses = model.losses(tokens, encoding, tick)[-buckets * width :]
+        means: list[float] = losses.double().unflatten(0, (-1, width)).mean(1).tolist()
+        rows.append(means)
+    return rows
+
+
 @dataclass(frozen=True)
-class _Scorer:
+class _Grid:
+    """The jobs of one extension: every method on every document."""
+
     model: LanguageModel
     text: Text
     request: Request
-    scores: Scores
+    ledger: Ledger
     length: int
     width: int
-    progress: Progress
+    documents: list[Tensor]
 
-    def job(self, identity: str, method: str, schedule: str, document: int) -> Job:
-        buckets = self.length // self.width
-        sha, dtype = self.text.sha256, self.request.dtype
-        return Job(identity, method, schedule, sha, document, self.length, buckets, dtype)
+    def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Reading:
+        return Reading(
+            model=self.model.identity,
+            method=method.name,
+            schedule=method.values,
+            text_sha256=self.text.sha256,
+            documents=documents,
+            length=self.length,
+            buckets=self.length // self.width,
+            dtype=self.request.dtype,
+            device=self.request.device,
+            steps=steps,
+            span=_span(self.model, self.length) if steps else 0,
+        )
 
-    def tick(self, tokens: int) -> Tick:
-        """Shares of one pass over so many tokens, as progress in tokens."""
-        return lambda share: self.progress(share * tokens)
+    def job(self, method: Method, document: int) -> ReadingJob:
+        """One document under a method, as the model is."""
+        return self._job(self.plan(method, (document,)), method, [self.documents[document]])
 
-    def curve(
-        self, model: LanguageModel, identity: str, method: Method, documents: list[Tensor]
-    ) -> Float[Tensor, "documents buckets"]:
-        """The losses of one method, from the ledger where they are."""
-        encoding = model.rescaled(method.schedule, self.length)
-        rows = []
-        for number, tokens in enumerate(documents):
-            job = self.job(identity, method.name, method.values, number)
-            row = self.scores.get(job)
-            if row is None:
-                started = time.perf_counter()
-                losses = model.losses(tokens, encoding, self.tick(self.length))
-                row = tuple(losses.double().unflatten(0, (-1, self.width)).mean(1).tolist())
-                self.scores.add(job, row, time.perf_counter() - started)
-            else:
-                self.progress(self.length)
-            rows.append(row)
-        return torch.tensor(rows, dtype=torch.float64)
-
-    def tuned_curve(
-        self, method: Method, documents: list[Tensor], practice: Int[Tensor, " n"]
-    ) -> Float[Tensor, "documents buckets"]:
-        """The losses after a fine-tune, which is skipped where every document is scored already."""
-        model = self.model
-        steps, span = self.request.finetune, min(self.length, TUNE_LENGTHS * model.original_length)
-        if len(practice) <= span:
+    def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ReadingJob:
+        """All documents after a fine-tune under a method."""
+        plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
+        if len(practice) <= plan.span:
             raise StudyError(
-                f"text {self.text.name!r} leaves {len(practice)} {model.unit}s to tune on; windows of {span} need "
-                "more: pass a longer --text, fewer --documents or --finetune 0"
+                f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s to tune on; windows of "
+                f"{plan.span} need more: pass a longer --text, fewer --documents or --finetune 0"
             )
-        identity = tuned_identity(model, method.name, method.values, steps, span)
-        jobs = [self.job(identity, method.name, method.values, i) for i in range(len(documents))]
-        if any(self.scores.get(job) is None for job in jobs):
-            encoding = model.rescaled(method.schedule, self.length)
-            model = tuned(model, encoding, practice, steps, span, identity, self.progress)
-        return self.curve(model, identity, method, documents)
+        return self._job(plan, method, self.documents, practice)
 
-    def window(self, documents: list[Tensor]) -> Float[Tensor, " documents"]:
+    def alone(self, method: Method, document: int) -> ReadingJob:
         """The last bucket's targets with the trained length of context, as the model is configured."""
         model = self.model
-        own = Method("window", "trained length alone", model.schedule)
-        encoding = model.rescaled(own.schedule, model.original_length)
-        values = []
-        for number, tokens in enumerate(documents):
-            job = self.job(model.identity, own.name, own.values, number)
-            row = self.scores.get(job)
-            if row is None:
-                started = time.perf_counter()
-                tail = tokens[-model.original_length - 1 :]
-                losses = model.losses(tail, encoding, self.tick(model.original_length))
-                row = (float(losses[-self.width :].double().mean()),)
-                self.scores.add(job, row, time.perf_counter() - started)
-            else:
-                self.progress(model.original_length)
-            values.append(row[0])
-        return torch.tensor(values, dtype=torch.float64)
+        whole = self.plan(method, (document,))
+        plan = replace(whole, method=f"window of {self.length}", length=model.original_length, buckets=1)
+        return self._job(plan, method, [self.documents[document][-model.original_length - 1 :]])
+
+    def _job(
+        self, plan: Reading, method: Method, documents: list[Tensor], practice: Tensor | None = None
+    ) -> ReadingJob:
+        rows = partial(
+            scored,
+            method=method,
+            length=plan.length,
+            documents=documents,
+            width=self.width,
+            buckets=plan.buckets,
+        )
+        return ReadingJob(plan, Source(), self.ledger.folder.resolve(), self.model, method.schedule, rows, practice)

@@ -32,7 +32,7 @@ PRESETS = {
             steps={"language": 1500, "ordering": 900, "needle": 300},
         ),
         "four tasks, three seeds, longer training",
-        "",
+        "20 minutes on two cores, counted: seven times the tokens of quick",
     ),
     "full": Preset(
         Study(
@@ -43,12 +43,12 @@ PRESETS = {
             answers=512,
         ),
         "five tasks, five seeds, long training",
-        "",
+        "an hour and a half on two cores, counted: 28 times the tokens of quick",
     ),
     "zoo": Preset(
         Study(encodings=ZOO, tasks=("language", "needle"), steps={"language": 300}, blocks=32),
         "every encoding that reads text, two tasks, one seed",
-        "",
+        "10 to 15 minutes on two cores, counted: twice the tokens of quick, by encodings up to five times as slow",
     ),
     "small-gpt": Preset(
         Study(
@@ -75,7 +75,7 @@ PRESETS = {
             device="cuda",
         ),
         "GPT-2's size, 12 layers of width 768, six encodings, three seeds; bring a text",
-        "",
+        "a day on one H200, counted: 18 runs of 1.9e18 operations at 4e14 a second",
     ),
 }
 

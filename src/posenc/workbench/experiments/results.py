@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
 from posenc.workbench.experiments.plan import Run
@@ -94,6 +94,20 @@ def summarise(made: Task, runs: Sequence[Run]) -> TaskResult:
     best = rows[0].encoding
     rows = [_with_difference(made, row, by_encoding[row.encoding], by_encoding[best], lengths[-1]) for row in rows]
     return TaskResult(made, lengths, tuple(rows), tuple(runs))
+
+
+def alike(runs: Sequence[Run]) -> list[Run]:
+    """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies.
+
+    Of an encoding and seed only the newest counts: a class of one's own may have changed since.
+    """
+
+    def asked(run: Run) -> dict[str, object]:
+        own = ("encoding", "settings", "source", "seed", "told")
+        return {key: value for key, value in asdict(run.plan).items() if key not in own}
+
+    same = [run for run in runs if asked(run) == asked(runs[-1])]
+    return list({(run.plan.encoding, run.plan.seed): run for run in same}.values())
 
 
 def _last(row: Row, longest: int) -> float:

@@ -7,9 +7,9 @@ number is not enough, and one pass over a long text serves every depth.
 """
 
 import hashlib
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -18,11 +18,13 @@ from torch import Tensor
 
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.extend import Progress, Request
+from posenc.workbench.experiments.extend import Read, Request
+from posenc.workbench.experiments.job import Job, Launcher, Progress
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import Method
 from posenc.workbench.experiments.models import LanguageModel, Tick
-from posenc.workbench.experiments.scores import Job, Scores
-from posenc.workbench.tasks.text import Text
+from posenc.workbench.experiments.reading import Reading, ReadingJob, carry_out
+from posenc.workbench.tasks.text import Source, Text
 
 SENTENCE = "\nThe secret number of {place} is {number}.\n"
 PLACES = ("Lima", "Oslo", "Cairo", "Quito", "Hanoi", "Turin", "Dakar", "Perth", "Minsk")
@@ -108,10 +110,11 @@ def retrieve(
     data: bytes,
     text: Text,
     request: Request,
-    scores: Scores,
-    progress: Progress = lambda tokens: None,
+    ledger: Ledger,
+    launcher: Launcher,
+    read: Read = lambda tokens: None,
 ) -> Retrieval:
-    """Ask for what ``scores`` does not hold yet, and gather everything.
+    """Ask for what the ledger does not hold yet, and gather everything.
 
     Raises:
         StudyError: the text is shorter than one haystack, or memory is too small for its keys and values.
@@ -125,9 +128,16 @@ def retrieve(
             f"text {text.name!r} has {len(tokens)} {model.unit}s; one haystack of {lengths[-1]} needs as many: "
             "pass a longer --text or a smaller --to"
         )
-    ask = _Asker(model, text, tokens, request.dtype, scores, progress, *_questions(model))
+    grid = _Grid(model, text, tokens, request, ledger, *_questions(model))
     methods = tuple(m for m in request.methods if m.schedule is not None)
-    margins = torch.tensor([[[ask.margins(m, n, i) for i in range(count)] for n in lengths] for m in methods])
+    every = [[[grid.plan(m, n, i) for i in range(count)] for n in lengths] for m in methods]
+    jobs: list[Job] = [grid.job(m, n, i) for m in methods for n in lengths for i in range(count)]
+
+    def report(progress: Progress) -> None:
+        read(progress.work)
+
+    found = carry_out(jobs, ledger, launcher, report)
+    margins = torch.tensor([[[found[plan].cells[0].detail for plan in of_n] for of_n in of_m] for of_m in every])
     return Retrieval(model.name, model.original_length, methods, lengths, margins > 0)
 
 
@@ -161,40 +171,44 @@ def _needles(model: Reader, haystack: int) -> list[Int[Tensor, " n"]]:
 
 
 @dataclass(frozen=True)
-class _Asker:
+class _Grid:
+    """The jobs of one retrieval: every haystack of every length under every method."""
+
     model: Reader
     text: Text
     tokens: Int[Tensor, " n"]
-    dtype: str
-    scores: Scores
-    progress: Progress
+    request: Request
+    ledger: Ledger
     questions: list[Tensor]
     firsts: Int[Tensor, "places numbers"]
 
-    def margins(self, method: Method, length: int, haystack: int) -> tuple[float, ...]:
-        """By depth, the nats by which the right number is likelier than the best wrong one; kept in the ledger."""
+    def plan(self, method: Method, length: int, haystack: int) -> Reading:
         wording = f"{self.text.sha256} {SENTENCE} {PLACES} {NUMBERS}"
-        sha = hashlib.sha256(wording.encode()).hexdigest()
-        name = f"needle {method.name}"
-        job = Job(self.model.identity, name, method.values, sha, haystack, length, COUNT, self.dtype)
-        known = self.scores.get(job)
-        if known is not None:
-            self.progress(length)
-            return known
-        started = time.perf_counter()
-        places, numbers = _hidden(haystack)
-        encoding = self.model.rescaled(method.schedule, length)
-        logits = self.model.answers(
-            self._haystack(haystack, length),
-            [self.questions[place] for place in places],
-            encoding,
-            lambda share: self.progress(share * length),
+        return Reading(
+            model=self.model.identity,
+            method=f"needle {method.name}",
+            schedule=method.values,
+            text_sha256=hashlib.sha256(wording.encode()).hexdigest(),
+            documents=(haystack,),
+            length=length,
+            buckets=COUNT,
+            dtype=self.request.dtype,
+            device=self.request.device,
         )
-        likely, own = logits.double().gather(1, self.firsts[places]), torch.tensor(numbers)[:, None]
-        margins = likely.gather(1, own)[:, 0] - likely.scatter(1, own, -torch.inf).amax(1)
-        row = tuple(margins.tolist())
-        self.scores.add(job, row, time.perf_counter() - started)
-        return row
+
+    def job(self, method: Method, length: int, haystack: int) -> ReadingJob:
+        plan = self.plan(method, length, haystack)
+        places, numbers = _hidden(haystack)
+        rows = partial(
+            margins,
+            method=method,
+            haystack=self._haystack(haystack, length),
+            length=length,
+            questions=[self.questions[place] for place in places],
+            firsts=self.firsts[places],
+            numbers=numbers,
+        )
+        return ReadingJob(plan, Source(), self.ledger.folder.resolve(), self.model, method.schedule, rows)
 
     def _haystack(self, number: int, length: int) -> Int[Tensor, " T"]:
         """A stretch of the text with the needles in it; with the longest question it has ``length`` tokens."""
@@ -204,3 +218,24 @@ class _Asker:
         cuts = [0, *(round(depth * room) for depth in DEPTHS)]
         pieces = [text[cuts[i] : cuts[i + 1]] for i in range(COUNT)]
         return torch.cat([part for pair in zip(pieces, needles, strict=True) for part in pair])
+
+
+def margins(
+    model: LanguageModel,
+    tick: Callable[[float], None],
+    *,
+    method: Method,
+    haystack: Int[Tensor, " T"],
+    length: int,
+    questions: list[Tensor],
+    firsts: Int[Tensor, "depths numbers"],
+    numbers: list[int],
+) -> list[list[float]]:
+    """By depth, the nats by which the right number is likelier than the best wrong one."""
+    assert isinstance(model, Reader)
+    encoding = model.rescaled(method.schedule, length)
+    logits = model.answers(haystack, questions, encoding, tick)
+    likely, own = logits.double().gather(1, firsts), torch.tensor(numbers)[:, None]
+    found = likely.gather(1, own)[:, 0] - likely.scatter(1, own, -torch.inf).amax(1)
+    row: list[float] = found.tolist()
+    return [row]

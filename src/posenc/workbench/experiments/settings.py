@@ -202,6 +202,10 @@ class Training:
     dtype: str = _word("float32", ("float32", "bfloat16", "float64"), "of the parameters")
     autocast: str = _word("none", ("none", "bfloat16"), "type that activations are computed in, parameters kept")
     compile: bool = _switch("compile the training step; slow to begin, faster later")
+    devices: int = _whole(1, 1, 4096, "devices", "of one machine, that one run goes over")
+    parallel: str = _word(
+        "ddp", ("ddp", "fsdp", "context"), "what devices share out: batch, batch and model, or sequences"
+    )
     recompute: bool = _switch("keep each layer's input alone and compute the rest again for the gradient")
 
 

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc.workbench.experiments.job import Progress, Report
+from posenc.workbench.experiments.ranks import ALONE, Alone
 from posenc.workbench.experiments.settings import Training
-from posenc.workbench.experiments.state import State, Trained
+from posenc.workbench.experiments.state import Trained
 
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device then, and not at every step."""
@@ -32,6 +33,7 @@ class Recipe:
         steps, learning_rate: of the training.
         how: optimiser, schedule and the rest.
         state: the file of its state; None keeps none.
+        ranks: the processes that share it.
     """
 
     run: str
@@ -41,6 +43,7 @@ class Recipe:
     state: Path | None = None
     work: float = 1.0
     """What one step counts for in the plan's work."""
+    ranks: Alone = ALONE
 
 
 class Portion(Protocol):
@@ -57,7 +60,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     how, device = recipe.how, next(model.parameters()).device
     optimiser = _optimiser(model, recipe)
     generator = torch.Generator().manual_seed(seed)
-    state = State(recipe.state, model, optimiser, generator)
+    state = recipe.ranks.state(recipe.state, model, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
     for step in range(len(watch.made.losses), recipe.steps):
         _set_rate(optimiser, recipe.learning_rate * factor(step, recipe.steps, how))
@@ -71,9 +74,11 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
         if how.clip:
             torch.nn.utils.clip_grad_norm_(model.parameters(), how.clip)
         optimiser.step()
-        if watch.saw(total, tokens):
+        due, lost = recipe.ranks.any(watch.saw(total, tokens), bool(watch.made.verdict))
+        if due:
+            watch.say()
             state.save(watch.made)
-        if watch.made.verdict:
+        if lost:
             break
     watch.say()
     return watch.made
@@ -101,7 +106,8 @@ def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     how, parameters = recipe.how, model.parameters()
     rate, betas = recipe.learning_rate, (how.beta1, how.beta2)
     if how.optimiser == "sgd":
-        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=True)
+        whole = how.devices == 1 or how.parallel != "fsdp"  # torch has no fused form for parts of a parameter
+        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=whole)
     make = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     return make(parameters, rate, betas, weight_decay=how.weight_decay, fused=True)
 

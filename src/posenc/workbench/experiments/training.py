@@ -5,21 +5,23 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
-from torch import Tensor
-from torch.nn import functional as F
+from torch import Tensor, nn
 
 import posenc
 from posenc.encodings import Encoding
 from posenc.errors import StudyError
+from posenc.workbench.experiments.devices import over
 from posenc.workbench.experiments.evaluate import evaluate
 from posenc.workbench.experiments.job import Report, find_modules, unheard
 from posenc.workbench.experiments.machine import hardware, versions
 from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.ranks import ALONE, Alone
 from posenc.workbench.experiments.settings import Model
+from posenc.workbench.experiments.sharded import forget
 from posenc.workbench.experiments.state import Trained
 from posenc.workbench.experiments.trainer import Recipe, train
 from posenc.workbench.experiments.weights import save
-from posenc.workbench.tasks import IGNORE, Source, Task, task
+from posenc.workbench.tasks import Source, Task, task
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 
@@ -34,6 +36,14 @@ class TrainingJob:
 
     def carry_out(self, report: Report = unheard) -> Run[Plan]:
         """Train and test in this process; the weights land in ``folder/<plan id>.safetensors``."""
+        if self.plan.devices > 1:
+            return over(self, report)
+        found = self.together(report, ALONE)
+        assert found is not None
+        return found
+
+    def together(self, report: Report, ranks: Alone) -> Run[Plan] | None:
+        """What every process of the run does; all have trained when the first tests alone and returns it."""
         find_modules(self.modules)
         started, plan = time.perf_counter(), self.plan
         text = self.source.load()
@@ -42,10 +52,13 @@ class TrainingJob:
         made = task(plan.task, text, plan.lengths[-1], plan.train_length)
         model = build(plan, made)
         state = self.folder / f"{plan.id}.state"
-        trained = learn(model, made, plan, report, state)
+        trained = learn(model, made, plan, report, state, ranks)
+        model = ranks.whole(model, lambda: build(plan, made))
+        if not ranks.first:
+            return None
         cells = () if trained.verdict else evaluate(model.eval(), made, plan.lengths, plan.test_count)
         save(model, self.folder / f"{plan.id}.safetensors")
-        state.unlink(missing_ok=True)
+        forget(state)
         parameters = sum(p.numel() for p in model.parameters())
         return Run(
             plan,
@@ -93,15 +106,20 @@ def build(plan: Plan, made: Task) -> Transformer:
 
 
 def learn(
-    model: Transformer, made: Task, plan: Plan, report: Report = unheard, state: Path | None = None
+    model: Transformer,
+    made: Task,
+    plan: Plan,
+    report: Report = unheard,
+    state: Path | None = None,
+    ranks: Alone = ALONE,
 ) -> Trained:
     """Train the model of a plan on its task, with the plan's batches in the plan's order."""
-    forward = torch.compile(model) if plan.compile else model
+    wrapped = ranks.wrapped(model)
+    forward: nn.Module = torch.compile(wrapped) if plan.compile else wrapped  # type: ignore[assignment]
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
         batch = made.train_batch(generator, plan.batch)
-        outputs = forward(batch.tokens.to(plan.device)).flatten(0, 1)
-        targets = batch.targets.to(plan.device).flatten()
-        return F.cross_entropy(outputs, targets, ignore_index=IGNORE), batch.tokens.numel()
+        return ranks.loss(*ranks.outputs(forward, batch, plan.device)), batch.tokens.numel()
 
-    return train(model, portion, plan.seed, Recipe(plan.id, plan.steps, plan.learning_rate, plan, state), report)
+    recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks)
+    return train(model, portion, plan.seed, recipe, report)

@@ -58,7 +58,5 @@ def weights(study: Path, plan: Plan) -> dict[str, Tensor]:
 
         state: dict[str, Tensor] = load_file(path)
     except Exception as error:  # safetensors has its own exceptions for a truncated file
-        raise StudyError(
-            f"weights {str(path)!r} cannot be read ({error}); run the posenc compare of the study again"
-        ) from error
+        raise StudyError(f"weights {str(path)!r} cannot be read ({error}); run posenc compare again") from error
     return state

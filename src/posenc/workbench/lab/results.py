@@ -1,6 +1,6 @@
 """The results of a study, read from its ledger each time they are asked for; of the example until there is one."""
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,6 @@ from posenc.errors import StudyError
 from posenc.workbench.lessons.example import EXAMPLE, LABEL, shown
 
 if TYPE_CHECKING:
-    from posenc.workbench.experiments.plan import Run
     from posenc.workbench.experiments.results import TaskResult
     from posenc.workbench.views.view import View
 
@@ -112,29 +111,15 @@ def _explained(view: "View", task: str) -> "View":
     return _labelled(replace(view, python=PYTHON.format(study=shown(_shelf["study"]), task=task)))
 
 
-def _alike(runs: "list[Run]") -> "list[Run]":
-    """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies.
-
-    Of an encoding and seed only the newest counts: a class of one's own may have changed since.
-    """
-
-    def asked(run: "Run") -> dict[str, object]:
-        own = ("encoding", "settings", "source", "seed")
-        return {key: value for key, value in asdict(run.plan).items() if key not in own}
-
-    alike = [run for run in runs if asked(run) == asked(runs[-1])]
-    return list({(run.plan.encoding, run.plan.seed): run for run in alike}.values())
-
-
 def _result(name: str) -> "TaskResult":
     from posenc.workbench.experiments.ledger import Ledger
-    from posenc.workbench.experiments.results import summarise
+    from posenc.workbench.experiments.results import alike, summarise
     from posenc.workbench.tasks import task
     from posenc.workbench.tasks.text import load
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        runs = _alike([run for run in ledger.runs() if run.plan.task == name])
+        runs = alike([run for run in ledger.runs() if run.plan.task == name])
     if not runs:
         raise StudyError(
             f"no {name} run in {str(study)!r} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"

@@ -4,7 +4,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.experiments.job import Launcher
 from posenc.workbench.launch.needs import Needs
 
-NAMES = ("local", "ray")
+NAMES = ("local", "ray", "here")
 
 
 def choose(name: str, workers: int | None = None, needs: Needs | None = None) -> Launcher:
@@ -19,4 +19,8 @@ def choose(name: str, workers: int | None = None, needs: Needs | None = None) ->
         if workers is not None:
             raise InvalidArgument(f"workers={workers} is for --launcher local; Ray fills its cluster: leave it out")
         return Ray(needs)
+    if name == "here":
+        from posenc.workbench.launch.here import here
+
+        return here
     raise UnknownName("launcher", name, NAMES)

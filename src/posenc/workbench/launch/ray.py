@@ -15,7 +15,7 @@ from posenc.workbench.experiments.job import Failure, Job, Report
 from posenc.workbench.experiments.plan import Run
 from posenc.workbench.launch.needs import Needs
 from posenc.workbench.launch.parcel import Item, pack
-from posenc.workbench.launch.remote import Found, Kept, carry_out
+from posenc.workbench.launch.remote import Found, Kept, carry_out, left
 from posenc.workbench.launch.same import installed, refuse_others
 
 LOOK_EVERY = 1.0
@@ -113,8 +113,8 @@ class _Running:
     def _start(self) -> None:
         import ray
 
-        left = self.job.folder.glob(f"{self.job.plan.id}*") if self.job.folder.is_dir() else ()
-        kept = tuple(Kept(file.name, file.read_bytes()) for file in left)
+        files = left(self.job.folder, self.job.plan.id)
+        kept = tuple(Kept(name, file.read_bytes()) for name, file in files.items())
         task = ray.remote(num_cpus=self.needs.cpus, num_gpus=self.needs.gpus, max_retries=0)(carry_out)
         text, modules = self.shared.text(self.job), self.shared.modules(self.job)
         self.stream = task.remote(installed(), self.needs.cpus, pickle.dumps(self.job), text, modules, kept)

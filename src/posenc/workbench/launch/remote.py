@@ -28,13 +28,26 @@ class Kept:
 
     def write(self, folder: Path) -> None:
         """Make it so in this folder; who reads meanwhile finds the old file or the new one."""
+        file = folder / self.name
         if self.data is None:
-            (folder / self.name).unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
+            if file.parent != folder and file.parent.is_dir() and not any(file.parent.iterdir()):
+                file.parent.rmdir()
             return
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f"{self.name}.partial"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f"{file.name}.partial")
         partial.write_bytes(self.data)
-        partial.replace(folder / self.name)
+        partial.replace(file)
+
+
+def left(folder: Path, run: str = "") -> dict[str, Path]:
+    """The files of a run in a folder, those in folders of their own among them, by their names below it.
+
+    A folder counts once it has its ``.metadata``, which is written last, and comes last here.
+    """
+    flat = [file for file in folder.glob(f"{run}*") if file.is_file() and file.suffix != ".partial"]
+    deep = [file for whole in folder.glob(f"{run}*.dcp/.metadata") for file in (*whole.parent.glob("_*"), whole)]
+    return {file.relative_to(folder).as_posix(): file for file in (*sorted(flat), *deep)}
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,7 @@ class _Files:
 
     def changed(self) -> Iterator[Kept]:
         """Those that are new, other than they were, or gone."""
-        here = {file.name: file for file in sorted(self.folder.iterdir()) if file.suffix != ".partial"}
+        here = left(self.folder)
         for name, file in here.items():
             with suppress(FileNotFoundError):  # the run may have let go of it just now
                 stamp = _stamp(file)

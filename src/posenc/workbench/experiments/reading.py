@@ -1,0 +1,162 @@
+"""One document read under one method: the plan that says which, and the jobs that do it, tuned before or not."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.errors import StudyError
+from posenc.schedules import LengthSchedule, Schedule
+from posenc.workbench.experiments.job import Failure, Job, Launcher, Progress, Report, unheard
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.machine import hardware, versions
+from posenc.workbench.experiments.models import LanguageModel
+from posenc.workbench.experiments.plan import NUMERICS, Cell, Identified, Run
+from posenc.workbench.experiments.settings import Training
+from posenc.workbench.experiments.trainer import Recipe, train
+from posenc.workbench.tasks import Source
+
+TUNE_TOKENS = 1024
+"""Tokens of one step of a fine-tune, or one window where windows are longer."""
+CONSTANT = Training(schedule="constant", warm_up=0.0)
+"""How a fine-tune learns: at the model's own rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Identified):
+    """Documents under one method: everything that decides their losses.
+
+    Args:
+        model: identity of the weights.
+        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone,
+            ``"needle …"`` a haystack read under a method.
+        schedule: the schedule's values as JSON, so that another factor is another plan.
+        text_sha256: of the text that documents are cut from, and of what is hidden in it.
+        documents: their numbers.
+        length: targets scored, a document's tokens but one.
+        buckets: parts that the losses are averaged in, or needles that are asked for.
+        dtype, device: of weights and activations, and where they are.
+        steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
+    """
+
+    kind: ClassVar[str] = "reading"
+    model: str
+    method: str
+    schedule: str
+    text_sha256: str
+    documents: tuple[int, ...]
+    length: int
+    buckets: int
+    dtype: str
+    device: str = "cpu"
+    steps: int = 0
+    span: int = 0
+    numerics: int = NUMERICS
+    told: str = field(default="", init=False, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        tuned = f" after {self.steps} steps" if self.steps else ""
+        return f"{self.method}{tuned}, document {', '.join(map(str, self.documents))}"
+
+    @property
+    def work(self) -> float:
+        """Tokens."""
+        return len(self.documents) * self.length + self.steps * batch(self.span) * self.span
+
+
+def batch(span: int) -> int:
+    """Windows of one step of a fine-tune."""
+    return max(1, TUNE_TOKENS // span) if span else 0
+
+
+@dataclass(frozen=True)
+class ReadingJob:
+    """A reading, with the model that reads and the rows of numbers that it makes of its documents.
+
+    Args:
+        rows: called with the model and with what to call as shares of a document are done; a row a document.
+        practice: what a fine-tune reads; it shares nothing with the documents.
+    """
+
+    plan: Reading
+    source: Source
+    folder: Path
+    model: LanguageModel
+    schedule: Schedule | LengthSchedule | None
+    rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
+    practice: Int[Tensor, " n"] | None = None
+    modules: tuple[Path, ...] = ()
+
+    def carry_out(self, report: Report = unheard) -> Run[Reading]:
+        """Read in this process; a cell a document, its row as the detail."""
+        started, plan = time.perf_counter(), self.plan
+
+        def tick(share: float) -> None:
+            report(Progress(plan.id, share * plan.length))
+
+        model = self.model if self.practice is None else self._tuned(self.practice, report)
+        cells = tuple(
+            Cell(plan.length, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
+            for number, row in zip(plan.documents, self.rows(model, tick), strict=True)
+        )
+        took = time.perf_counter() - started
+        return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
+
+    def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
+        """A copy of the model trained on windows under the schedule; every method gets the same windows."""
+        plan, made = self.plan, self.model.copied(self.plan.id)
+        rows, span = batch(plan.span), plan.span
+        state = self.folder / f"{plan.id}.state"
+
+        def portion(generator: torch.Generator) -> tuple[Tensor, int]:
+            starts = torch.randint(len(practice) - span, (rows,), generator=generator)
+            windows = practice[starts[:, None] + torch.arange(span + 1)].long()
+            logits = made.logits(windows[:, :-1]).flatten(0, 1)
+            return F.cross_entropy(logits, windows[:, 1:].flatten().to(logits.device)), rows * span
+
+        made.model.train()
+        recipe = Recipe(plan.id, plan.steps, made.learning_rate, CONSTANT, state, work=rows * span)
+        with made.placed(made.rescaled(self.schedule, plan.length)):
+            found = train(made.model, portion, 0, recipe, report)
+        state.unlink(missing_ok=True)
+        if found.verdict:
+            raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
+        made.model.eval()
+        return made
+
+
+def carry_out(jobs: Sequence[Job], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
+    """The runs of these jobs' plans, by plan: those that the ledger has not are carried out and kept.
+
+    Raises:
+        StudyError: one failed; the others are kept.
+    """
+    missing: list[Job] = []
+    failures: list[Failure] = []
+    for job in jobs:
+        if ledger.find(job.plan) is None:
+            missing.append(job)
+        else:
+            report(Progress(job.plan.id, job.plan.work))
+
+    def heard(progress: Progress) -> None:
+        ledger.note(progress)
+        report(progress)
+
+    def done(result: Run | Failure) -> None:
+        if isinstance(result, Failure):
+            failures.append(result)
+        else:
+            ledger.add(result)
+
+    launcher(missing, done, heard)
+    if failures:
+        raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; what was read is kept")
+    return {job.plan: run for job in jobs if (run := ledger.find(job.plan)) is not None}

@@ -1,0 +1,121 @@
+"""A study in a notebook: its runs, numbers and losses as frames, and as figures that draw themselves."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from posenc.errors import MissingExtra, StudyError
+from posenc.workbench.experiments import table
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.results import TaskResult, alike, sentence, summarise
+from posenc.workbench.tasks import Source, task
+from posenc.workbench.views.view import View
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure that a notebook shows as it is; ``save`` writes it as SVG or PNG."""
+
+    view: View
+
+    def save(self, path: str | Path) -> Path:
+        """Write it; the name's end decides the format."""
+        from posenc.workbench.figures.draw import save
+
+        return save(self.view, Path(path))
+
+    def _repr_html_(self) -> str:
+        from tempfile import TemporaryDirectory
+
+        with TemporaryDirectory() as folder:
+            return self.save(Path(folder) / "figure.svg").read_text(encoding="utf-8")
+
+
+class Opened:
+    """A study's folder, read once; open it again to see what has been added.
+
+    Args:
+        folder: of the study.
+        source: where its text came from, for verdicts on language; CPython's topics by default.
+    """
+
+    def __init__(self, folder: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
+        self.folder, self.source = Path(folder), source
+        with Ledger(self.folder) as ledger:
+            self._runs: list[Run[Plan]] = ledger.runs()
+            self._rows = [table.of_run(run, ledger) for run in self._runs]
+            self._steps = list(table.of_steps(self._runs, ledger))
+
+    @cached_property
+    def runs(self) -> "pandas.DataFrame":
+        """A row a run: every setting, what it took, what became of it."""
+        return _frame(self._rows)
+
+    @cached_property
+    def numbers(self) -> "pandas.DataFrame":
+        """A row a measured number, with the numbers behind it in ``detail``."""
+        return _frame(list(table.of_cells(self._runs)))
+
+    @cached_property
+    def losses(self) -> "pandas.DataFrame":
+        """A row a training step of a run."""
+        return _frame(self._steps)
+
+    @cached_property
+    def verdicts(self) -> "pandas.DataFrame":
+        """A row an encoding of a task: the measure at every length, and what became of it."""
+        rows = [
+            {
+                "task": result.task.name,
+                "encoding": row.encoding,
+                **{str(n): value.mean for n, value in row.values.items()},
+                "verdict": result.verdict(row),
+            }
+            for result in self.results.values()
+            for row in result.rows
+        ]
+        return _frame(rows)
+
+    @cached_property
+    def results(self) -> dict[str, TaskResult]:
+        """By task, the newest runs that differ in encoding and seed alone."""
+        found = {}
+        for name in dict.fromkeys(run.plan.task for run in self._runs):
+            runs = alike([run for run in self._runs if run.plan.task == name])
+            plan, text = runs[0].plan, self.source.load()
+            if plan.text_sha256 not in ("", text.sha256):
+                raise StudyError(f"{str(self.folder)!r} read another text; pass source=Source(path) with its own")
+            longest = max(length for run in runs for length in run.plan.lengths)
+            found[name] = summarise(task(name, text, longest, plan.train_length), runs)
+        return found
+
+    def over_lengths(self, task: str) -> Drawn:
+        """The measure of every encoding at every length, with its interval."""
+        from posenc.workbench.report.charts import over_lengths
+
+        return Drawn(over_lengths(self.results[task]))
+
+    def over_steps(self, task: str) -> Drawn:
+        """The training loss of every encoding, step by step."""
+        from posenc.workbench.report.losses import over_steps
+
+        with Ledger(self.folder) as ledger:
+            curves = {run.plan.id: ledger.curve(run.plan.id) for run in self.results[task].runs}
+        return Drawn(over_steps(self.results[task], curves))
+
+    def __repr__(self) -> str:
+        said = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())
+        return f"{len(self._runs)} runs in {str(self.folder)!r}. {said}"
+
+
+def _frame(rows: list[dict[str, Any]]) -> "pandas.DataFrame":
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise MissingExtra("pandas", "notebook") from error
+    return pandas.DataFrame(rows)

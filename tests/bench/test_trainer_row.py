@@ -1,0 +1,15 @@
+"""The plain loop that the trainer is measured against computes the same model."""
+
+import torch
+from benchmarks.trainer import PLAN, forward
+
+from posenc.workbench.experiments.training import build
+from posenc.workbench.tasks import task
+from workbench.studies import python_text
+
+
+def test_the_plain_loop_has_the_same_outputs() -> None:
+    model = build(PLAN, task("language", python_text(), 256, 256))
+    tokens = torch.arange(32)[None]
+    with torch.no_grad():
+        torch.testing.assert_close(forward(model, tokens), model(tokens), rtol=1e-5, atol=1e-5)

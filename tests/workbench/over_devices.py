@@ -1,0 +1,65 @@
+"""What each of two processes does that train one model together, and what one process makes of the same plan."""
+
+import warnings
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from posenc.workbench.experiments import trainer
+from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.ranks import ALONE, WAYS, Alone, Ranks
+from posenc.workbench.experiments.training import build, learn
+from posenc.workbench.tasks import task
+from workbench.studies import python_text
+
+BOUND = 1e-11
+"""float64: a gradient is a sum of some 10⁵ products of order one, each rounded by 1e-16; four steps of rate 0.1 in
+another order of summing keep within a tenth of that each."""
+
+PLAN = Plan(
+    encoding="layers(rotary + alibi)",
+    task="language",
+    seed=0,
+    steps=4,
+    batch=4,
+    learning_rate=0.1,
+    train_length=64,
+    lengths=(64,),
+    test_count=4,
+    width=16,
+    heads=2,
+    dtype="float64",
+    optimiser="sgd",
+)
+
+
+def trained(way: str, state: Path | None, ranks: Alone = ALONE) -> tuple[dict[str, Tensor], list[float]]:
+    """Weights and losses of the plan."""
+    plan = replace(PLAN, devices=1 if ranks is ALONE else 2, parallel=way)
+    made = task(plan.task, python_text(), plan.lengths[-1], plan.train_length)
+    model = build(plan, made)
+    found = learn(model, made, plan, state=state, ranks=ranks)
+    return dict(ranks.whole(model, lambda: build(plan, made)).state_dict()), found.losses
+
+
+def gap(one: dict[str, Tensor], other: dict[str, Any]) -> float:
+    return max(float((one[name] - other[name]).abs().max()) for name in one if one[name].is_floating_point())
+
+
+def rank(number: int, folder: Path) -> None:
+    """Every way in turn, against what this process makes of it alone; a state is left at every step."""
+    torch.set_num_threads(1)
+    want, losses = trained("ddp", None)
+    warnings.simplefilter("error")
+    dist.init_process_group("gloo", init_method=f"file://{folder / 'meet'}", rank=number, world_size=2)
+    trainer.STATE_EVERY = 0.0
+    for way in WAYS:
+        got, said = trained(way, folder / f"{way}.state", Ranks(way, "cpu"))
+        assert torch.allclose(torch.tensor(said), torch.tensor(losses), rtol=2**-23, atol=0), (way, said, losses)
+        if number == 0 or way != "fsdp":
+            assert gap(want, got) <= BOUND, (way, gap(want, got))
+    dist.destroy_process_group()

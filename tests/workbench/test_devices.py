@@ -1,0 +1,73 @@
+"""One run over several processes gives the numbers of one, and its state is read by any number of them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+import torch.multiprocessing as mp
+
+from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments.ranks import WAYS, Ranks
+from posenc.workbench.experiments.sharded import ShardedState, forget
+from posenc.workbench.experiments.training import TrainingJob, build
+from posenc.workbench.tasks import Source, task
+from workbench.over_devices import BOUND, PLAN, gap, rank, trained
+from workbench.studies import python_text
+
+
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder in which two processes have trained in every way and left their states."""
+    folder = tmp_path_factory.mktemp("ranks")
+    mp.spawn(rank, (folder,), nprocs=2)
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_state_written_by_two_is_read_by_one(left: Path, way: str) -> None:
+    want, losses = trained("ddp", None)
+    made = task(PLAN.task, python_text(), PLAN.lengths[-1], PLAN.train_length)
+    model = build(replace(PLAN, seed=1), made)
+    optimiser = torch.optim.SGD(model.parameters(), 0.1, PLAN.beta1)
+    state = ShardedState(left / f"{way}.state", model, optimiser, torch.Generator())
+    found = state.load()
+    assert [folder.name for folder in left.glob(f"{way}.*.dcp")] == [f"{way}.4.dcp"]
+    assert found.losses == pytest.approx(losses, rel=2**-23)
+    assert gap(want, dict(model.state_dict())) <= BOUND
+    assert all(len(optimiser.state[p]) for p in model.parameters() if p.requires_grad)
+
+
+def test_a_state_without_its_last_file_is_none_and_one_that_has_ended_goes(tmp_path: Path) -> None:
+    for steps in (3, 12):
+        (tmp_path / f"run.{steps}.dcp").mkdir()
+    (tmp_path / "run.3.dcp" / ".metadata").touch()
+    forget(tmp_path / "run.state")
+    assert [folder.name for folder in tmp_path.iterdir()] == ["run.12.dcp"]
+
+
+def test_what_cannot_be_shared_out_is_refused() -> None:
+    made = task(PLAN.task, python_text(), PLAN.lengths[-1], PLAN.train_length)
+    with pytest.raises(InvalidArgument, match=r"parallel='context' cannot share .* as fox; choose ddp or fsdp"):
+        Ranks("context", "cpu").wrapped(build(replace(PLAN, encoding="fox"), made))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_over_two_devices_leaves_one_run(tmp_path: Path, way: str) -> None:
+    plan = replace(PLAN, devices=2, parallel=way)
+    heard: list[object] = []
+    run = TrainingJob(plan, Source(), tmp_path).carry_out(heard.append)
+    alone = TrainingJob(PLAN, Source(), tmp_path).carry_out()
+    assert run.cell(64, "loss").value == pytest.approx(alone.cell(64, "loss").value, rel=1e-9)  # type: ignore[union-attr]
+    assert run.plan == plan
+    assert len(heard) > 0
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"{p.id}.safetensors" for p in (plan, PLAN))
+
+
+@pytest.mark.slow
+def test_a_batch_that_does_not_part_is_one_sentence(tmp_path: Path) -> None:
+    job = TrainingJob(replace(PLAN, devices=2, batch=3), Source(), tmp_path)
+    with pytest.raises((InvalidArgument, StudyError), match="batch=3 must be a multiple of devices=2"):
+        job.carry_out()

@@ -1,0 +1,108 @@
+"""A study opened where people work: frames, figures that draw themselves, and a table for everybody else."""
+
+import csv
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import posenc.workbench
+from posenc.errors import UnknownName
+from posenc.workbench.commands.runs import runs
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.notebook import Opened
+from workbench.studies import TINY, inline, python_text
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    with Ledger(folder, write=True) as ledger:
+        compare(replace(TINY, encodings=("nope", "alibi"), seeds=2), python_text(), ledger, inline)  # type: ignore[arg-type]
+    return folder
+
+
+def test_a_study_opens_as_frames(study: Path) -> None:
+    opened = posenc.workbench.open(study)
+    assert len(opened.runs) == 8
+    assert set(opened.runs.encoding) == {"nope", "alibi"}
+    assert {"width", "warm_up", "final_loss", "tokens_per_second", "hardware"} < set(opened.runs.columns)
+    one = opened.losses[opened.losses.run == opened.runs.run[0]]
+    assert list(one.step) == list(range(opened.runs.steps[0]))
+    assert set(opened.numbers[opened.numbers.task == "needle"].length) == {64, 128}
+    assert sorted(opened.verdicts.task) == ["needle", "needle", "ordering", "ordering"]
+    assert "8 runs" in repr(opened)
+
+
+def test_figures_draw_themselves_and_are_saved(study: Path, tmp_path: Path) -> None:
+    opened = Opened(study)
+    for drawn in (opened.over_lengths("needle"), opened.over_steps("ordering")):
+        assert "<svg" in drawn._repr_html_()
+    assert opened.over_steps("needle").save(tmp_path / "losses.png").stat().st_size > 1000
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_runs_are_filtered_sorted_and_exported(study: Path, tmp_path: Path) -> None:
+    target = tmp_path / "out.csv"
+    runs(study, where=["task=needle", "width=64"], sort="-final_loss", csv=target, what="runs")
+    losses = [float(row["final_loss"]) for row in rows(target)]
+    assert len(losses) == 4
+    assert losses == sorted(losses, reverse=True)
+    runs(study, where=["encoding=alibi"], csv=target, what="steps")
+    assert len(rows(target)) == 2 * (2 + 3)
+    runs(study, csv=target)
+    assert set(rows(target)[0]) == {
+        "run",
+        "task",
+        "encoding",
+        "seed",
+        "length",
+        "measure",
+        "value",
+        "count",
+        "note",
+    }
+    with pytest.raises(UnknownName, match="unknown column 'tsk'; did you mean 'task'"):
+        runs(study, where=["tsk=needle"])
+
+
+def test_a_table_that_cannot_be_written_names_its_own_path(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(posenc.errors.StudyError, match=r"csv='.*none/x.csv' cannot be written: No such file"):
+        runs(study, csv=tmp_path / "none" / "x.csv")
+
+
+def test_a_study_in_a_folder_that_cannot_be_written_is_read(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {path.name: path.read_bytes() for path in study.iterdir() if path.is_file()}
+    monkeypatch.setattr("posenc.workbench.experiments.ledger.access", lambda path, mode: mode != os.W_OK)
+    with Ledger(study) as ledger:
+        assert "immutable" in ledger._reading()
+        assert len(ledger.runs()) == 8
+    assert {path.name: path.read_bytes() for path in study.iterdir() if path.is_file()} == before
+
+
+def cells(path: Path) -> Iterator[str]:
+    notebook: dict[str, Any] = json.loads(path.read_text())
+    for cell in notebook["cells"]:
+        if cell["cell_type"] == "code":
+            yield "".join(cell["source"])
+
+
+@pytest.mark.slow
+def test_the_notebook_of_the_guide_runs(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study").symlink_to(study)
+    names: dict[str, Any] = {}
+    for source in cells(ROOT / "docs" / "results.ipynb"):
+        exec(compile(source, "results.ipynb", "exec"), names)
+    assert len(names["opened"].runs) == 8

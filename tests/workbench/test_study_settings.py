@@ -1,0 +1,224 @@
+"""What a study says: the same words everywhere, each with unit and range, and one sentence for a wrong one."""
+
+import tomllib
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
+from posenc.workbench.cli import app
+from posenc.workbench.commands.options import PANELS, values
+from posenc.workbench.experiments.compare import compare, missing
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.presets import PRESETS, preset
+from posenc.workbench.experiments.settings import Setting, declared
+from posenc.workbench.experiments.study import Study, check_device, study
+from posenc.workbench.experiments.training import build, config
+from posenc.workbench.experiments.weights import place
+from posenc.workbench.launch.local import Local
+from posenc.workbench.tasks import TASKS, Source, task
+from posenc.workbench.tasks.text import load
+from workbench.studies import TINY, inline, numbers, python_text
+
+RESEARCHER = """
+encodings = ["rotary", "rotary(base=500000)", "rotary(base=10000000)", "layers(rotary*3 + nope)"]
+tasks = ["language"]
+seeds = [0, 1, 2, 3, 4]
+width = 512
+layers = 8
+heads = 8
+kv_heads = 2
+norm = "rms"
+activation = "swiglu"
+qk_norm = true
+window = 256
+autocast = "bfloat16"
+tokenizer = "bpe"
+vocabulary = 300
+text = "book.txt"
+[steps]
+language = 5
+"""
+
+
+def said(text: str, tmp_path: Path) -> Study:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return study(Study(), path, {})
+
+
+def test_what_a_researcher_asks_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "book.txt").write_text("It was a dark and stormy night, and the rain fell. " * 2000)
+    made = said(RESEARCHER, tmp_path)
+    text = made.source.load()
+    plans = made.plans(text)
+    assert len({plan.id for plan in plans}) == len(plans) == 20
+    assert {plan.seed for plan in plans} == {0, 1, 2, 3, 4}
+    assert text.tokens.unit == "token"
+    assert text.train.max() < text.tokens.vocabulary <= 300
+    shape = config(plans[0], task("language", text, plans[0].lengths[-1]))
+    assert (shape.width, shape.layers, shape.kv_heads, shape.window, shape.qk_norm) == (512, 8, 2, 256, True)
+    assert {plan.steps for plan in plans} == {5}
+
+
+def test_python_a_file_and_the_command_line_have_the_same_words() -> None:
+    assert {f.name for f in fields(Study)} == {name for group in PANELS for name in declared(group)}
+    line = {
+        "width": "128",
+        "lengths": "1,2",
+        "seeds": "3",
+        "steps": "language=5,needle=7",
+        "clip": "0.5",
+        "tied": True,
+    }
+    file = tomllib.loads("width=128\nlengths=[1,2]\nseeds=3\nclip=0.5\ntied=true\n[steps]\nlanguage=5\nneedle=7")
+    assert study(Study(), None, values(line)) == replace(Study(), **file)
+    assert values({"seeds": "7,9", "encodings": "t5,heads(alibi*2, rotary*2)"}) == {
+        "seeds": (7, 9),
+        "encodings": ("t5", "heads(alibi*2, rotary*2)"),
+    }
+
+
+def test_help_lists_every_setting_with_unit_and_range() -> None:
+    shown = " ".join(CliRunner(env={"COLUMNS": "200"}).invoke(app, ["compare", "--help"]).output.split())
+    for group, title in PANELS.items():
+        assert title in shown
+        for name, setting in declared(group).items():
+            assert f"--{name.replace('_', '-')}" in shown
+            assert setting.range.split(" … ")[0] in shown
+    assert ", ".join(TASKS) in shown
+
+
+@pytest.mark.parametrize(
+    ("toml", "message"),
+    [
+        ('preset = ["quick"]', "preset=['quick'] must be one of quick, standard"),
+        ("seeds = 1.5", "seeds=1.5 must be a list"),
+        ("text = 3", "text=3 must be a path"),
+        ("lengths = [inf]", "lengths=inf must be a number, 1 … 65,536 × the trained length"),
+        ("lengths = [nan]", "lengths=nan must be a number"),
+        ("[steps]\nlanguage = 2.5", "steps of language=2.5 must be a whole number, 1 … 1,000,000,000 steps"),
+        ('encodings = "nope"', "encodings='nope' must be a list"),
+        ('dtype = ["float32"]', "dtype=['float32'] must be a word"),
+        ("device = 3", "device=3 must be a word"),
+        ("blocks = true", "blocks=True must be a whole number"),
+        ("wdith = 3", "did you mean 'width'"),
+        ("width = 0", "width=0 must be a whole number, 2 … 65,536 channels"),
+        ("heads = 3", "width=64 must be a multiple of 2·heads=6"),
+        ("kv_heads = 3", "kv_heads=3 must divide heads=4"),
+        ('norm = "layr"', "did you mean 'layer'"),
+        ("learning_rate = -1", "learning_rate=-1.0 must be a number"),
+        ("steps = 5\ntokens = 7", "steps and tokens of language are both said"),
+        ("[batch]\nlangauge = 3", "did you mean 'language'"),
+        ("train_length = 4", "train_length=4 of ordering must be at least 6"),
+    ],
+)
+def test_a_wrong_word_or_value_is_one_sentence_before_anything_trains(
+    toml: str, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(toml)
+    result = CliRunner().invoke(app, ["compare", "--config", str(path), "--output", str(tmp_path / "out")])
+    assert isinstance(result.exception, PosencError), result.output
+    assert message in str(result.exception)
+    assert "\n" not in str(result.exception)
+
+
+@pytest.mark.parametrize("workers", [-1, 0])
+def test_no_workers_at_all_are_refused(workers: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"workers={workers} must be at least 1"):
+        Local(workers)
+
+
+def test_a_device_without_numbers_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="device='meta' cannot be used here"):
+        check_device("meta")
+
+
+def test_another_base_or_another_model_is_another_run(tmp_path: Path) -> None:
+    one = replace(TINY, tasks=("needle",), encodings=("rotary(base=10000)",))
+    others = (
+        replace(one, encodings=("rotary(base=77)",)),
+        replace(one, width=32),
+        replace(one, weight_decay=0.1),
+        replace(one, seeds=(7,)),
+    )
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(one, python_text(), ledger, inline)
+        assert missing(one, python_text(), ledger) == []
+        assert all(len(missing(other, python_text(), ledger)) == 1 for other in others)
+
+
+def test_weights_that_are_gone_or_damaged_are_made_again(tmp_path: Path) -> None:
+    one = replace(TINY, tasks=("needle",))
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(one, python_text(), ledger, inline)
+        before = numbers(tmp_path)
+        gone, cut, _ = (place(tmp_path, plan) for plan in one.plans(python_text()))
+        gone.unlink()
+        cut.write_bytes(cut.read_bytes()[:200])
+        assert len(missing(one, python_text(), ledger)) == 2
+        compare(one, python_text(), ledger, inline)
+        assert missing(one, python_text(), ledger) == []
+    assert numbers(tmp_path) == before
+
+
+def test_weights_can_be_read_by_whoever_reads_the_ledger(tmp_path: Path) -> None:
+    one = replace(TINY, tasks=("needle",), encodings=("nope",))
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(one, python_text(), ledger, inline)
+        (plan,) = one.plans(python_text())
+        assert place(tmp_path, plan).stat().st_mode == ledger.path.stat().st_mode
+
+
+def test_tokens_say_how_a_training_ends_and_tied_maps_are_one(tmp_path: Path) -> None:
+    made = replace(TINY, tasks=("language",), tokens=10_000, steps=None, batch=4, accumulate=2, tied=True)
+    plan = made.plans(python_text())[0]
+    assert plan.steps == -(-10_000 // (4 * 2 * 128))
+    model = build(plan, task("language", python_text(), 256))
+    assert model.head.weight is model.embedding.weight
+
+
+def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
+    rows = [f"document {i}: " + "words and more words " * (i % 7) for i in range(50)]
+    folder = tmp_path / "texts"
+    folder.mkdir()
+    for i, row in enumerate(rows):
+        (folder / f"{i}.txt").write_text(row)
+    parquet.write_table(pyarrow.table({"text": rows}), tmp_path / "rows.parquet")
+    for path in (folder, tmp_path / "rows.parquet"):
+        text = load(path)
+        both = bytes(torch.cat((text.train, text.validation)).tolist())
+        assert all(row.encode() in both for row in rows)
+        assert 0.05 < len(text.validation) / len(both) < 0.2
+        pieces = Source(path, "bpe", 260).load()
+        assert pieces.train.dtype == torch.int32
+        assert len(list((tmp_path / "cache" / "tokens").glob(f"{pieces.sha256[:16]}*"))) == 3
+    parquet.write_table(pyarrow.table({"body": rows}), tmp_path / "other.parquet")
+    with pytest.raises(StudyError, match="no parquet table with a column 'text'"):
+        load(tmp_path / "other.parquet")
+    with pytest.raises(StudyError, match="use bytes, bpe, or the path of a tokenizer"):
+        Source(folder, str(tmp_path / "none.json")).load()
+
+
+def test_every_preset_is_a_study_with_a_purpose() -> None:
+    assert list(PRESETS) == ["quick", "standard", "full", "zoo", "small-gpt"]
+    assert preset("quick") == Study()
+    assert all(each.what and each.cost for each in PRESETS.values())
+    with pytest.raises(UnknownName, match="did you mean 'zoo'"):
+        preset("zooo")
+
+
+def test_a_range_is_shown_as_people_write_it() -> None:
+    assert Setting("of it", "tokens", 1, 4096).range == "1 … 4,096 tokens"
+    assert Setting("of it", low=0, high=1e-9, kind=float).range == "0 … 1e-09"
