@@ -75,7 +75,7 @@ def test_python_a_file_and_the_command_line_have_the_same_words() -> None:
         "clip": "0.5",
         "tied": True,
     }
-    file = tomllib.loads("width=128\nlengths=[1,2]\nseeds=3\nclip=0.5\n[steps]\nlanguage=5\nneedle=7")
+    file = tomllib.loads("width=128\nlengths=[1,2]\nseeds=3\nclip=0.5\ntied=true\n[steps]\nlanguage=5\nneedle=7")
     assert study(Study(), None, values(line)) == replace(Study(), **file)
     assert values({"seeds": "7,9", "encodings": "t5,heads(alibi*2, rotary*2)"}) == {
         "seeds": (7, 9),
