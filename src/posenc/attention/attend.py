@@ -5,7 +5,6 @@ blocks of rows. Every way equals softmax(``scores``)·v.
 """
 
 import math
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -117,21 +116,6 @@ def attention(
         way = attend if placed.decay is None else partial(decayed, attend, scale)
         out, lse = way(q, k, v, placed, sight)
     return out if lse is None else (out, lse)
-
-
-def merge(
-    parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
-
-    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
-    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
-    """
-    lse = torch.stack([part for _, part in parts]).logsumexp(0)
-    shift = lse.masked_fill(lse == -math.inf, 0.0)
-    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
-    assert isinstance(y, Tensor)
-    return y.to(parts[0][0].dtype), lse
 
 
 def _once(

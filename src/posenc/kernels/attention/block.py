@@ -5,6 +5,7 @@ Both know grouped queries. A row whose mask is all −∞ gives zeros, and a log
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -34,6 +35,21 @@ def plain_backward(
     grad_scores = weights * (grouped(grad, wide.mT) - inner)
     grad_v = split(weights, v.shape[1]).mT @ split(grad, v.shape[1])
     return grad_scores, grad_v.to(v.dtype)
+
+
+def merge(
+    parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
+    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
+
+    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
+    """
+    lse = torch.stack([part for _, part in parts]).logsumexp(0)
+    shift = finite(lse)
+    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
+    assert isinstance(y, Tensor)
+    return y.to(parts[0][0].dtype), lse
 
 
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
