@@ -69,6 +69,7 @@ HOMES = {
     "gguf": ["integrations"],
     "safetensors": ["integrations", "workbench.experiments"],
     "matplotlib": ["workbench.figures"],
+    "jinja2": ["workbench.report"],
     "starlette": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],
     "ray": ["workbench.launch.ray"],

@@ -54,8 +54,9 @@ def compare(
         "dtype": dtype,
     }
     sys.path.append(str(Path.cwd()))  # one's own classes lie where the command is typed
-    outcome = _carry_out(console, study(preset, config, said), choose(launcher, workers), output)
-    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
+    made = study(preset, config, said)
+    outcome = _carry_out(console, made, choose(launcher, workers), output)
+    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]), made)
     _print(console, outcome, page, output)
     if outcome.failures:
         console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
@@ -89,8 +90,8 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
 
 def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
-    from posenc.workbench.experiments.results import answer, sentence
     from posenc.workbench.report import terminal
+    from posenc.workbench.report.sentences import answer, sentence
 
     for result in outcome.results:
         console.print()

@@ -54,7 +54,8 @@ def extend(
     from posenc.workbench.experiments.retrieval import work as asking
     from posenc.workbench.experiments.scores import Scores
     from posenc.workbench.experiments.verdict import judge
-    from posenc.workbench.report import extension, terminal
+    from posenc.workbench.report import terminal
+    from posenc.workbench.report.extension_page import write
 
     console = screen(soft_wrap=True)
     if dtype not in ("float32", "bfloat16"):
@@ -86,7 +87,7 @@ def extend(
         seconds = scores.seconds()
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)
-    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
+    page = write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
     _print(console, found, needles)
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
