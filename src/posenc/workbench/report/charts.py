@@ -41,6 +41,8 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 def _title(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
+    if not ranked:
+        return f"{result.task.name.capitalize()}: none passed the gate"
     keep = [row.label for row in ranked if holds(result, row)]
     lose = [row.label for row in ranked if not holds(result, row)]
     span = f"{result.lengths[0]} to {result.longest} tokens"
