@@ -11,6 +11,7 @@ from posenc import Bias, CoPE, Encoding, FoX, OffsetBias, Placed, Shaw, Sight
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
+from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import Carry, KeyPositions, Positions, over_heads, row_scale
 from posenc.kernels.attention.channels import linear
 
@@ -38,13 +39,13 @@ class LineOffByOne(Biased):
         return bias
 
 
-class BandTooWide(Biased):
-    """The band goes one offset further than the rows."""
+class ReachTooShort(Biased):
+    """The reach ends one offset before the rows' does."""
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         bias = OffsetBias(_near_only, 4, q_positions, k_positions)
         bias.line = None
-        bias.band = -torch.arange(4.0).double().expand(1, 4, q_positions.shape[-1], 4)
+        bias.reach = 1
         return bias
 
 
@@ -237,6 +238,25 @@ class MeetsByRow(Biased):
         bias = self.shaw.at(*rows, dtype=torch.float64).bias
         assert bias is not None
         return bias
+
+
+class Deaf(QueryTable):
+    """Keys that are out of reach tell their row's number nothing."""
+
+    def beyond(self, first: int, last: int) -> Tensor:
+        return super().beyond(first, last).detach()
+
+    def asked_by(self, queries: Tensor) -> Bias:
+        at = self.q_positions, self.k_positions
+        return Deaf(self.table, self.column, self.heads, *at, queries=queries, reach=self.reach)
+
+
+class NumberWithoutGradient(MeetsByRow):
+    """What far keys add to the gradient of what queries say is lost."""
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        at, table = (q_positions, k_positions), self.shaw.weight.double().T[None]
+        return Deaf(table, self.shaw.row, 4, *at, reach=self.shaw.behind)
 
 
 class ScaleLate(Encoding):

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
-from jaxtyping import config as jaxtyping_config
 from jaxtyping import install_import_hook
+
+from checking import annotations_unchecked
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
@@ -42,9 +43,8 @@ def _seeded() -> None:
 @pytest.fixture
 def unchecked() -> Iterator[None]:
     """The library as its users call it, without run-time checks of annotations: for tests of error messages."""
-    jaxtyping_config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping_config.update("jaxtyping_disable", False)
+    with annotations_unchecked():
+        yield
 
 
 @pytest.fixture

@@ -106,7 +106,7 @@ CASES = {
     "alibi padded": Case(Padded, "alibi", (1, 1)),
 }
 
-TELLING = ("nope", "sinusoidal", "learned", "rotary decoding", "alibi padded")
+TELLING = ("learned", "rotary decoding", "alibi padded")
 """Cases that meet every step of the others: an embedding, a rotation without and with a cache, a bias, a mask."""
 
 

@@ -87,9 +87,10 @@ MUTANTS = [
     Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
     Mutant("channels that are not anchored", broken_scores.NotAnchored, paths.shortcuts_are_rows),
     Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
-    Mutant("a band wider than its rows", broken_scores.BandTooWide, paths.shortcuts_are_rows),
+    Mutant("a reach shorter than its rows", broken_scores.ReachTooShort, paths.shortcuts_are_rows),
     Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
+    Mutant("far keys that teach nothing", broken_scores.NumberWithoutGradient, paths.gradients_are_those_of_scores),
     Mutant("a parameter nobody lists", broken_scores.UnlistedParameter, paths.gradients_are_those_of_scores),
     Mutant(
         "a cache keyed without base",

@@ -21,6 +21,7 @@ def test_its_law_rejects_it(mutant: Mutant) -> None:
     assert "shape" not in str(broken.value), "rejected for its shape, not for its mistake"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE)
 @pytest.mark.parametrize("law", HERE, ids=str)
 def test_what_the_mutants_break_was_whole(law: Law, name: str) -> None:

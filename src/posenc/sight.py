@@ -177,21 +177,21 @@ class Sight:
         )
 
     def visible(
-        self, first: int, last: int, keys: int, T: int, S: int, device: torch.device
-    ) -> Bool[Tensor, "#B 1 #rows keys"] | None:
-        """Which of the first ``keys`` keys the queries ``first`` to ``last`` (excluded) may see; None for all."""
+        self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
+    ) -> Bool[Tensor, "#B 1 #rows seen"] | None:
+        """Which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see; None for all."""
         parts = []
         if self.causal or self.window is not None:
             q, k = self.order(T, S, device)
-            ahead = k[..., None, :keys] - q[..., first:last, None]
+            ahead = k[..., None, start:keys] - q[..., first:last, None]
             parts += [ahead <= 0] if self.causal else []
             parts += [ahead > -self.window] if self.window is not None else []
             parts += [ahead < self.window] if self.window is not None and not self.causal else []
         if self.q_segments is not None and self.k_segments is not None:
-            parts.append(self.q_segments[..., first:last, None] == self.k_segments[..., None, :keys])
+            parts.append(self.q_segments[..., first:last, None] == self.k_segments[..., None, start:keys])
         parts = [part[None, None] if part.dim() == 2 else part[:, None] for part in parts]
         if self.key_mask is not None:
-            parts.append(self.key_mask[:, None, None, :keys])
+            parts.append(self.key_mask[:, None, None, start:keys])
         if not parts:
             return None
         seen = parts[0]

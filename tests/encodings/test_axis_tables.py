@@ -1,6 +1,4 @@
-"""Tables over axes: Swin's windows and LayoutLM's page, known numbers, transformers' modules, refusals."""
-
-import math
+"""Tables over axes: Swin's windows and LayoutLM's page, known numbers, refusals."""
 
 import pytest
 import torch
@@ -19,19 +17,6 @@ def test_the_rows_of_the_smallest_window() -> None:
     at = grid(2, 2)
     offsets = at[:, None, :] - at[:, :, None]
     assert Window(1, size=(2, 2)).row(offsets).tolist() == [[4, 3, 1, 0], [5, 4, 2, 1], [7, 6, 4, 3], [8, 7, 5, 4]]
-
-
-@pytest.mark.parametrize("size", [(7, 7), (3, 5), (12, 1)])
-def test_swins_index_and_bias(size: tuple[int, int]) -> None:
-    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
-
-    window, theirs = Window(3, size=size, std=1.0), SwinRelativePositionBias(3, size)
-    at, tokens = grid(*size), math.prod(size)
-    with torch.no_grad():
-        theirs.relative_position_bias_table.copy_(window.weight)
-        bias = window.at(at).bias
-        assert bias is not None
-        assert torch.equal(bias.rows(0, tokens, tokens), theirs())
 
 
 def test_a_window_of_a_picture_is_as_the_window_alone() -> None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import posenc
 from posenc import Rotary, positions
 from posenc.errors import InvalidArgument
 
@@ -128,6 +129,7 @@ def test_symbolic_trace_takes_placing_as_one_step() -> None:
 COMPILED = """
 import sys
 import torch
+import posenc
 from posenc import Rotary, positions
 at = positions.plain(5)
 for dtype in (torch.float32, torch.bfloat16):
@@ -149,3 +151,27 @@ def test_compiled_models_take_odd_offsets_and_one_tensor_for_both(backend: str) 
     """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
     done = subprocess.run([sys.executable, "-c", COMPILED, backend], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "right", done.stderr
+
+
+def test_a_step_is_kept_for_decoding_and_none_is_made_while_gradients_are_recorded(native_built: None) -> None:
+    """Making one costs as much as a small rotation, and what is recorded never takes it."""
+    here = placed("native")
+    q = torch.randn(1, 2, 3, 8)
+    here.rotate(q.requires_grad_(), q)
+    assert here._step is None
+    with torch.no_grad():
+        here.rotate(q, q)
+    assert here._step is not None
+
+
+@pytest.mark.parametrize(
+    "encoding", ["rotary-learned(groups=2, heads=4)", "fope(num_positions=16, groups=2, heads=4)"]
+)
+def test_tables_of_other_keys_are_made_once_for_all_layers(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = posenc.encoding(f"{encoding[:-1]}, pairing='half')", head_dim=8, heads=4)
+    here = made.at(positions.plain(3), positions.plain(5))
+    counted, tables = [], made.tables
+    monkeypatch.setattr(made, "tables", lambda *args: counted.append(1) or tables(*args))
+    for _ in range(4):
+        here.rotate(torch.randn(1, 4, 3, 8), torch.randn(1, 2, 5, 8))
+    assert len(counted) == 1

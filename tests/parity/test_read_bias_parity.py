@@ -15,6 +15,7 @@ def heads(T: int, H: int = 4, D: int = 8) -> tuple[Tensor, Tensor]:
     return q, k
 
 
+@pytest.mark.usefixtures("recent_transformers")
 @pytest.mark.parametrize(("behind", "ahead"), [(64, 8), (5, 3), (300, 0)])
 def test_shaw_in_wav2vec2_bert(behind: int, ahead: int) -> None:
     from transformers.models.wav2vec2_bert.modeling_wav2vec2_bert import _apply_relative_key_position_encoding
@@ -28,6 +29,7 @@ def test_shaw_in_wav2vec2_bert(behind: int, ahead: int) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
 
 
+@pytest.mark.usefixtures("recent_transformers")
 @pytest.mark.parametrize("cached", [0, 100, 149])
 def test_inkling_in_transformers(cached: int) -> None:
     """Their bias is added after 1/√D too; cached tokens are known by their positions."""

@@ -1,11 +1,12 @@
-"""Sinusoidal and learned tables against transformers (Whisper, M2M100, GPT-2) and x-transformers."""
+"""Tables against transformers (Whisper, M2M100, GPT-2, Swin) and x-transformers."""
 
+import math
 from types import ModuleType
 
 import pytest
 import torch
 
-from posenc import Learned, Sinusoidal
+from posenc import Learned, Sinusoidal, Window
 from posenc.positions import plain
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
@@ -82,3 +83,17 @@ def test_a_whole_gpt2() -> None:
         at = plain(20, offset=44)
         want = theirs(tokens[:, :20], position_ids=at[None]).logits
         torch.testing.assert_close(ours(tokens[:, :20], at), want, rtol=0, atol=1e-10)
+
+
+@pytest.mark.usefixtures("recent_transformers")
+@pytest.mark.parametrize("size", [(7, 7), (3, 5), (12, 1)])
+def test_swins_index_and_bias(size: tuple[int, int]) -> None:
+    from transformers.models.swin.modeling_swin import SwinRelativePositionBias
+
+    window, theirs = Window(3, size=size, std=1.0), SwinRelativePositionBias(3, size)
+    at, tokens = torch.cartesian_prod(*map(torch.arange, size)).T, math.prod(size)
+    with torch.no_grad():
+        theirs.relative_position_bias_table.copy_(window.weight)
+        bias = window.at(at.contiguous()).bias
+        assert bias is not None
+        assert torch.equal(bias.rows(0, tokens, tokens), theirs())

@@ -7,5 +7,5 @@ The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k
 """
 
 from posenc.attention.attend import attention as attention
-from posenc.attention.attend import merge as merge
 from posenc.attention.specification import scores as scores
+from posenc.kernels.attention.block import merge as merge

@@ -5,7 +5,6 @@ blocks of rows. Every way equals softmax(``scores``)·v.
 """
 
 import math
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -24,7 +23,7 @@ from posenc.attention.work import IMPLS, Impl, Work, said
 from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.block import fused
+from posenc.kernels.attention.block import for_every_head, fused
 from posenc.kernels.attention.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.kernels.attention.channels import widened
 from posenc.kernels.attention.flex import flexible, serves
@@ -121,21 +120,6 @@ def attention(
     return out if lse is None else (out, lse)
 
 
-def merge(
-    parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
-) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
-    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
-
-    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
-    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
-    """
-    lse = torch.stack([part for _, part in parts]).logsumexp(0)
-    shift = lse.masked_fill(lse == -math.inf, 0.0)
-    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
-    assert isinstance(y, Tensor)
-    return y.to(parts[0][0].dtype), lse
-
-
 def _once(
     scale: float,
     return_logsumexp: bool,
@@ -201,8 +185,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
 def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
     """q·kᵀ·scale in one piece, without the views of groups whose lengths an exporter cannot tell."""
     wide = torch.promote_types(q.dtype, torch.float32)
-    every = k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
-    return q.to(wide) @ every.to(wide).mT * scale
+    return q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * scale
 
 
 def _along_line(q: Tensor, work: Work, learning: bool) -> bool:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
+from posenc.kernels.attention.block import for_every_head
 from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
 
@@ -79,7 +80,7 @@ def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H 
     wide = torch.promote_types(q.dtype, torch.float32)
     ahead = (placed.q_positions[..., :, None] - placed.k_positions[..., None, :]).to(wide)
     ahead = ahead if ahead.dim() == 2 else ahead[:, None]
-    k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    k = for_every_head(k, q.shape[1])
     decay = placed.decay.to(wide)
     total = torch.zeros((), dtype=wide, device=q.device)
     for c in range(q.shape[-1]):

@@ -103,17 +103,33 @@ class Work:
         """How many of the first keys the first ``last`` rows may see at most."""
         return self.sight.keys_before(last, self.queries, self.all_keys)
 
-    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]:
-        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their first keys."""
+    def start(self, first: int) -> int:
+        """How many keys every row from ``first`` on sees alike, since they are out of the bias's reach."""
+        if self.bias is None or self.bias.reach is None or self.impl == "blocks":
+            return 0
+        if not self.sight.only_causal or self.exact_rows or self.needs_scores:
+            return 0
+        return max(0, self.all_keys - self.queries + first - self.bias.reach)
+
+    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
+        """What the bias gives those keys."""
+        return None if self.bias is None else self.bias.beyond(first, last)
+
+    def mask(
+        self, first: int, last: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B #H #rows S"]:
+        """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their keys from ``start`` on."""
         keys = self.keys(last)
-        seen = self.sight.visible(first, last, keys, self.queries, self.all_keys, self.device)
+        seen = self.sight.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
-        hidden = zero.expand(1, 1, 1, keys) if seen is None else torch.where(seen, zero, -math.inf)
+        hidden = zero.expand(1, 1, 1, keys - start) if seen is None else torch.where(seen, zero, -math.inf)
         if self.bias is None:
-            return hidden.expand(-1, 1, last - first, keys)
+            return hidden.expand(-1, 1, last - first, keys - start)
         if scores is not None and seen is not None:
             scores = scores.masked_fill(~seen, -math.inf)
-        if self.exact_rows:
+        if start:
+            bias = self.bias.near(first, last, start, keys)
+        elif self.exact_rows:
             bias = self.bias.rows(first, last, keys, scores)
         else:
             bias = self.bias.differences(first, last, keys, seen, scores)

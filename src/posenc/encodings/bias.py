@@ -32,12 +32,13 @@ class Bias(ABC):
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
-    - ``band`` ``(#B, H, T, R)``: the values at the offsets 0, −1 … −(R−1); nothing is added elsewhere.
+    - ``reach``: keys more than so many positions behind their query all get ``beyond`` from its row, where
+      positions count up by one and the queries are the last T of the S keys; ``near`` gives the rows of the others.
     """
 
     heads: int
     line: Float[Tensor, "H offsets"] | None = None
-    band: Float[Tensor, "#B H T R"] | None = None
+    reach: int | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
@@ -59,6 +60,14 @@ class Bias(ABC):
         Softmax does not see such a number. ``visible`` broadcasts against the block; None is every key.
         """
         return self.rows(first, last, keys, scores)
+
+    def near(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "#B H rows near"]:
+        """``rows`` of the keys ``start`` to ``keys`` (excluded)."""
+        return self.rows(first, last, keys)[..., start:]
+
+    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
+        """What the rows give every key that is out of ``reach``; None for nothing."""
+        return None
 
     def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.

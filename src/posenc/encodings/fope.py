@@ -49,6 +49,7 @@ class FoPE(Encoding):
 
     name: ClassVar[str] = "fope"
     doors = ("rotate",)
+    unmovable = "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
     relative = False
     isometric = False
 
@@ -108,10 +109,6 @@ class FoPE(Encoding):
             for table, weight in zip(self.clock(positions, dtype), (self.cos, self.sin), strict=True)
         )
         return cos, sin
-
-    @property
-    def unmovable(self) -> str:
-        return "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedGroups(self, q_positions, k_positions, dtype)

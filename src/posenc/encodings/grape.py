@@ -21,10 +21,10 @@ from torch.nn.functional import softplus
 from posenc.encodings.alibi import slopes
 from posenc.encodings.bias import Bias, heads_second, offsets
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.looked_up import for_every_head
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.attention.block import for_every_head
 
 Gates = Literal["query", "key", "both"]
 Read = tuple[Float[Tensor, "H D 1"], Float[Tensor, "H 1 1"]]
@@ -55,7 +55,7 @@ class GatedSlopes(Bias):
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         of_q, of_k = (
             None if read is None else softplus(product(x, read[0]) + read[1])
-            for x, read in zip((q, for_every_head(k, q)), self.reads, strict=True)
+            for x, read in zip((q, for_every_head(k, q.shape[1])), self.reads, strict=True)
         )
         return GatedSlopes(self.slopes, self.reads, self.q_positions, self.k_positions, (of_q, of_k))
 

@@ -13,6 +13,9 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.rotary import Tables, rotate, tables, turn
 from posenc.kernels.rotary.specification import Pairing
 
+Pair = tuple[Tensor, Tensor]
+"""cos and sin."""
+
 
 @runtime_checkable
 class Turns(Protocol):
@@ -62,11 +65,9 @@ class PlacedGroups(Placed):
         own, alike = self.encoding, self.meets_cache(k) or self.k_positions is self.q_positions
         check_heads("q", q, self.q_positions, own.head_dim, own.axes)
         check_heads("k", k, self.q_positions if alike else self.k_positions, own.head_dim, own.axes)
-        q_tables = self._for_heads(q.shape[1], self.q_tables)
-        k_tables = self._for_heads(k.shape[1], self.q_tables if alike else own.tables(self.k_positions, self.dtype))
-        fixed = self._fixed(q_tables)
-        shared = alike and q_tables[0].shape[1] == 1
-        turned = turn(q, k, fixed, fixed if shared else self._fixed(k_tables), own.pairing)
+        q_tables, q_fixed = self._for_heads("q", q.shape[1])
+        k_tables, k_fixed = self._for_heads("q" if alike else "k", k.shape[1])
+        turned = turn(q, k, q_fixed, k_fixed, own.pairing)
         if not (q_tables[0].requires_grad or q_tables[1].requires_grad):
             return turned
         # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so
@@ -76,11 +77,19 @@ class PlacedGroups(Placed):
             _with_gradients(turned[1], k, k_tables, own.pairing),
         )
 
-    def _for_heads(self, heads: int, of_groups: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-        cos, sin = (table[:, self.of_groups] for table in of_groups)
-        return for_heads(heads, cos, sin)
+    def _for_heads(self, whose: str, heads: int) -> tuple[Pair, Tables]:
+        """The tables of so many heads, with gradients and without."""
+        found = self.q_tables if whose == "q" else self.once("k", self._of_keys)
+        if found[0].shape[1] == 1:
+            return found, self.once((whose, 1), lambda: self._fixed(found))
+        own = self.of_groups
+        some = self.once((whose, heads, own.start, own.stop), lambda: for_heads(heads, *(t[:, own] for t in found)))
+        return some, self._fixed(some)
 
-    def _fixed(self, own: tuple[Tensor, Tensor]) -> Tables:
+    def _of_keys(self) -> Pair:
+        return self.encoding.tables(self.k_positions, self.dtype)
+
+    def _fixed(self, own: Pair) -> Tables:
         cos, sin = (table.detach() for table in own)
         return tables(cos, sin, self.encoding.pairing, self.encoding.head_dim, "auto")
 

@@ -49,6 +49,7 @@ class LearnedRotary(Encoding):
     name: ClassVar[str] = "rotary-learned"
     doors = ("rotate",)
     relative = True
+    unmovable = ""
 
     def __init__(
         self,
@@ -111,10 +112,6 @@ class LearnedRotary(Encoding):
         # Zero, with the gradient of the angle: autograd sees p·F, and the number stays that of the integers.
         angles = angles + (at.to(wide) * (F - F.detach())[:, None, :, None]).sum(0)
         return angles.cos().to(dtype), angles.sin().to(dtype)
-
-    @property
-    def unmovable(self) -> str:
-        return ""
 
     def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim, self.axes)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias, consecutive, offsets
 from posenc.encodings.wide import product
+from posenc.kernels.attention.block import for_every_head
 
 Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
 """Which column of the table an offset picks; with several axes, offsets have them in front."""
@@ -28,6 +29,7 @@ class QueryTable(Bias):
         heads: H.
         added: what is added to every query of a head before it meets the table.
         queries: what meets the table, already scaled; None until queries and keys are known.
+        reach: behind which every offset picks the same column.
     """
 
     def __init__(
@@ -40,10 +42,12 @@ class QueryTable(Bias):
         *,
         added: Float[Tensor, "H 1 n"] | None = None,
         queries: Float[Tensor, "B H T n"] | None = None,
+        reach: int | None = None,
     ) -> None:
         self.table, self.column, self.heads, self.added, self.queries = table, column, heads, added, queries
-        self.q_positions, self.k_positions = q_positions, k_positions
+        self.q_positions, self.k_positions, self.constant_behind = q_positions, k_positions, reach
         self.straight = consecutive(q_positions, k_positions)
+        self.reach = reach if self.straight else None
         self.learned = (table,) if queries is None else (queries, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
@@ -54,24 +58,36 @@ class QueryTable(Bias):
 
     def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
-        return QueryTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, queries=queries)
+        at = self.q_positions, self.k_positions
+        return QueryTable(self.table, self.column, self.heads, *at, queries=queries, reach=self.constant_behind)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         asked = self.queries[:, :, first:last]
         if self.straight:
-            return self._along(asked, first, keys)
+            return self._along(asked, first, 0, keys)
         said = product(asked, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return said.gather(-1, among_heads(picked, said))
 
-    def _along(self, asked: Tensor, first: int, keys: int) -> Float[Tensor, "B H rows S"]:
+    def near(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "B H rows near"]:
+        if not self.straight or self.queries is None:
+            return super().near(first, last, start, keys)
+        return self._along(self.queries[:, :, first:last], first, start, keys)
+
+    def beyond(self, first: int, last: int) -> Float[Tensor, "B H rows 1"] | None:
+        assert self.queries is not None
+        assert self.reach is not None
+        column = self.column(torch.tensor([-self.reach - 1], device=self.q_positions.device))
+        return product(self.queries[:, :, first:last], self.table.index_select(-1, column))
+
+    def _along(self, asked: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
         which each row begins one number earlier than the one above is the bias."""
         rows, start = asked.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
-        found = torch.arange(1 - rows - start, keys - start, device=self.q_positions.device)
+        found = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
         said = product(asked, self.table.index_select(-1, self.column(found))).contiguous()
-        sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys), said.stride()
+        sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys - begin), said.stride()
         return said.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
 
@@ -92,7 +108,7 @@ class KeyTable(Bias):
         self.learned = (table,) if keys is None else (keys, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q) * scale
+        met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
         return KeyTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, met)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
@@ -108,8 +124,3 @@ def among_heads(picked: Int[Tensor, "*B rows S"], said: Float[Tensor, "B H n m"]
     """The columns of every head of every sequence."""
     picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
     return picked.expand(*said.shape[:2], *picked.shape[-2:])
-
-
-def for_every_head(k: Float[Tensor, "B K S n"], q: Float[Tensor, "B H T n2"]) -> Float[Tensor, "B H S n"]:
-    """What heads share, once for every head."""
-    return k if k.shape[1] == q.shape[1] else k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)

@@ -8,16 +8,24 @@
 A door that an encoding does not use is the identity.
 """
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.encodings.bias import Bias
+from posenc.kernels.memory import may_be_looked_at
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
 Carry = Float[Tensor, "B n _"]
 """One raw value per key, n of them: gathered, sharded and cached like keys and values, so the last axis is as long
 as the keys are so far: those of a cache, then all."""
+
+
+Made = TypeVar("Made", bound=tuple[Any, ...])
 
 
 class Placed:
@@ -53,6 +61,7 @@ class Placed:
     ) -> None:
         self.q_positions, self.k_positions, self.axes = q_positions, k_positions, axes
         self.bias, self.scale = bias, scale
+        self._made: dict[object, Any] = {}
 
     def __getitem__(self, layer: int) -> "Placed":
         """What layer ``layer`` has; the same in every layer, unless this is ``Layers``."""
@@ -83,6 +92,23 @@ class Placed:
         ``k_positions``.
         """
         return q, k
+
+    def once(self, what: object, make: Callable[[], Made]) -> Made:
+        """The tables that ``make`` gives, a tensor first: made for the first layer that asks for ``what``.
+
+        They are not kept where a later call could not use them: while a compiler traces, or inside a transform.
+        """
+        if torch.compiler.is_compiling():
+            return make()
+        asked = what, torch.is_grad_enabled()
+        kept: Made | None = self._made.get(asked)
+        if kept is not None:
+            return kept
+        with torch.inference_mode(False), torch.set_grad_enabled(asked[1]):
+            made = make()
+        if may_be_looked_at(made[0]):
+            self._made[asked] = made
+        return made
 
     def some_heads(self, first: int, last: int) -> "Placed":
         """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all turn alike."""

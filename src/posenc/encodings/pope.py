@@ -61,7 +61,7 @@ class PlacedPoPE(Placed):
                 f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
                 "of a model takes posenc.SomeHeads(encoding, first, last)"
             )
-        tables = self.q_tables if alike else pope.tables(self.k_positions, self.dtype)
+        tables = self.q_tables if alike else self.once("k", lambda: pope.tables(self.k_positions, self.dtype))
         return pope.polar(q, *self.q_tables, self.delta), pope.polar(k, *tables)
 
 
@@ -82,6 +82,7 @@ class PoPE(Encoding):
     name: ClassVar[str] = "pope"
     doors = ("rotate",)
     relative = True
+    unmovable = ""
     isometric = False
     per_layer = True
     needs = ("head_dim", "heads")
@@ -151,10 +152,6 @@ class PoPE(Encoding):
         turned = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
         tail = x[..., self.rotary_dim :]
         return torch.cat((turned, tail), dim=-1) if tail.shape[-1] else turned
-
-    @property
-    def unmovable(self) -> str:
-        return ""
 
     def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim)

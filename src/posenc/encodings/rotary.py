@@ -22,7 +22,6 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.choose import Impl, check_impl, choose
-from posenc.kernels.memory import may_be_looked_at
 from posenc.kernels.rotary import Step, Tables, step, tables, turn
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
@@ -73,27 +72,17 @@ class PlacedRotary(Placed):
         self.rotary = rotary
         self.dtype = dtype
         self._step: Step | None = None
-        self._q = self._k = self._tables(q_positions) if k_positions is q_positions else None
+        self._both = self._tables(q_positions) if k_positions is q_positions else None
 
     @property
     def q_tables(self) -> Tables:
         """cos and sin at the queries' positions, heads' axis inserted."""
-        return self._q or self._made("_q", self.q_positions)
+        return self._both or self.once("q", lambda: self._tables(self.q_positions))
 
     @property
     def k_tables(self) -> Tables:
         """cos and sin at the keys' positions, heads' axis inserted."""
-        return self._k or self._made("_k", self.k_positions)
-
-    def _made(self, name: str, positions: Positions) -> Tables:
-        """Tables made now, and kept by that name if every later call can use them."""
-        if torch.compiler.is_compiling():
-            return self._tables(positions)
-        with torch.inference_mode(False):
-            made = self._tables(positions)
-        if may_be_looked_at(made.cos):
-            setattr(self, name, made)
-        return made
+        return self._both or self.once("k", lambda: self._tables(self.k_positions))
 
     def _tables(self, positions: Positions) -> Tables:
         rotary = self.rotary
@@ -155,6 +144,7 @@ class Rotary(Encoding):
     name: ClassVar[str] = "rotary"
     doors = ("rotate",)
     relative = True
+    unmovable = ""
 
     def __init__(
         self,
@@ -245,10 +235,6 @@ class Rotary(Encoding):
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
         found = zip(pairs, axes, map(float, self.clock.spectrum.frequencies), strict=True)
         return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
-
-    @property
-    def unmovable(self) -> str:
-        return ""
 
     def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim, self.axes)

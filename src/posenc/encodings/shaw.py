@@ -70,9 +70,8 @@ class Shaw(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
-        return Placed(
-            q_positions, k_positions, bias=QueryTable(table, self.row, self.heads, q_positions, k_positions)
-        )
+        bias = QueryTable(table, self.row, self.heads, q_positions, k_positions, reach=self.behind)
+        return Placed(q_positions, k_positions, bias=bias)
 
     def describe(self) -> str:
         return f"Shaw: a row of {self.head_dim} for every offset from −{self.behind} to {self.ahead}"

@@ -41,6 +41,7 @@ class XPos(Encoding):
     name: ClassVar[str] = "xpos"
     doors = ("rotate",)
     relative = True
+    unmovable = ""
 
     def __init__(
         self,
@@ -83,10 +84,6 @@ class XPos(Encoding):
             phases=phases,
         )
         return made.to(self.rotary.clock.turns.device)
-
-    @property
-    def unmovable(self) -> str:
-        return ""
 
     def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         return self.rotary.turn_keys(k, positions)

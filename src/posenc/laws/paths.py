@@ -42,7 +42,7 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
 
 @law(_no_bias)
 def shortcuts_are_rows(subject: Subject) -> None:
-    """A line, channels and a band give what rows give, up to a number per row, also at the last positions."""
+    """A line, channels and a reach give what rows give, up to a number per row, also at the last positions."""
     for T, S in ((9, 9), (4, 9)):
         S = subject.longest(S)
         T = min(T, S)
@@ -51,26 +51,30 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 none = torch.zeros(2, bias.heads, T, S, dtype=dtype)
                 dense = bias.rows(0, T, S, none if bias.needs_scores else None)
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
+                # A function of several roundings may be rounded otherwise in a tensor of another shape.
+                off = subject.declared.roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
                 if bias.line is not None:
                     owed(
                         bias.line.shape == (bias.heads, 2 * S - 1),
                         f"line of shape {tuple(bias.line.shape)}, {where}",
                     )
-                    # A function of several roundings may be rounded otherwise in a tensor of another shape.
-                    off = subject.declared.roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
                     near(bias.line[:, distances + S - 1].expand_as(dense), dense, off, f"line at {where}")
-                if bias.band is not None:
-                    _near_band(bias.band, dense, distances, where)
+                if bias.reach is not None:
+                    _near_reach(bias, dense, distances, off, where)
                 for narrow in (torch.float32, torch.bfloat16, torch.float16) if T == S else ():
                     for scale in (1.0, 0.3):
                         _near_channels(bias, dense, narrow, scale, where)
 
 
-def _near_band(band: Tensor, dense: Tensor, distances: Tensor, where: str) -> None:
-    R = band.shape[-1]
-    inside = (distances <= 0) & (distances > -R)
-    picked = band.gather(-1, (-distances).clamp(0, R - 1).expand(*band.shape[:-2], *distances.shape))
-    near(picked.masked_fill(~inside, 0.0).expand_as(dense), dense, 0.0, f"band at {where}")
+def _near_reach(bias: Bias, dense: Tensor, distances: Tensor, off: Tensor, where: str) -> None:
+    assert bias.reach is not None
+    T, S = distances.shape
+    number = bias.beyond(0, T)
+    number = dense.new_zeros(1, 1, T, 1) if number is None else number
+    near(torch.where(distances < -bias.reach, number, dense), dense, off, f"what is out of reach at {where}")
+    for start, keys in ((1, S), (S - 1, S), (0, S - 1)):
+        rows = dense[:, :, 1:T, start:keys]
+        near(bias.near(1, T, start, keys), rows, off, f"keys {start} to {keys} at {where}")
 
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:

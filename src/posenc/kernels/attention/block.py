@@ -5,6 +5,7 @@ Both know grouped queries. A row whose mask is all −∞ gives zeros, and a log
 """
 
 import math
+from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float
@@ -36,6 +37,21 @@ def plain_backward(
     return grad_scores, grad_v.to(v.dtype)
 
 
+def merge(
+    parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
+    """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
+
+    Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
+    """
+    lse = torch.stack([part for _, part in parts]).logsumexp(0)
+    shift = finite(lse)
+    y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
+    assert isinstance(y, Tensor)
+    return y.to(parts[0][0].dtype), lse
+
+
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
     """exp(scores − lse), divided by their sum; zeros in a row that sees no key.
 
@@ -60,6 +76,11 @@ def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr 
 def grouped(x: Float[Tensor, "B H rows n"], y: Float[Tensor, "B K n m"]) -> Float[Tensor, "B H rows m"]:
     """x @ y, every head of x with the head of y that its group shares."""
     return (split(x, y.shape[1]) @ y).reshape(*x.shape[:3], y.shape[-1])
+
+
+def for_every_head(x: Float[Tensor, "B K S n"], heads: int) -> Float[Tensor, "B H S n"]:
+    """What groups of heads share, once for each of them."""
+    return x if x.shape[1] == heads else x.repeat_interleave(heads // x.shape[1], dim=1)
 
 
 def finite(lse: Tensor) -> Tensor:

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from posenc.kernels.attention.banded import banded_forward, far_backward
 from posenc.kernels.attention.block import (
     fused,
     fused_backward,
@@ -62,7 +63,13 @@ class Work(Protocol):
 
     def keys(self, last: int) -> int: ...
 
-    def mask(self, first: int, last: int, scores: Tensor | None = None) -> Float[Tensor, "#B #H #rows S"]: ...
+    def start(self, first: int) -> int: ...
+
+    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None: ...
+
+    def mask(
+        self, first: int, last: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B #H #rows S"]: ...
 
 
 class Masks:
@@ -86,12 +93,17 @@ class Masks:
             last = min(first + self.size, self.work.queries)
             yield first, last, self.work.all_keys if self.whole else self.work.keys(last)
 
-    def at(self, first: int, last: int, keys: int) -> Tensor | None:
-        """The mask of a block, its rows reversed if it lies along a line."""
+    def start(self, first: int) -> int:
+        """How many keys a block from ``first`` on sees alike; none where they are too few to be worth a call."""
+        start = 0 if self.whole or self.line is not None else self.work.start(first)
+        return start if 2 * start >= self.size else 0
+
+    def at(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
+        """The mask of a block from key ``start`` on, its rows reversed if it lies along a line."""
         if self.whole:
             return None
         if self.line is None:
-            return self.work.mask(first, last)
+            return self.work.mask(first, last, start=start)
         own = self.line[:, self.work.queries - last :]
         return own.as_strided((1, own.shape[0], last - first, keys), (0, self.line.shape[1], 1, 1))
 
@@ -104,19 +116,17 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Fl
     """Every block by torch's attention; for inference, and where weights are dropped."""
     masks = Masks(work, ROWS, mask_dtype(q))
     out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
-    blocks = []
+    blocks, bands = [], not dropout and fused(q, k, v)
     for first, last, keys in masks:
-        block = masks.turned(
-            sdpa(
-                masks.turned(q[:, :, first:last]),
-                k[:, :, :keys],
-                v[:, :, :keys],
-                attn_mask=masks.at(first, last, keys),
-                scale=work.scale,
-                dropout_p=dropout,
-                enable_gqa=bool(q.shape[1] != k.shape[1]),
-            )
-        )
+        rows, of = masks.turned(q[:, :, first:last]), (k[:, :, :keys], v[:, :, :keys])
+        start = masks.start(first) if bands else 0
+        mask = masks.at(first, last, keys, start)
+        if start and mask is not None:
+            block = banded_forward(rows, *of, mask, work.beyond(first, last), start, work.scale)[0]
+        else:
+            gqa = bool(q.shape[1] != k.shape[1])
+            block = sdpa(rows, *of, attn_mask=mask, scale=work.scale, dropout_p=dropout, enable_gqa=gqa)
+            block = masks.turned(block)
         if out is None:
             blocks.append(block)
         else:  # written where it belongs instead of joined afterwards
@@ -142,10 +152,12 @@ def recomputed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Ten
     return out, lse
 
 
-def block_scores(q: Tensor, k: Tensor, work: Work, first: int, last: int) -> Float[Tensor, "B H rows S"]:
+def block_scores(
+    q: Tensor, k: Tensor, work: Work, first: int, last: int, start: int = 0
+) -> Float[Tensor, "B H rows S"]:
     """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
     scores = products(q, k) * work.scale
-    return scores + work.mask(first, last, scores if work.needs_scores else None)
+    return scores + work.mask(first, last, scores if work.needs_scores else None, start)
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
@@ -160,9 +172,12 @@ class _Recomputed(torch.autograd.Function):
         if ctx.fused:
             masks, results = Masks(work, TRAINING_ROWS, mask_dtype(q)), []
             for first, last, keys in masks:
-                rows, mask = masks.turned(q[:, :, first:last]), masks.at(first, last, keys)
-                of = k[:, :, :keys], v[:, :, :keys]
-                block = fused_forward(rows, *of, mask, work.is_causal and masks.whole, work.scale)
+                start, of = masks.start(first), (k[:, :, :keys], v[:, :, :keys])
+                rows, mask = masks.turned(q[:, :, first:last]), masks.at(first, last, keys, start)
+                if start and mask is not None:
+                    block = banded_forward(rows, *of, mask, work.beyond(first, last), start, work.scale)
+                else:
+                    block = fused_forward(rows, *of, mask, work.is_causal and masks.whole, work.scale)
                 results.append([masks.turned(x) for x in block])
             out, lse = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
@@ -188,38 +203,55 @@ class _Recomputed(torch.autograd.Function):
         if through and masks.whole:
             return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
         for first, last, keys in masks:
-            to, of = k[:, :, :keys], v[:, :, :keys]
+            start = masks.start(first) if ctx.fused else 0
+            to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse)]
             if through:
                 rows, about, *result = (masks.turned(x) for x in block)
-                mask = masks.at(first, last, keys)
+                mask = masks.at(first, last, keys, start)
                 more_q, more_k, more_v = fused_backward(
                     rows, about, to, of, mask, False, work.scale, (result[0], result[1])
                 )
                 more_q = masks.turned(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, work, first, last)
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, work, (first, last, start))
                 own = [a + b for a, b in zip(own, rest, strict=True)]
+            if start:
+                rows, about, *result = block
+                far = k[:, :, :start], v[:, :, :start]
+                beyond, total = work.beyond(first, last), (result[0], result[1])
+                far_q, far_k, far_v = far_backward(rows, about, *far, beyond, work.scale, total)
+                more_q = more_q + far_q
+                dk[:, :, :start] += far_k
+                dv[:, :, :start] += far_v
             dq[:, :, first:last] = more_q
-            dk[:, :, :keys] += more_k
-            dv[:, :, :keys] += more_v
+            dk[:, :, start:keys] += more_k
+            dv[:, :, start:keys] += more_v
         return None, dq, dk, dv, *own
 
 
 def _by_autograd(
-    block: list[Tensor], grad_lse: Tensor | None, k: Tensor, v: Tensor, work: Work, first: int, last: int
+    block: list[Tensor], grad_lse: Tensor | None, k: Tensor, v: Tensor, work: Work, at: tuple[int, int, int]
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and of the learned values of one block, its scores differentiated by autograd."""
+    """Gradients of q, k, v and of the learned values of one block, its scores differentiated by autograd.
+
+    ``at`` is its first row, its last, and its first key; those before it get a number from each row.
+    """
+    first, last, start = at
     grad, q, out, lse = block
     with torch.enable_grad():
         q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
-        scores = block_scores(q, k, work, first, last)
+        scores = block_scores(q, k, work, first, last, start)
+        beyond = work.beyond(first, last) if start else None
     dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
     lse = lse.to(scores.dtype).masked_fill(dead, -math.inf)
     grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse)
-    wanted = (q, k, *work.learned)
-    found = torch.autograd.grad(scores, wanted, grad_scores, allow_unused=True)
+    wanted, made, given = (q, k, *work.learned), [scores], [grad_scores]
+    if beyond is not None and beyond.requires_grad:
+        made.append(beyond)
+        given.append(-grad_scores.sum(-1, keepdim=True))
+    found = torch.autograd.grad(made, wanted, given, allow_unused=True)
     dq, dk, *rest = (torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True))
     return dq, dk, dv, *rest
 

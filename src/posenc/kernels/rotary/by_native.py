@@ -1,6 +1,6 @@
 """Rotation by the native kernel: one pass over memory, bit for bit what the specification computes.
 
-Compilers see one operator, ``posenc::turn``, with rules for derivatives, shapes and vmap.
+Compilers see one operator, ``posenc::turn``, with rules for derivatives and shapes.
 """
 
 import ctypes

@@ -79,7 +79,7 @@ def turn(
         return _turn_into(q, k, q_tables, k_tables, pairing, impl, out)
     served = _serving(impl, q.device.type, q_tables, k_tables)
     wide, k_wide = q_tables.wide, k_tables.wide
-    if served == "eager" and wide is not None and k_wide is not None and _are_few(q, k, wide[0], impl):
+    if served == "eager" and wide is not None and k_wide is not None and _are_few(q, k, wide[0]):
         if _go_together(q, k, q_tables, k_tables):
             q_turned, k_turned = few(q, k, wide, pairing)
             return q_turned, k_turned
@@ -100,7 +100,11 @@ def turn(
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, impl: str) -> Step | None:
     """The same call once more, for other q and k of these shapes, with all decided; None where it saves nothing."""
-    if not may_be_looked_at(q, k) or _serving(impl, q.device.type, q_tables, k_tables) != "native":
+    if (
+        not may_be_looked_at(q, k)
+        or is_recorded(q, k)
+        or _serving(impl, q.device.type, q_tables, k_tables) != "native"
+    ):
         return None
     return native_step(q, k, q_tables[:2], k_tables[:2], pairing)
 
@@ -165,15 +169,13 @@ def _engine(served: str) -> Engine:
     return {"eager": blockwise, "native": by_native, "fusable": fusable}[served]
 
 
-def _are_few(q: Tensor, k: Tensor, table: Tensor, impl: str) -> bool:
+def _are_few(q: Tensor, k: Tensor, table: Tensor) -> bool:
     """Whether q and k are so small, as in a decoding step, that operator calls are what they cost."""
     return (
-        impl in ("auto", "eager")
-        and q.numel() + k.numel() <= FEW
+        q.numel() + k.numel() <= FEW
         and q.dtype == k.dtype
         and (q.dtype == table.dtype or q.element_size() < table.element_size())
         and q.dim() == k.dim() == 4
-        and not torch.compiler.is_compiling()
     )
 
 

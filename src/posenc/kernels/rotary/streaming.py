@@ -1,4 +1,4 @@
-"""Whether results of the native rotation go past the caches: measured once, when the kernel is built, and kept.
+"""Whether results of the native rotation go past the caches: measured by ``posenc tune``, and kept.
 
 A store past the caches saves reading the memory it goes to; whether that pays differs between processors, and
 with the type and the pairing. It changes no bit.
