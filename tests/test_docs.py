@@ -128,3 +128,10 @@ def test_models_are_whole_and_refuse_nonsense() -> None:
         Model("x", 64, 4, "rotory", "nowhere")
     with pytest.raises(InvalidArgument, match="x: width=65 must be a multiple of heads=4"):
         Model("x", 65, 4, "rotary", "nowhere")
+
+
+def test_the_build_fails_on_warnings_and_the_site_can_be_searched_from_files() -> None:
+    build = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line)
+    assert "--strict" in build
+    assert not re.search(r"--quiet|\s-q\b", build), "quiet hides warnings from strict"
+    assert "  - offline\n" in (ROOT / "mkdocs.yml").read_text()
