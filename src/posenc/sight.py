@@ -180,7 +180,7 @@ class Sight:
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
     ) -> Bool[Tensor, "#B 1 #rows seen"] | None:
-        """Which keys from ``start`` to ``keys`` (excluded) the queries ``first`` to ``last`` may see; None for all."""
+        """Which keys from ``start`` to ``keys`` (excluded) queries ``first`` to ``last`` may see; None for all."""
         parts = []
         if self.causal or self.window is not None:
             q, k = self.order(T, S, device)

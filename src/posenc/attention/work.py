@@ -128,7 +128,7 @@ class Work:
         if scores is not None and seen is not None:
             scores = scores.masked_fill(~seen, -math.inf)
         if start:
-            bias = self.bias.near(first, last, start, keys)
+            bias = self.bias.within(first, last, start, keys)
         elif self.exact_rows:
             bias = self.bias.rows(first, last, keys, scores)
         else:

@@ -32,7 +32,7 @@ class Bias(ABC):
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
     - ``reach``: keys more than so many positions behind their query all get ``beyond`` from its row, where
-      positions count up by one and the queries are the last T of the S keys; ``near`` gives the rows of the others.
+      positions count up by one and the queries are the last T of the S keys; ``within`` gives the rows of the others.
     """
 
     heads: int
@@ -60,7 +60,7 @@ class Bias(ABC):
         """
         return self.rows(first, last, keys, scores)
 
-    def near(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "#B H rows near"]:
+    def within(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "#B H rows near"]:
         """``rows`` of the keys ``start`` to ``keys`` (excluded)."""
         return self.rows(first, last, keys)[..., start:]
 

@@ -70,9 +70,9 @@ class QueryTable(Bias):
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return said.gather(-1, among_heads(picked, said))
 
-    def near(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "B H rows near"]:
+    def within(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "B H rows near"]:
         if not self.straight or self.queries is None:
-            return super().near(first, last, start, keys)
+            return super().within(first, last, start, keys)
         return self._along(self.queries[:, :, first:last], first, start, keys)
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "B H rows 1"] | None:

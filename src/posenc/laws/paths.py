@@ -74,7 +74,7 @@ def _near_reach(bias: Bias, dense: Tensor, distances: Tensor, off: Tensor, where
     near(torch.where(distances < -bias.reach, number, dense), dense, off, f"what is out of reach at {where}")
     for start, keys in ((1, S), (S - 1, S), (0, S - 1)):
         rows = dense[:, :, 1:T, start:keys]
-        near(bias.near(1, T, start, keys), rows, off, f"keys {start} to {keys} at {where}")
+        near(bias.within(1, T, start, keys), rows, off, f"keys {start} to {keys} at {where}")
 
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:
