@@ -1,5 +1,6 @@
 """What the site computes while it is built: figures from views, and tables from the library."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
 from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.scene.colours import DARK, LIGHT
 from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.four import NAMES, four
 
@@ -28,22 +30,27 @@ def on_files(files: Any, config: Any) -> Any:
     """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
     from mkdocs.structure.files import File
 
-    for name, view in VIEWS.items():
-        files.append(File.generated(config, f"figures/{name}.svg", content=rendered(draw(view()))))
-    for name, (view_name, settings) in PICTURES.items():
-        picture = rendered(draw(make(view_name, settings)))
-        files.append(File.generated(config, f"figures/{name}.svg", content=picture))
+    views = {name: view() for name, view in VIEWS.items()}
+    views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items()}
+    for name, view in views.items():
+        for ending, paper in (("", LIGHT), ("-dark", DARK)):
+            picture = rendered(draw(view, paper))
+            files.append(File.generated(config, f"figures/{name}{ending}.svg", content=picture))
     lesson = rendered(three_panels(), "png")
     files.append(File.generated(config, "figures/positional_encoding_viz.png", content=lesson))
     return files
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Fill in the tables that are computed."""
+    """Fill in what is computed, and give every figure its twin for dark paper; the theme shows one of them."""
     for marker, made in MADE.items():
         if marker in markdown:
             markdown = markdown.replace(marker, made())
-    return markdown
+    return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
+
+
+FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")
+"""A view's figure in a page: its words, and its address without the ending."""
 
 
 def properties() -> str:
@@ -97,7 +104,16 @@ def encodings() -> str:
         return all_encodings(tomllib.load(file))
 
 
+def gallery() -> str:
+    """Every figure under its title, with what draws it."""
+    return "\n\n".join(
+        f"## {view().title}\n\n![{view().title}](figures/{name}.svg)\n\n`posenc show {name}`"
+        for name, view in VIEWS.items()
+    )
+
+
 MADE = {
+    "<!-- gallery -->": gallery,
     "<!-- properties -->": properties,
     "<!-- four -->": four_properties,
     "<!-- encodings -->": encodings,

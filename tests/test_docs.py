@@ -131,3 +131,12 @@ def test_models_are_whole_and_refuse_nonsense() -> None:
         Model("x", 64, 4, "rotory", "nowhere")
     with pytest.raises(InvalidArgument, match="x: width=65 must be a multiple of heads=4"):
         Model("x", 65, 4, "rotary", "nowhere")
+
+
+def test_the_build_fails_on_warnings_and_says_what_search_needs() -> None:
+    build = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line)
+    assert "--strict" in build
+    assert not re.search(r"--quiet|\s-q\b", build), "quiet hides warnings from strict"
+    assert "http.server -d site" in build
+    # Its offline plugin would load a script from elsewhere.
+    assert "- offline" not in (ROOT / "mkdocs.yml").read_text()

@@ -71,6 +71,7 @@ HOMES = {
     "gguf": ["integrations"],
     "safetensors": ["integrations", "workbench.experiments"],
     "matplotlib": ["workbench.figures"],
+    "jinja2": ["workbench.report"],
     "starlette": ["workbench.lab"],
     "latex2mathml": ["workbench.lab"],
     "uvicorn": ["workbench.lab"],

@@ -37,13 +37,14 @@ class Sight:
 
     Args:
         causal: a query sees itself and what comes before it in order.
-        q_order, k_order: int64 ``(T,)`` or ``(B, T)``, each token's place in its sequence. By default both
+        q_order: int64 ``(T,)`` or ``(B, T)``, each query's place in its sequence. By default both
             sequences end at the same token, as with a cache that grows: query t stands at t + (S − T). A shard, a
-            permuted sequence, a preallocated cache pass their own; without ``k_order`` keys have the queries'.
+            permuted sequence, a preallocated cache pass their own.
+        k_order: the keys', likewise; without it keys have the queries'.
         window: a query sees the keys less than this many places before it in order, and, where not causal,
             after it.
-        q_segments, k_segments: integers of the same shapes, the document of every token; nobody sees another
-            document. Without ``k_segments`` the keys' are ``q_segments``; with a cache give both.
+        q_segments: integers of the same shapes, the document of every query; nobody sees another document.
+        k_segments: the keys'; without them they are ``q_segments``. With a cache give both.
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
         documents: of every row of segments the lengths of its documents, which lie end to end: ``((3, 5),)``.
         padding: of every row of the key mask how many keys it hides, all of them at its start.

@@ -21,7 +21,8 @@ from posenc.workbench.experiments.methods import NAMES, methods
 from posenc.workbench.experiments.models import Ours, Tick, config_patch, open_model
 from posenc.workbench.experiments.verdict import judge
 from posenc.workbench.launch.here import here
-from posenc.workbench.report.extension import answer, over_positions, write
+from posenc.workbench.report.extension import answer, over_positions
+from posenc.workbench.report.extension_page import write
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
 from workbench.pretrained import save_llama
@@ -288,7 +289,7 @@ def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> N
     asked = [str(llama), "--to", "4x", "--text", str(llama / "text.txt"), "--output", str(tmp_path / "out")]
     result = CliRunner().invoke(app, [*asked, "--documents", "2", "--methods", "linear,yarn"])
     assert result.exit_code == 0, result.output
-    assert "to reach 256" in result.stdout.replace("\u2009", " ")
+    assert "to reach 256" in result.stdout
     page = (tmp_path / "out" / "report.html").read_text()
     assert "data:image/svg+xml" in page
     assert "YaRN" in page

@@ -6,10 +6,11 @@ from dataclasses import replace
 import pytest
 
 from posenc.workbench.experiments.plan import Cell, Run
-from posenc.workbench.experiments.results import answer, holds, sentence, summarise
+from posenc.workbench.experiments.results import holds, summarise
 from posenc.workbench.experiments.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
+from posenc.workbench.report.sentences import answer, sentence
 from posenc.workbench.report.terminal import table
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import load
@@ -81,6 +82,30 @@ def test_one_seed_of_two_below_the_gate_keeps_an_encoding_out_of_the_ranks() -> 
     assert "no encoding reached the gate" in sentence(result).lower()
 
 
+def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
+    result = summarise(NEEDLE, [run("alibi", 0.74, 0.7), run("nope", 0.65, 0.6)])
+    assert answer([result]) == (
+        "At 8× the trained length none passed the gate (best: ALiBi 0.74, gate 0.98, chance 0.06) on needle."
+    )
+    assert "ALiBi 0.74" in sentence(result)
+
+
+def test_flat_is_not_called_good() -> None:
+    language = task("language", load(), 512)
+
+    def read(encoding: str, loss: float) -> Run:
+        plan = Plan(encoding, "language", 0, 1, 1, 1e-3, 64, (64, 512), 2)
+        return Run(plan, tuple(Cell(n, "loss", loss, 2, (loss, loss)) for n in (64, 512)), 1.0, 10, 0.1)
+
+    result = summarise(language, [read("alibi", math.log(7.6)), read("nope", math.log(10.5))])
+    assert "ALiBi holds, NoPE stays flat but reads worse (perplexity 10.50 at 64) on language" in answer([result])
+
+
+def test_charts_draw_the_gate_and_chance() -> None:
+    (panel,) = over_lengths(summarise(NEEDLE, [run("alibi", 1.0, 1.0)])).panels
+    assert [caption for _, caption in panel.levels] == ["gate", "chance"]  # type: ignore[union-attr]
+
+
 def test_differences_are_paired_with_the_best() -> None:
     result = summarise(NEEDLE, [run("nope", 1.0, 1.0), run("rotary", 1.0, 0.6)])
     assert result.rows[0].to_best is None
@@ -90,10 +115,9 @@ def test_differences_are_paired_with_the_best() -> None:
     assert words.difference(result.rows[1])[0] == "−0.400"
 
 
-def test_loss_is_written_as_perplexity_and_numbers_have_thin_spaces() -> None:
+def test_loss_is_written_as_perplexity() -> None:
     assert words.perplexity(math.log(3.444)) == "3.44"
     assert words.perplexity(math.log(512.3)) == "512"
-    assert words.count(1_000_000) == "1\u2009000\u2009000"
     assert words.seconds(125) == "2 min 05 s"
 
 

@@ -22,6 +22,8 @@ from posenc.workbench.experiments.methods import methods
 from posenc.workbench.experiments.models import Ours, Tick, open_model
 from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
 from posenc.workbench.launch.here import here
+from posenc.workbench.report.blocks import Page
+from posenc.workbench.report.builder import build
 from posenc.workbench.report.retrieval import answer, over_depth, part, table
 from posenc.workbench.tasks.text import Text
 from posenc.workbench.transformer import Transformer, TransformerConfig
@@ -178,22 +180,21 @@ def made(none: float, yarn: float, inside: float = 1.0) -> Retrieval:
 
 
 def test_the_answer_in_words() -> None:
-    thin = "\u2009"
     assert answer(made(0.1, 0.9)) == (
-        f"Needles at 4{thin}096 tokens: YaRN finds 90%, no scaling 10%; "
-        f"within the trained 2{thin}048 no scaling finds 100% (chance 11%)."
+        "Needles at 4096 tokens: YaRN finds 90%, no scaling 10%; "
+        "within the trained 2048 no scaling finds 100% (chance 11%)."
     )
     assert "no scaling finds 90% and no method more; within" in answer(made(0.9, 0.9))
     assert "no scaling finds 90% and no method more; within" in answer(made(0.9, 0.3))
     assert answer(made(0.1, 0.9, inside=0.4)) == (
-        f"Needles: a model finds 40% even within its trained 2{thin}048 tokens (chance 11%), "
+        "Needles: a model finds 40% even within its trained 2048 tokens (chance 11%), "
         "so this test says nothing about scaling here."
     )
 
 
 def test_the_view_is_a_heatmap_per_method() -> None:
     view = over_depth(made(0.1, 0.9))
-    assert view.title == "Needles found by length and depth; trained to 2\u2009048 tokens, chance 0.11"
+    assert view.title == "Needles found by length and depth; trained to 2048 tokens, chance 0.11"
     assert [panel.name for panel in view.panels] == ["no scaling", "YaRN"]
     for panel, last in zip(view.panels, (0.1, 0.9), strict=True):
         assert isinstance(panel, Heatmap)
@@ -204,7 +205,8 @@ def test_the_view_is_a_heatmap_per_method() -> None:
 
 
 def test_the_page_has_the_figure_its_numbers_and_how(tmp_path: Path) -> None:
-    page = part(made(0.1, 0.9), tmp_path)
+    shown = part(made(0.1, 0.9), tmp_path)
+    page = build(Page("posenc extend", "a", "", (shown,), "", ""))
     assert "data:image/svg+xml" in page
     assert (tmp_path / "figures" / "needles.png").stat().st_size > 10_000
     assert "<td>0.90<br><small>0.82 … 0.95</small></td>" in page  # Wilson's interval of 81 of 90

@@ -28,10 +28,11 @@ SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2})
 
 def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> None:
     texts = tuple(dict.fromkeys((*split(PROOFS), *posenc.CATALOGUE)))
+    asked = replace(SHORT, encodings=texts)
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = compare(replace(SHORT, encodings=texts), python_text(), ledger, inline)
+        outcome = compare(asked, python_text(), ledger, inline)
         assert len(ledger.runs()) == len(texts)
-    page = write(outcome, tmp_path, "posenc compare").read_text()
+    page = write(outcome, tmp_path, "posenc compare", asked).read_text()
     for text in (
         "rotary(base=500000)",
         "layers(rotary*3 + nope)",

@@ -75,7 +75,9 @@ def attention(
     """Attention of T queries over S keys, with the encoding's bias and scale.
 
     Args:
-        q, k, v: ``(B, heads, length, channels)``; k and v may have fewer heads, a divisor of q's (grouped query).
+        q: queries, ``(B, heads, length, channels)``.
+        k: keys; they may have fewer heads, a divisor of q's (grouped query).
+        v: values, with as many heads as the keys.
         placed: ``encoding.at(q_positions, k_positions)``; of ``Layers``, that of this layer.
         sight: who may see whom: ``True`` (causal, both sequences ending at the same token), ``False`` (everything),
             or a ``posenc.Sight``. A query that sees no key returns zeros.

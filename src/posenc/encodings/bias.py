@@ -21,8 +21,7 @@ Visible = Bool[Tensor, "#B 1 #rows S"] | None
 class Bias(ABC):
     """A score bias at given positions, added after the scores were scaled.
 
-    Args:
-        heads: H, query heads that it has values for.
+    ``heads`` is H, the query heads that it has values for.
 
     Attention asks for these shortcuts by looking whether they are there, never by what class a bias is:
 
@@ -96,7 +95,8 @@ class OffsetBias(Bias):
     Args:
         values: the function; it is called with int64 offsets and gives float32 or float64, heads in front.
         heads: H.
-        q_positions, k_positions: ``(T,)`` or ``(B, T)``, and the keys', with their axes in front.
+        q_positions: ``(T,)`` or ``(B, T)``, with their axes in front.
+        k_positions: the keys', likewise.
         learned: the tensors that ``values`` reads and that gradients flow to.
         axes: coordinates of a position.
     """

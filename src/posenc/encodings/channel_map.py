@@ -9,7 +9,8 @@ class Turned:
     """How one channel turns.
 
     Args:
-        channel, partner: the channel and the one that it is mixed with.
+        channel: the channel.
+        partner: the one that it is mixed with.
         axis: the coordinate that it turns by.
         frequency: radians a step of that coordinate.
     """

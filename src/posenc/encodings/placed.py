@@ -32,7 +32,8 @@ class Placed:
     """An encoding at given positions. Every door is the identity until a subclass opens it.
 
     Args:
-        q_positions, k_positions: of the queries (and token embeddings), and of the keys.
+        q_positions: of the queries, and of the token embeddings.
+        k_positions: of the keys.
         axes: coordinates of a position; with more than one, positions carry them as a leading axis.
         bias: what is added to the scores, after they are scaled.
         scale: what the scores of each query row are multiplied by, beside 1/√D.

@@ -26,8 +26,9 @@ class Shaw(Encoding):
     Args:
         head_dim: D, channels of a head.
         heads: H, query heads.
-        behind, ahead: the furthest offsets with a row of their own, on either side of the query; 64 and 8 in
-            wav2vec2-BERT (``left_max_position_embeddings``, ``right_max_position_embeddings``).
+        behind: the furthest offset before the query with a row of its own; 64 in wav2vec2-BERT
+            (``left_max_position_embeddings``).
+        ahead: the same after the query; 8 there (``right_max_position_embeddings``).
         shared: whether all layers read one table; in models in use every layer has its own.
         std: the table starts as N(0, std²).
     """

@@ -44,7 +44,8 @@ class YaRN(Schedule):
         ramp: ``"dimension"`` as the authors' code and checkpoints have it, ``"rotations"`` as the paper has it.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
         attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the pair below.
-        mscale, mscale_all_dim: DeepSeek's pair; both or neither, and not beside an ``attention_factor``.
+        mscale: of DeepSeek's pair; both or neither, and not beside an ``attention_factor``.
+        mscale_all_dim: the other of that pair.
     """
 
     factor: float

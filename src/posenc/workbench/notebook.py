@@ -9,7 +9,8 @@ from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.experiments import table
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.results import TaskResult, alike, sentence, summarise
+from posenc.workbench.experiments.results import TaskResult, alike, summarise
+from posenc.workbench.report.sentences import sentence
 from posenc.workbench.tasks import Source, task
 from posenc.workbench.views.view import View
 

@@ -54,7 +54,7 @@ def compare(
     if here:
         check_device(made.device)
     outcome = _carry_out(console, made, launch, output, here)
-    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]))
+    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]), made)
     _print(console, outcome, page, output)
     if outcome.failures:
         console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
@@ -92,8 +92,8 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
 
 def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
-    from posenc.workbench.experiments.results import answer, sentence
     from posenc.workbench.report import terminal
+    from posenc.workbench.report.sentences import answer, sentence
 
     for result in outcome.results:
         console.print()

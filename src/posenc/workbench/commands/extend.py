@@ -58,7 +58,8 @@ def extend(
     from posenc.workbench.experiments.retrieval import work as asking
     from posenc.workbench.experiments.verdict import judge
     from posenc.workbench.launch.choose import choose
-    from posenc.workbench.report import extension, terminal
+    from posenc.workbench.report import terminal
+    from posenc.workbench.report.extension_page import write
 
     console = screen(soft_wrap=True)
     if dtype not in ("float32", "bfloat16"):
@@ -94,7 +95,7 @@ def extend(
         seconds = ledger.seconds()
     verdict = judge(found)
     patch = config_patch(model, verdict.chosen.curve.method, found.length)
-    page = extension.write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
+    page = write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
     _print(console, found, needles)
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")

@@ -1,6 +1,5 @@
 """`posenc show`: one figure, or a page with all of them."""
 
-from html import escape
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +7,6 @@ import typer
 from rich.progress import track
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.palette import HAIRLINE, INK, PAPER
 from posenc.workbench.screen import screen
 
 LESSON, LESSON_FILE = "lesson", "positional_encoding_viz.png"
@@ -20,19 +18,6 @@ _UNSET = {
     "all": "all draws every figure with its defaults; name one figure to set something",
 }
 """Why nothing can be set where no one figure is named, and what to do."""
-
-PAGE = f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>posenc: every figure</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<style>
-body {{ background: {PAPER}; color: {INK}; font: 16px/1.5 system-ui, sans-serif }}
-body {{ max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
-figure {{ margin: 0 0 3rem; border-top: 1px solid {HAIRLINE}; padding-top: 1rem }}
-img {{ max-width: 100%; height: auto }}
-pre {{ overflow-x: auto; font-size: 14px }}
-</style>
-<h1>Every figure</h1>
-"""
 
 
 def show(
@@ -68,25 +53,11 @@ def show(
 
 def gallery(folder: Path) -> Path:
     """Write every figure as SVG into ``folder`` with a page that shows them; returns the page."""
+    from posenc.workbench.report.gallery import gallery as written
     from posenc.workbench.views.catalogue import VIEWS
 
-    parts = [PAGE]
-    for name in track(VIEWS, description="Drawing", console=screen(), transient=True):
-        _one(name, {}, folder / f"{name}.svg")
-        view = VIEWS[name]()
-        parts.append(_entry(name, f"{name}.svg", view.title, view.python))
-    _lesson(folder / LESSON_FILE)
-    parts.append(_entry(LESSON, LESSON_FILE, "Heatmap, similarity and waves", ""))
-    page = folder / "index.html"
-    page.write_text("".join(parts), encoding="utf-8")
-    return page
-
-
-def _entry(name: str, source: str, title: str, python: str) -> str:
-    """One figure of the page with what it says, how to draw it, and how to get its numbers."""
-    code = f"<pre>{escape(python)}</pre>" if python else ""
-    caption = f"<figcaption>{escape(title)}. <code>posenc show {name}</code>{code}</figcaption>"
-    return f'<figure id="{name}"><img src="{source}" alt="{escape(title)}">{caption}</figure>\n'
+    names = track(VIEWS, description="Drawing", console=screen(), transient=True)
+    return written(names, folder, _lesson(folder / LESSON_FILE).name)
 
 
 def _one(name: str, settings: dict[str, str], path: Path) -> Path:

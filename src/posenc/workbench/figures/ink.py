@@ -32,6 +32,8 @@ WIDTH, HEIGHT = 7.0, 4.2
 TEXT, SMALL = 9.0, 8.0
 """Points of axis names and titles, and of the smallest text."""
 DPI = 150
+LEFT = 0.7
+"""Share of its height that a panel keeps beside its title and names."""
 FORMATS = ("svg", "png", "pdf")
 
 STYLE: dict[str, object] = {
@@ -96,6 +98,12 @@ def folded(words: str, inches: float, size: float = TEXT) -> str:
     return textwrap.fill(words, max(12, int(inches * 72 / (0.56 * size))), break_long_words=False)
 
 
+def clipped(words: str, inches: float) -> str:
+    """A name short enough for this width; the rest is dots."""
+    most = int(inches * 72 / (0.56 * SMALL))
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
 def mark(ax: Axes, x: float, place: float, caption: str) -> None:
     """A thin vertical line at x, ``place`` of the way across, with its caption at the top.
 
@@ -124,7 +132,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
         ends: (height, 0 at the bottom and 1 at the top; text; colour) of every line.
     """
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    gap = SMALL * 1.6 / height
+    gap = SMALL * 1.35 / (LEFT * height)
     wanted = sorted(ends, key=lambda end: end[0])
     places = _spread([end[0] for end in wanted], gap)
     for at, (end, words, colour) in zip(places, wanted, strict=True):

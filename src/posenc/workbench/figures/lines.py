@@ -2,12 +2,14 @@
 
 from matplotlib.ticker import NullLocator
 
-from posenc.workbench.figures.ink import SMALL, Axes, folded, label_ends, mark
+from posenc.workbench.figures.ink import SMALL, Axes, clipped, folded, label_ends, mark
 from posenc.workbench.scene.colours import Paper, line, text
 from posenc.workbench.scene.scene import Axis, Chart, Curve
 
 MARKED = 40
 """Up to this many points each gets a marker."""
+NAMES = 0.45
+"""Names at the ends take at most this share of the width."""
 EARLY = 0.97
 """A curve that leaves the picture before this share of its width is named where it does."""
 
@@ -94,7 +96,7 @@ def _name(ax: Axes, panel: Chart, paper: Paper) -> None:
         together.setdefault(tuple(panel.y.place(v) for v in curve.values), []).append(curve)
     ends = []
     for places, curves in together.items():
-        words = ", ".join(curve.name for curve in curves)
+        words = clipped(", ".join(curve.name for curve in curves), NAMES * _inches(ax)[0])
         ink = text(curves[0].colour, paper)
         seen = [i for i, place in enumerate(places) if place is not None]
         if not seen:

@@ -16,7 +16,16 @@ def over_lengths(result: TaskResult) -> View:
     trained = ((float(result.lengths[0]), "trained to here"),)
     name = "perplexity per byte" if loss else "share of right answers"
     lines = tuple(_line(result, row) for row in result.rows)
-    return View(_title(result), (Lines(result.task.name, lines, axis, name, y_log=loss, marks=trained),))
+    panel = Lines(result.task.name, lines, axis, name, y_log=loss, marks=trained, levels=_levels(result))
+    return View(_title(result), (panel,))
+
+
+def _levels(result: TaskResult) -> tuple[tuple[float, str], ...]:
+    """What a run must reach to count, and what guessing reaches."""
+    task = result.task
+    if task.measure == "loss":
+        return ((math.exp(task.gate), "gate: a table of byte pairs"),)
+    return ((task.gate, "gate"), (task.chance, "chance"))
 
 
 def _line(result: TaskResult, row: Row) -> Line:
@@ -32,6 +41,8 @@ def _line(result: TaskResult, row: Row) -> Line:
 
 def _title(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
+    if not ranked:
+        return f"{result.task.name.capitalize()}: none passed the gate"
     keep = [row.label for row in ranked if holds(result, row)]
     lose = [row.label for row in ranked if not holds(result, row)]
     span = f"{result.lengths[0]} to {result.longest} tokens"

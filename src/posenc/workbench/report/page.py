@@ -1,146 +1,118 @@
-"""One self-contained HTML page of a study: the answer, the figure, the table, how it was measured."""
+"""The page of a study: the answer, for each task its figure and table, how it was measured, the study itself."""
 
-import base64
-from collections.abc import Callable, Sequence
-from html import escape
-from pathlib import Path
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 
 import posenc
 from posenc.errors import PositionOutOfRange
 from posenc.workbench.experiments.compare import Outcome
-from posenc.workbench.experiments.results import LOST, Row, TaskResult, answer, sentence
-from posenc.workbench.palette import ACCENT, HAIRLINE, HAIRLINE_DARK, INK, INK_DARK, PAPER, PAPER_DARK, style
-from posenc.workbench.report import words
+from posenc.workbench.experiments.plan import Run
+from posenc.workbench.experiments.results import LOST, Row, TaskResult
+from posenc.workbench.experiments.statistics import Interval
+from posenc.workbench.numbers import count
+from posenc.workbench.palette import family, token
+from posenc.workbench.report import blocks, words
+from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Picture, Table, Words
+from posenc.workbench.report.builder import made_with
+from posenc.workbench.report.sentences import answer, sentence
 
-STYLE = f"""
-:root {{ --paper: {PAPER}; --ink: {INK}; --line: {HAIRLINE}; --accent: {ACCENT}; color-scheme: light dark }}
-@media (prefers-color-scheme: dark) {{
-  :root {{ --paper: {PAPER_DARK}; --ink: {INK_DARK}; --line: {HAIRLINE_DARK} }}
-}}
-body {{ background: var(--paper); color: var(--ink); font: 17px/1.55 system-ui, sans-serif; margin: 0 }}
-main {{ max-width: 56rem; margin: 3rem auto; padding: 0 1.2rem }}
-h1 {{ font-size: 1.5rem; line-height: 1.3; font-weight: 600 }}
-h1, p, dl {{ max-width: 46rem }}
-h2 {{ font-size: 1.1rem; margin-top: 3rem; border-top: 1px solid var(--line); padding-top: 1rem }}
-img {{ width: 100%; height: auto; margin: 1rem 0 }}
-figure {{ margin: 1.5rem 0 }} figcaption, small, .quiet {{ font-size: .85rem; opacity: .8 }}
-.wide {{ overflow-x: auto }}
-table {{ border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums }}
-th, td {{ text-align: right; padding: .35rem .5rem; border-bottom: 1px solid var(--line); white-space: nowrap }}
-th:first-child, .words {{ text-align: left }} td.words {{ white-space: normal }}
-caption {{ text-align: left; padding-bottom: .4rem }}
-thead th {{ font-weight: 600 }} tbody th {{ font-weight: 400 }} .best th, .best td {{ font-weight: 600 }}
-.open {{ opacity: .65; font-style: italic }}
-.key {{ display: inline-block; width: .7em; height: .7em; border-radius: 50%; margin-right: .45em }}
-code, pre {{ font: .85rem/1.5 ui-monospace, monospace }} pre {{ overflow-x: auto }}
-dt {{ font-weight: 600 }} dd {{ margin: 0 0 .6rem }}
-"""
+Value = Callable[[Row, int], Interval | None]
 
 
-def page(outcome: Outcome, figures: dict[str, list[tuple[str, Path]]], command: str) -> str:
-    """The page; ``figures`` holds the SVG files of each task with their captions, which are embedded."""
+def page(outcome: Outcome, pictures: Mapping[str, Sequence[Picture]], command: str, study: str) -> Page:
+    """The page; ``pictures`` are those of each task, ``study`` is the file that repeats it."""
     results = outcome.results
-    body = [
-        f"<h1>{escape(answer(results))}</h1>",
-        f'<p class="quiet">{escape(_scope(outcome))}</p>',
-        *(_task(result, figures.get(result.task.name, [])) for result in results),
-        _refusal(),
-        _method(outcome, command),
-    ]
-    head = f"<!doctype html><html lang=en><meta charset=utf-8><title>posenc compare</title><style>{STYLE}</style>"
-    sized = '<meta name=viewport content="width=device-width,initial-scale=1">'
-    return f"{head}{sized}<main>{''.join(body)}</main></html>\n"
+    runs = [run for result in results for run in result.runs]
+    parts = [_task(result, pictures.get(result.task.name, ())) for result in results]
+    return Page(
+        "posenc compare",
+        answer(results),
+        _scope(runs),
+        (*parts, *_refusal(results), _method(outcome), _again(study), *_failures(outcome)),
+        made_with(runs[0].versions if runs else ""),
+        str(datetime.now(UTC).date()),
+        command,
+    )
 
 
-def _scope(outcome: Outcome) -> str:
-    runs = [run for result in outcome.results for run in result.runs]
+def anchor(title: str) -> str:
+    """A title as an address within the page."""
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def _scope(runs: Sequence[Run]) -> str:
     seeds = len({run.plan.seed for run in runs})
-    seconds = sum(run.seconds for run in runs)
+    spent = words.seconds(sum(run.seconds for run in runs))
+    where = runs[0].hardware if runs else "nothing"
     return (
         f"{len(runs)} small transformers, {seeds} seed{'s' if seeds > 1 else ''}, each alike but for its encoding; "
-        f"{words.seconds(seconds)} of computing on {runs[0].hardware if runs else 'nothing'}."
+        f"{spent} of computing on {where}."
     )
 
 
-def figure(caption: str, path: Path) -> str:
-    data = base64.b64encode(path.read_bytes()).decode()
-    image = (
-        f'<img alt="{escape(caption)}; the numbers are in the tables below" src="data:image/svg+xml;base64,{data}">'
-    )
-    return f"<figure>{image}<figcaption>{escape(caption)}</figcaption></figure>"
-
-
-def _task(result: TaskResult, figures: Sequence[tuple[str, Path]]) -> str:
-    parts = [
-        f"<h2>{escape(result.task.name.capitalize())}</h2><p>{escape(sentence(result))}</p>",
-        *(figure(caption, path) for caption, path in figures[:1]),
-        _table(
-            result, "fixed targets" if result.task.measure == "loss" else "", lambda r, n: r.values.get(n), True
-        ),
-    ]
-    if result.task.measure == "loss":
-        parts += [
-            "<p class=quiet>The same, as papers print it: the mean over whole windows. Longer windows hold more "
-            "targets with much context, so this column can fall where nothing got better.</p>",
-            _table(result, "window mean", lambda r, n: r.windows.get(n), False),
+def _task(result: TaskResult, pictures: Sequence[Picture]) -> Part:
+    title = result.task.name.capitalize()
+    loss = result.task.measure == "loss"
+    found: list[Block] = [Words(sentence(result)), *pictures[:1]]
+    found.append(_table(result, "fixed targets" if loss else "", lambda r, n: r.values.get(n), verdict=True))
+    if loss:
+        found += [
+            Words(
+                "The same, as papers print it: the mean over whole windows. Longer windows hold more targets with "
+                "much context, so this column can fall where nothing got better.",
+                quiet=True,
+            ),
+            _table(result, "window mean", lambda r, n: r.windows.get(n), verdict=False),
         ]
-    return "".join([*parts, *(figure(caption, path) for caption, path in figures[1:])])
+    return Part(title, anchor(title), (*found, *pictures[1:]))
 
 
-def _table(result: TaskResult, title: str, value: Callable[[Row, int], object], verdict: bool) -> str:
-    heads = ["encoding", *(words.count(n) for n in result.lengths)]
-    rows = [_row(result, row, value, verdict) for row in result.rows]
+def _table(result: TaskResult, title: str, value: Value, *, verdict: bool) -> Table:
+    """Encodings down and lengths across; the verdict stands second, where a phone shows it."""
+    lengths = tuple(count(n) for n in result.lengths)
     caption = f"{title + ': ' if title else ''}{words.unit(result)}; 95% intervals below"
-    cells = "".join(f"<th scope=col>{escape(h)}</th>" for h in heads)
-    if verdict:
-        cells += f"<th scope=col>{_unit(result)} to best at {words.count(result.longest)}</th>"
-        cells += "<th scope=col class=words>verdict</th>"
-    return (
-        f"<div class=wide><table><caption class=quiet>{escape(caption)}</caption>"
-        f"<thead><tr>{cells}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-    )
+    rows = tuple(_row(result, row, value, verdict) for row in result.rows)
+    if not verdict:
+        return Table(caption, ("encoding", *lengths), rows)
+    gap = f"{'nats' if result.task.measure == 'loss' else 'share'} to best at {count(result.longest)}"
+    return Table(caption, ("encoding", "verdict", *lengths, gap), rows, worded=(1,))
 
 
-def _unit(result: TaskResult) -> str:
-    return "nats" if result.task.measure == "loss" else "share"
-
-
-def _row(result: TaskResult, row: Row, value: Callable[[Row, int], object], verdict: bool) -> str:
+def _row(result: TaskResult, row: Row, value: Value, verdict: bool) -> blocks.Row:
     kind = "open" if not row.ranked else "best" if row is result.rows[0] else ""
-    own = style(row.encoding, [other.encoding for other in result.rows])
-    key = f'<span class=key style="background:{own.colour}"></span>'
-    cells = [f"<th scope=row>{key}{escape(row.label)}</th>"]
-    for length in result.lengths:
-        interval = value(row, length)
-        number, band = words.measured(result, interval), words.spread(result, interval)  # type: ignore[arg-type]
-        cells.append(f"<td>{number}<br><small>{band}</small></td>")
+    among = [other.encoding for other in result.rows]
+    intervals = [value(row, length) for length in result.lengths]
+    cells = [(words.measured(result, interval), words.spread(result, interval)) for interval in intervals]
     if verdict:
-        gap, band = words.difference(row)
-        cells.append(f"<td>{gap}<br><small>{band}</small></td>")
-        cells.append(f"<td class=words>{escape(result.verdict(row))}</td>")
-    return f'<tr class="{kind}">{"".join(cells)}</tr>'
+        cells = [(result.verdict(row), ""), *cells, words.difference(row)]
+    return blocks.Row(row.label, tuple(cells), kind, token(row.encoding, among))
 
 
-def _refusal() -> str:
-    """What a learned table says past its end, asked for now."""
+def _refusal(results: Sequence[TaskResult]) -> tuple[Part, ...]:
+    """What a learned table says past its end, asked for now; nothing where the study has no such table."""
+    tables = {family(row.encoding) for result in results for row in result.rows} & {"learned", "learned-clamped"}
+    if not tables:
+        return ()
+    said = ""
     try:
         posenc.Learned(128, 64).at(posenc.positions.plain(256))
     except PositionOutOfRange as error:
         said = str(error)
-    return (
-        "<h2>Past the end of a learned table</h2><p>The plain table has no row there and refuses. The clamped "
-        f"variant, measured above, gives every later position the last row.</p><pre>{escape(said)}</pre>"
-    )
+    told = "The plain table has no row there and refuses."
+    if "learned-clamped" in tables:
+        told += " The clamped variant, measured above, gives every later position the last row."
+    title = "Past the end of a learned table"
+    return (Part(title, anchor(title), (Words(told), Code(said))),)
 
 
-def _method(outcome: Outcome, command: str) -> str:
-    results = outcome.results
+def _method(outcome: Outcome) -> Part:
+    results, text = outcome.results, outcome.text
     run = results[0].runs[0] if results else None
     gates = "; ".join(f"{r.task.name} {_gate(r)}" for r in results)
-    text = outcome.text
-    entries: Sequence[tuple[str, str]] = [
-        ("Command", command),
-        ("Model", _model(run.parameters, run.plan.layers, run.plan.width, run.plan.heads) if run else ""),
+    several = len({r.plan.seed for result in results for r in result.runs}) > 1
+    entries = (
+        ("Model", _model(run) if run else ""),
         ("Pairing", "Every encoding starts from the same weights and sees the same batches in the same order."),
         ("Fixed targets", "The same bytes are scored at every length, with more and more context before them."),
         ("Gates", f"A run counts when at the trained length it reaches: {gates}. Others are shown, not ranked."),
@@ -148,22 +120,37 @@ def _method(outcome: Outcome, command: str) -> str:
             "Holds",
             f"At most {LOST:.0%} of the perplexity or accuracy at the trained length is lost at the longest.",
         ),
-        ("Intervals", "95%: t over blocks of text or over seeds, Wilson for shares; differences are paired."),
+        (
+            "Intervals",
+            "95%: t over seeds; differences are paired."
+            if several
+            else "95%, of one training run: t over blocks of text, Wilson for shares. They say nothing about "
+            "another seed; differences are paired.",
+        ),
         (
             "Text",
-            f"{text.name}, {words.count(len(text.train))} bytes to train and {words.count(len(text.validation))} "
-            f"held out, sha256 {text.sha256[:16]}",
+            f"{text.name}, {count(len(text.train))} bytes to train and {count(len(text.validation))} held out, "
+            f"sha256 {text.sha256[:16]}",
         ),
-        ("Made with", f"{run.versions} on {run.hardware}" if run else ""),
         (
             "What would change the answer",
             "More training, a larger model, another text, or a schedule that scales "
             "the frequencies: these are small models, trained for a minute.",
         ),
-    ]
-    rows = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v)}</dd>" for k, v in entries)
-    failed = "".join(f"<li>{escape(f.plan.name)}: {escape(f.reason)}</li>" for f in outcome.failures)
-    return f"<h2>How it was measured</h2><dl>{rows}</dl>" + (f"<h2>Failed</h2><ul>{failed}</ul>" if failed else "")
+    )
+    return Part("How it was measured", "method", (Facts(entries),))
+
+
+def _again(study: str) -> Part:
+    """The study's file, and what is typed to repeat it."""
+    typed = "posenc compare --config study.toml --output study"
+    told = Words("The study as a file; with it the same command makes the same runs.")
+    return Part("Do it again", "again", (told, Code(typed), Code(study, "study.toml", "study.toml", open=True)))
+
+
+def _failures(outcome: Outcome) -> tuple[Part, ...]:
+    failed = tuple((failure.plan.name, failure.reason) for failure in outcome.failures)
+    return (Part("Failed", "failed", (Facts(failed),)),) if failed else ()
 
 
 def _gate(result: TaskResult) -> str:
@@ -173,8 +160,9 @@ def _gate(result: TaskResult) -> str:
     return f"accuracy {gate:.2f} (chance {result.task.chance:.2f})"
 
 
-def _model(parameters: int, layers: int, width: int, heads: int) -> str:
+def _model(run: Run) -> str:
+    plan = run.plan
     return (
-        f"Decoder, {layers} layers, width {width}, {heads} heads, pre-norm, GELU, no dropout, "
-        f"{words.count(parameters)} parameters; AdamW, cosine"
+        f"Decoder, {plan.layers} layers, width {plan.width}, {plan.heads} heads, pre-norm, GELU, no dropout, "
+        f"{count(run.parameters)} parameters; AdamW, cosine"
     )

@@ -1,6 +1,5 @@
 """Needles found or not: as a sentence, a heatmap per method, a terminal table and a part of the page."""
 
-from html import escape
 from pathlib import Path
 
 from jaxtyping import Float
@@ -10,8 +9,10 @@ from torch import Tensor
 from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, SENTENCE, Retrieval
 from posenc.workbench.experiments.statistics import over_answers
 from posenc.workbench.figures.draw import save
-from posenc.workbench.report.page import figure
-from posenc.workbench.report.words import count
+from posenc.workbench.numbers import count
+from posenc.workbench.report import blocks
+from posenc.workbench.report.blocks import Part, Row, Words
+from posenc.workbench.report.builder import embedded
 from posenc.workbench.views.view import Axis, Heatmap, View
 
 GATE = 0.5
@@ -70,27 +71,27 @@ def table(needles: Retrieval) -> Table:
     return made
 
 
-def part(needles: Retrieval, folder: Path) -> str:
+def part(needles: Retrieval, folder: Path) -> Part:
     """The figure, written into ``folder`` too, and the table for the page."""
     view = over_depth(needles)
-    save(view, folder / "figures" / "needles.png")
-    path = save(view, folder / "figures" / "needles.svg")
-    heads = "".join(f"<th scope=col>at {count(n)}</th>" for n in needles.lengths)
-    rows = "".join(
-        f"<tr><th scope=row>{escape(method.label)}</th>{''.join(map(_cell, cells))}</tr>"
-        for method, cells in zip(needles.methods, needles.found.double(), strict=True)
-    )
+    for kind in ("png", "svg"):
+        save(view, folder / "figures" / f"needles.{kind}")
+    caption = "Share of needles found, by the length of the text and the depth they lie at."
     how = (
         f"“{HIDDEN}” and eight such sentences, each with its own place and number, lie in one text, one at every "
         "depth. A place's number counts as found when it is likelier than the other eight, by the first token of "
         f"the answer, in which all differ. A model that ignores the text finds {CHANCE:.2f}. "
         f"{_caption(needles).capitalize()}, with 95% Wilson intervals; the weights are not tuned."
     )
-    return (
-        f"<h2>What lies far back</h2><p>{escape(answer(needles))}</p>"
-        f"{figure('Share of needles found, by the length of the text and the depth they lie at.', path)}"
-        f"<div class=wide><table><thead><tr><th scope=col>method</th>{heads}</tr></thead><tbody>{rows}</tbody>"
-        f"</table></div><p class=quiet>{escape(how)}</p>"
+    rows = tuple(
+        Row(method.label, tuple(map(_cell, cells)))
+        for method, cells in zip(needles.methods, needles.found.double(), strict=True)
+    )
+    found = blocks.Table(_caption(needles), ("method", *(f"at {count(n)}" for n in needles.lengths)), rows)
+    return Part(
+        "What lies far back",
+        "needles",
+        (Words(answer(needles)), embedded(view, caption, "needles"), found, Words(how, quiet=True)),
     )
 
 
@@ -101,6 +102,6 @@ def _caption(needles: Retrieval) -> str:
     )
 
 
-def _cell(found: Float[Tensor, "haystacks depths"]) -> str:
+def _cell(found: Float[Tensor, "haystacks depths"]) -> tuple[str, str]:
     share = over_answers(found.flatten().tolist())
-    return f"<td>{share.mean:.2f}<br><small>{share.low:.2f} … {share.high:.2f}</small></td>"
+    return f"{share.mean:.2f}", f"{share.low:.2f} … {share.high:.2f}"

@@ -4,6 +4,7 @@ import math
 
 from posenc.workbench.experiments.results import Row, TaskResult
 from posenc.workbench.experiments.statistics import Interval
+from posenc.workbench.numbers import plain, signed
 
 NOTHING = "–"
 
@@ -18,7 +19,7 @@ def measured(result: TaskResult, interval: Interval | None) -> str:
 def perplexity(loss: float) -> str:
     """exp of a loss in nats, to three digits."""
     value = math.exp(loss)
-    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+    return plain(value, 2 if value < 100 else 0)
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:
@@ -36,16 +37,6 @@ def difference(row: Row) -> tuple[str, str]:
     if gap is None:
         return NOTHING, ""
     return signed(gap.mean), "" if math.isnan(gap.low) else f"{signed(gap.low)} to {signed(gap.high)}"
-
-
-def signed(value: float) -> str:
-    """A signed number with a real minus."""
-    return f"{value:+.3f}".replace("-", "−")
-
-
-def count(value: int) -> str:
-    """An integer with thin spaces between thousands."""
-    return f"{value:,}".replace(",", "\u2009")
 
 
 def seconds(value: float) -> str:

@@ -4,31 +4,33 @@ from pathlib import Path
 
 from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.results import TaskResult
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.figures.draw import save
 from posenc.workbench.report import charts
+from posenc.workbench.report.blocks import Picture
+from posenc.workbench.report.builder import build, embedded
 from posenc.workbench.report.page import page
+from posenc.workbench.report.toml import as_toml
 from posenc.workbench.views.view import View
 
-BANDS = "Bands are 95% intervals; hollow markers did not converge."
 
-
-def write(outcome: Outcome, folder: Path, command: str) -> Path:
-    """Draw every figure, embed the SVGs in ``report.html``; returns the page."""
-    figures: dict[str, list[tuple[str, Path]]] = {}
+def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
+    """Draw every figure, embed them in ``report.html``; returns the page."""
+    pictures: dict[str, list[Picture]] = {}
     for result in outcome.results:
         for name, caption, view in _views(result):
             save(view, folder / "figures" / f"{name}.png")
-            path = save(view, folder / "figures" / f"{name}.svg")
-            figures.setdefault(result.task.name, []).append((caption, path))
+            save(view, folder / "figures" / f"{name}.svg")
+            pictures.setdefault(result.task.name, []).append(embedded(view, caption, name))
     target = folder / "report.html"
-    target.write_text(page(outcome, figures, command), encoding="utf-8")
+    target.write_text(build(page(outcome, pictures, command, as_toml(study))), encoding="utf-8")
     return target
 
 
 def _views(result: TaskResult) -> list[tuple[str, str, View]]:
     """File name, caption and view of every figure of a task, the one that shows the answer first."""
     task = result.task
-    made = [(task.name, f"{task.question.capitalize()}. {BANDS}", charts.over_lengths(result))]
+    made = [(task.name, f"{task.question.capitalize()}. {_bands(result)}", charts.over_lengths(result))]
     if positions := charts.over_positions(result):
         caption = f"Loss at every position of windows of {result.longest}, mean over windows."
         made.append((f"{task.name}-positions", caption, positions))
@@ -36,3 +38,12 @@ def _views(result: TaskResult) -> list[tuple[str, str, View]]:
         caption = f"{task.name.capitalize()}: share of right answers by where the answer lies."
         made.append((f"{task.name}-depth", caption, depths))
     return made
+
+
+def _bands(result: TaskResult) -> str:
+    """What the bands of a chart are intervals over."""
+    if len({run.plan.seed for run in result.runs}) > 1:
+        over = "seeds"
+    else:
+        over = "windows of text, of one run" if result.task.measure == "loss" else "answers, of one run"
+    return f"Bands are 95% intervals over {over}; hollow markers did not converge."

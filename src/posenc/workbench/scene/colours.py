@@ -96,7 +96,7 @@ def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
 
 
 def stylesheet() -> str:
-    """CSS variables for light and dark, and a class for every name; no other stylesheet names a colour."""
+    """CSS variables for light, dark and print, and a class for every name; no other stylesheet names a colour."""
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
     light, dark = (_declared(_variables(paper)) for paper in PAPERS.values())
     return (
@@ -104,6 +104,7 @@ def stylesheet() -> str:
         f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
         f":root[data-theme=light] {{ color-scheme: light; }}\n"
         f":root[data-theme=dark] {{ color-scheme: dark; {dark} }}\n"
+        f"@media print {{ :root:root {{ color-scheme: light; {light} }} }}\n"
         f"{classes}\n"
     )
 

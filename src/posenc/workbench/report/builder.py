@@ -1,0 +1,88 @@
+"""The one builder of pages: a page that holds all it shows, for either paper, a phone and A4."""
+
+import base64
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import MissingExtra
+from posenc.workbench.experiments.machine import versions
+from posenc.workbench.figures import ink
+from posenc.workbench.figures.draw import draw
+from posenc.workbench.report.blocks import Block, Code, Page, Picture
+from posenc.workbench.scene.colours import PAPERS, stylesheet
+from posenc.workbench.views.view import View
+
+try:
+    import jinja2
+except ModuleNotFoundError as error:  # the one home of jinja2 in the project
+    raise MissingExtra("jinja2", "plot") from error
+
+MAKES = tuple((paper, narrow) for paper in PAPERS for narrow in (False, True))
+"""Every figure exists for both papers, wide and for a phone."""
+
+
+def build(page: Page) -> str:
+    """The page as HTML."""
+    made = _templates()
+    blocks: Any = made.get_template("blocks.html").make_module({"link": _link})
+
+    def drawn(block: Block) -> str:
+        macro: str = getattr(blocks, type(block).__name__.lower())(block)
+        return macro
+
+    css = stylesheet() + (_source("page.css"))
+    return made.get_template("page.html").render(page=page, style=css, draw=drawn)
+
+
+def embedded(view: View, caption: str, name: str = "") -> Picture:
+    """A view's figure inside the page."""
+    sources = {make: _data("image/svg+xml", svg) for make, svg in _svgs(view).items()}
+    return Picture(sources, _alt(view), caption, name)
+
+
+def beside(view: View, caption: str, folder: Path, name: str) -> Picture:
+    """A view's figure in files beside the page: ``name.svg``, ``name-dark.svg`` and the narrow ones."""
+    folder.mkdir(parents=True, exist_ok=True)
+    sources = {}
+    for make, svg in _svgs(view).items():
+        ending = make.removeprefix("light").removeprefix("-")
+        sources[make] = f"{name}-{ending}.svg" if ending else f"{name}.svg"
+        (folder / sources[make]).write_bytes(svg)
+    return Picture(sources, _alt(view), caption, name)
+
+
+def made_with(said: str = "") -> str:
+    """Versions as words, from the JSON that a run keeps or of what runs now."""
+    kept: dict[str, str] = json.loads(said or versions())
+    return ", ".join(f"{'Python' if name == 'python' else name} {version}" for name, version in kept.items())
+
+
+def _svgs(view: View) -> dict[str, bytes]:
+    return {
+        paper + ("-narrow" if narrow else ""): ink.rendered(draw(view, PAPERS[paper], narrow=narrow))
+        for paper, narrow in MAKES
+    }
+
+
+def _alt(view: View) -> str:
+    return f"{view.title}. The numbers are in the text beside it."
+
+
+def _data(media: str, content: bytes) -> str:
+    return f"data:{media};base64,{base64.b64encode(content).decode()}"
+
+
+def _link(block: Code) -> str:
+    return _data("text/plain;charset=utf-8", block.text.encode())
+
+
+@cache
+def _templates() -> jinja2.Environment:
+    loader = jinja2.PackageLoader("posenc.workbench.report")
+    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
+
+
+def _source(name: str) -> str:
+    return _templates().get_template(name).render()

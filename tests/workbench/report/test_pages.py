@@ -1,0 +1,130 @@
+"""Every page that the builder makes, in a real browser: read at any width, on light and dark paper, and on A4."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from posenc.workbench.lab.screenshots import chromium
+
+from posenc.errors import PosencError
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.study import PRESETS, study
+from posenc.workbench.report.extension_page import write as write_extension
+from posenc.workbench.report.gallery import gallery
+from posenc.workbench.report.toml import as_toml
+from posenc.workbench.report.write import write
+from workbench.studies import TINY, inline, python_text
+from workbench.test_extend import made
+
+BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
+CUT = """() => [...document.querySelectorAll("h1,h2,p,dd,dt,pre,figcaption,figure,td.words")].filter(e => {
+  const box = e.getBoundingClientRect();
+  return box.left < -1 || (!e.closest(".wide") && box.right > window.innerWidth + 1);
+}).map(e => e.outerHTML.slice(0, 80))"""
+PALE = """() => {
+  const parse = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = c => c.reduce((sum, v, i) => sum + linear(v / 255) * [.2126, .7152, .0722][i], 0);
+  const paper = e => {
+    for (; e; e = e.parentElement) {
+      const c = getComputedStyle(e).backgroundColor;
+      if (!/rgba\\(.*, 0\\)|transparent/.test(c)) return parse(c);
+    }
+    return [255, 255, 255];
+  };
+  const says = e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+  return [...document.querySelectorAll("main *")].filter(says).filter(e => {
+    const [a, b] = [light(parse(getComputedStyle(e).color)), light(paper(e))].sort((x, y) => x - y);
+    return (b + .05) / (a + .05) < 4.5;
+  }).map(e => e.outerHTML.slice(0, 80));
+}"""
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    tiny = replace(TINY, tasks=("needle", "language"), encodings=("nope", "learned-clamped"))
+    with Ledger(folder / "study", write=True) as ledger:
+        outcome = compare(tiny, python_text(), ledger, inline)
+        report = write(outcome, folder / "study", "posenc compare --config tiny.toml", tiny)
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    return {
+        "compare": report,
+        "extend": write_extension(found, folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}),
+        "show": gallery(["bias", "weights"], folder / "figures", "lesson.png"),
+    }
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    try:
+        with chromium() as browser:
+            yield browser
+    except PosencError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("paper", ["light", "dark"])
+@pytest.mark.parametrize("name", ["compare", "extend", "show"])
+def test_a_page_can_be_read_at_every_width(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
+    page = browser.new_page(color_scheme=paper)
+    for width in (360, 1024, 1280):
+        page.set_viewport_size({"width": width, "height": 800})
+        page.goto(pages[name].as_uri())
+        wide, window = page.evaluate(BEYOND)
+        assert wide <= window
+        assert page.evaluate(CUT) == []
+        assert page.evaluate(PALE) == []
+        shown = page.evaluate("() => document.querySelector('picture img').currentSrc.length > 0")
+        assert shown
+    page.close()
+
+
+@pytest.mark.browser
+def test_figures_follow_the_readers_paper_and_width(pages: dict[str, Path], browser: Any) -> None:
+    seen = set()
+    for paper in ("light", "dark"):
+        for width in (360, 1280):
+            page = browser.new_page(color_scheme=paper, viewport={"width": width, "height": 800})
+            page.goto(pages["show"].as_uri())
+            seen.add(page.evaluate("() => document.querySelector('picture img').currentSrc").rpartition("/")[2])
+            page.close()
+    assert seen == {"bias.svg", "bias-dark.svg", "bias-narrow.svg", "bias-dark-narrow.svg"}
+
+
+@pytest.mark.browser
+def test_print_from_a_dark_browser_is_dark_on_white_and_whole(pages: dict[str, Path], browser: Any) -> None:
+    page = browser.new_page(color_scheme="dark", viewport={"width": 672, "height": 1000})  # A4 less its margins
+    page.goto(pages["compare"].as_uri())
+    page.emulate_media(media="print", color_scheme="dark")
+    wide, window = page.evaluate(BEYOND)
+    assert wide <= window
+    assert page.evaluate("() => getComputedStyle(document.body).color") == "rgb(29, 31, 35)"
+    tables = page.evaluate("() => [...document.querySelectorAll('table')].map(t => t.scrollWidth)")
+    assert max(tables) <= window
+    page.close()
+
+
+def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path) -> None:
+    html = pages["compare"].read_text()
+    assert "posenc compare --config study.toml --output study" in html
+    assert 'download="study.toml"' in html
+    assert "Made by posenc " in html
+    for asked in (*PRESETS.values(), TINY):
+        written = tmp_path / "study.toml"
+        written.write_text(as_toml(asked))
+        assert tomllib.loads(as_toml(asked))["encodings"] == list(asked.encodings)
+        assert study("quick", written, {}) == asked
+
+
+def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:
+    assert "The clamped variant, measured above" in pages["compare"].read_text()
+    plain = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
+    with Ledger(tmp_path, write=True) as ledger:
+        page = write(compare(plain, python_text(), ledger, inline), tmp_path, "posenc compare", plain).read_text()
+    assert "learned table" not in page
