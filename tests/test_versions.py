@@ -10,14 +10,11 @@ NOT_OURS = {"anyio", "click", "numpy", "pyparsing"}
 
 
 def floors() -> dict[str, str]:
-    """Every ``name>=version`` of the library and its extras; tools that only build or test have none to keep.
-
-    Ray's launcher needs a cluster, which the tests do not start.
-    """
+    """Every ``name>=version`` of the library and its extras; tools that only build or test have none to keep."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = list(project["dependencies"])
     for extra, names in project["optional-dependencies"].items():
-        if extra not in ("dev", "docs", "ray"):
+        if extra not in ("dev", "docs"):
             asked += [name for name in names if not name.startswith("posenc")]
     split = [re.split(r"\s*>=\s*|\s*;", text) for text in asked]
     return {parts[0]: parts[1] for parts in split}

@@ -94,7 +94,7 @@ def test_flat_is_not_called_good() -> None:
     language = task("language", load(), 512)
 
     def read(encoding: str, loss: float) -> Run:
-        plan = Plan(encoding, "language", 0, 1, 1, 1e-3, 64, (64, 512), 2)
+        plan = plan_of(encoding, task="language", lengths=(64, 512))
         return Run(plan, tuple(Cell(n, "loss", loss, 2, (loss, loss)) for n in (64, 512)), 1.0, 10, 0.1)
 
     result = summarise(language, [read("alibi", math.log(7.6)), read("nope", math.log(10.5))])

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from posenc.errors import StudyError
 from posenc.workbench.experiments import trainer

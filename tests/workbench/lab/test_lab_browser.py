@@ -276,7 +276,7 @@ def test_next_walks_through_stages_and_on_to_the_next_room(visitor: Any) -> None
         page.locator(f"#{stage}.current").wait_for()
     page.locator(".walk .back").click()
     page.locator("#slopes.current").wait_for()
-    visitor.turn("weights")
+    visitor.turn("forgetting")
     page.locator(".walk .next").click()
     page.wait_for_url("**/longer")
 

@@ -6,16 +6,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from posenc.workbench.lab.screenshots import chromium
 
 from posenc.errors import PosencError
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.study import PRESETS, study
+from posenc.workbench.experiments.presets import PRESETS
+from posenc.workbench.experiments.study import study
 from posenc.workbench.report.extension_page import write as write_extension
 from posenc.workbench.report.gallery import gallery
 from posenc.workbench.report.toml import as_toml
 from posenc.workbench.report.write import write
+from workbench.lab.photographs import chromium
 from workbench.studies import TINY, inline, python_text
 from workbench.test_extend import made
 
@@ -115,11 +116,11 @@ def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path
     assert "posenc compare --config study.toml --output study" in html
     assert 'download="study.toml"' in html
     assert "Made by posenc " in html
-    for asked in (*PRESETS.values(), TINY):
+    for asked in (*(preset.study for preset in PRESETS.values()), TINY):
         written = tmp_path / "study.toml"
         written.write_text(as_toml(asked))
         assert tomllib.loads(as_toml(asked))["encodings"] == list(asked.encodings)
-        assert study("quick", written, {}) == asked
+        assert study(PRESETS["quick"].study, written, {}) == asked
 
 
 def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:

@@ -12,12 +12,12 @@ from posenc.names import canonical
 from posenc.workbench.lab.controls import Control, Number
 from posenc.workbench.lab.rooms import ROOMS, Room, Stage, find
 from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS
+from posenc.workbench.templates import templates
 
 try:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from latex2mathml.converter import convert
-except ModuleNotFoundError as error:  # both have their one home here
-    raise MissingExtra(error.name or "jinja2", "lab") from error
+except ModuleNotFoundError as error:
+    raise MissingExtra("latex2mathml", "lab") from error
 
 CARDS, HERO = "check", "shift-both"
 """The address of the cards, and the stage that the first page shows."""
@@ -69,23 +69,15 @@ class Site:
 LIVE = Site()
 
 
-@lru_cache(maxsize=1)
-def _templates() -> Environment:
-    loader = PackageLoader("posenc.workbench.lab", "templates")
-    made = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail}
-    return made
-
-
 def _made(template: str, site: Site, **given: object) -> str:
     def stops(stage: str, control: Control) -> Sequence[str]:
         asked = (site.stops or {}).get((stage, control.name))
         own = control.held if isinstance(control, Number) and control.stops else ()
         return asked or own
 
-    return _templates().get_template(template).render(site=site, held=site.held, stops=stops, **given)
+    made = templates("posenc.workbench.lab")
+    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail}
+    return made.get_template(template).render(site=site, held=site.held, stops=stops, **given)
 
 
 def home(site: Site = LIVE) -> str:

@@ -2,30 +2,25 @@
 
 import base64
 import json
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import MissingExtra
 from posenc.workbench.experiments.machine import versions
 from posenc.workbench.figures import ink
 from posenc.workbench.figures.draw import draw
 from posenc.workbench.report.blocks import Block, Code, Page, Picture
 from posenc.workbench.scene.colours import PAPERS, stylesheet
+from posenc.workbench.templates import templates
 from posenc.workbench.views.view import View
 
-try:
-    import jinja2
-except ModuleNotFoundError as error:  # the one home of jinja2 in the project
-    raise MissingExtra("jinja2", "plot") from error
-
+HERE = "posenc.workbench.report"
 MAKES = tuple((paper, narrow) for paper in PAPERS for narrow in (False, True))
 """Every figure exists for both papers, wide and for a phone."""
 
 
 def build(page: Page) -> str:
     """The page as HTML."""
-    made = _templates()
+    made = templates(HERE)
     blocks: Any = made.get_template("blocks.html").make_module({"link": _link})
 
     def drawn(block: Block) -> str:
@@ -78,11 +73,5 @@ def _link(block: Code) -> str:
     return _data("text/plain;charset=utf-8", block.text.encode())
 
 
-@cache
-def _templates() -> jinja2.Environment:
-    loader = jinja2.PackageLoader("posenc.workbench.report")
-    return jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True, undefined=jinja2.StrictUndefined)
-
-
 def _source(name: str) -> str:
-    return _templates().get_template(name).render()
+    return templates(HERE).get_template(name).render()

@@ -1,0 +1,19 @@
+"""Templates of pages: what is put into them is escaped, and a name that they lack is an error."""
+
+from functools import cache
+
+from posenc.errors import MissingExtra
+
+try:
+    import jinja2
+except ModuleNotFoundError as error:
+    raise MissingExtra("jinja2", "plot") from error
+
+
+@cache
+def templates(package: str) -> jinja2.Environment:
+    """Those in the folder ``templates`` of a package; made once, so that what is made global stays."""
+    loader = jinja2.PackageLoader(package, "templates")
+    return jinja2.Environment(
+        loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
