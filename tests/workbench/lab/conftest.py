@@ -8,11 +8,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from posenc.errors import PosencError
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.lab import results
-from workbench.lab.photographs import chromium, serving, settle
+from workbench.lab.photographs import serving, settle
 from workbench.studies import TINY, inline, python_text
 
 
@@ -76,16 +75,6 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 def lab(study: Path) -> Iterator[str]:
     with serving() as address:
         yield address
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    pytest.importorskip("playwright", reason="playwright is not installed")
-    try:
-        with chromium() as browser:
-            yield browser
-    except PosencError as error:
-        pytest.skip(str(error))
 
 
 @pytest.fixture

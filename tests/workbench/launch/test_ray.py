@@ -48,19 +48,22 @@ class Killing(Heard):
 
     cluster: Any = None
     machine: Any = None
+    ended: Path = Path()
 
     def report(self, progress: Progress) -> None:
         super().report(progress)
         if self.machine is not None and sum(len(losses) >= 30 for losses in self.losses.values()) == 2:
             machine, self.machine = self.machine, None
             self.cluster.remove_node(machine, allow_graceful=False)
+            self.ended.touch()
 
 
 def test_a_machine_killed_in_the_middle_loses_nothing(
     cluster: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    heard = Killing(cluster=cluster, machine=cluster.add_node(**MACHINE))
-    jobs = [counting(tmp_path, name, 60, pause=0.05) for name in "ab"]
+    ended = tmp_path.with_name("ended")
+    heard = Killing(cluster=cluster, machine=cluster.add_node(**MACHINE), ended=ended)
+    jobs = [counting(tmp_path, name, 60, pause=0.02, waits=str(ended)) for name in "ab"]
     Ray()(jobs, heard.done, heard.report)
     assert heard.machine is None
     assert [total for total, _ in heard.sums().values()] == [sum(range(60))] * 2

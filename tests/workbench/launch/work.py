@@ -24,6 +24,8 @@ class Count(Identified):
     pause: float = 0
     fails: str = ""
     told: str = ""
+    waits: str = ""
+    """A file that it waits for at step 40."""
 
     @property
     def name(self) -> str:
@@ -52,6 +54,8 @@ class Counting:
         for step in range(first, self.plan.steps):
             if self.plan.fails == "always" or (self.plan.fails == "once" and step == 15 and first == 0):
                 os.kill(os.getpid(), signal.SIGKILL)
+            while step == 40 and self.plan.waits and not Path(self.plan.waits).exists():
+                time.sleep(0.05)
             total += step
             report(Progress(self.plan.id, 1, step, (float(step),)))
             self._write(state, [step + 1, total])
@@ -110,9 +114,9 @@ REASONS = {
 
 
 def counting(
-    folder: Path, called: str, steps: int = 20, pause: float = 0, fails: str = "", **more: Any
+    folder: Path, called: str, steps: int = 20, pause: float = 0, fails: str = "", waits: str = "", **more: Any
 ) -> Counting:
-    return Counting(Count(called, steps, pause, fails), folder, **more)
+    return Counting(Count(called, steps, pause, fails, waits=waits), folder, **more)
 
 
 def failing(folder: Path) -> list[Counting]:

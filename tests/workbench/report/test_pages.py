@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from posenc.errors import PosencError
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.presets import PRESETS
@@ -16,7 +15,6 @@ from posenc.workbench.report.extension_page import write as write_extension
 from posenc.workbench.report.gallery import gallery
 from posenc.workbench.report.toml import as_toml
 from posenc.workbench.report.write import write
-from workbench.lab.photographs import chromium
 from workbench.studies import TINY, inline, python_text
 from workbench.test_extend import made
 
@@ -57,16 +55,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "extend": write_extension(found, folder / "extension", "posenc extend x", 3.0, {"rope_scaling": None}),
         "show": gallery(["bias", "weights"], folder / "figures", "lesson.png"),
     }
-
-
-@pytest.fixture(scope="module")
-def browser() -> Any:
-    pytest.importorskip("playwright", reason="playwright is not installed")
-    try:
-        with chromium() as browser:
-            yield browser
-    except PosencError as error:
-        pytest.skip(str(error))
 
 
 @pytest.mark.browser
