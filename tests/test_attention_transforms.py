@@ -124,4 +124,5 @@ def test_training_memory_grows_with_the_length_and_not_with_its_square(name: str
         placed, hidden = whole.at(plain(length)), masks(hiding, length)
         return peak_bytes(lambda: torch.autograd.grad(attend(q, q, q, placed, causal=True, **hidden).sum(), q)[0])
 
+    peak(2048)  # ways that are both right are tried at the first call of its kind, which takes memory of its own
     assert peak(2048) <= 2.1 * peak(1024)
