@@ -246,10 +246,6 @@ class Deaf(QueryTable):
     def beyond(self, first: int, last: int) -> Tensor:
         return super().beyond(first, last).detach()
 
-    def asked_by(self, queries: Tensor) -> Bias:
-        at = self.q_positions, self.k_positions
-        return Deaf(self.table, self.column, self.heads, *at, queries=queries, reach=self.reach)
-
 
 class NumberWithoutGradient(MeetsByRow):
     """What far keys add to the gradient of what queries say is lost."""

@@ -6,6 +6,7 @@ Nothing of the size T×S×n is made: every query meets the R columns, and the of
 happens a block of rows at a time, whenever attention asks for it.
 """
 
+import copy
 from collections.abc import Callable
 
 import torch
@@ -28,7 +29,6 @@ class QueryTable(Bias):
         column: which of the R columns an offset picks.
         heads: H.
         added: what is added to every query of a head before it meets the table.
-        queries: what meets the table, already scaled; None until queries and keys are known.
         reach: behind which every offset picks the same column.
     """
 
@@ -41,14 +41,14 @@ class QueryTable(Bias):
         k_positions: Tensor,
         *,
         added: Float[Tensor, "H 1 n"] | None = None,
-        queries: Float[Tensor, "B H T n"] | None = None,
         reach: int | None = None,
     ) -> None:
-        self.table, self.column, self.heads, self.added, self.queries = table, column, heads, added, queries
-        self.q_positions, self.k_positions, self.constant_behind = q_positions, k_positions, reach
+        self.table, self.column, self.heads, self.added = table, column, heads, added
+        self.q_positions, self.k_positions = q_positions, k_positions
         self.straight = consecutive(q_positions, k_positions)
         self.reach = reach if self.straight else None
-        self.learned = (table,) if queries is None else (queries, table)
+        self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
+        self.learned = (table,)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         if self.queries is not None:  # something else asks in place of queries
@@ -58,8 +58,9 @@ class QueryTable(Bias):
 
     def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
-        at = self.q_positions, self.k_positions
-        return QueryTable(self.table, self.column, self.heads, *at, queries=queries, reach=self.constant_behind)
+        asked = copy.copy(self)
+        asked.queries, asked.learned = queries, (queries, self.table)
+        return asked
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None

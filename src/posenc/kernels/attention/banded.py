@@ -28,4 +28,4 @@ def far_backward(
     """Gradients of q and of the far keys and values, from output and logsumexp over all keys."""
     out, lse = of
     lse = lse if beyond is None else lse - beyond[..., 0].to(lse.dtype)
-    return fused_backward(grad, q, k, v, None, False, scale, (out, lse.contiguous()))
+    return fused_backward(grad, q, k, v, None, False, scale, (out, lse))

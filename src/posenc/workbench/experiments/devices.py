@@ -1,10 +1,8 @@
 """Carries out one run on several devices: a process each, which meet, train together and leave one run."""
 
 import multiprocessing as mp
-import os
 import sys
 import tempfile
-import threading
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -15,7 +13,7 @@ import torch.distributed as dist
 import torch.multiprocessing as tmp
 
 from posenc.errors import PosencError, StudyError
-from posenc.workbench.experiments.job import Report
+from posenc.workbench.experiments.job import Report, end_with_parent
 from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.ranks import Ranks
 
@@ -69,7 +67,7 @@ def _hear(listening: Connection, report: Report, found: list[Run[Plan]]) -> None
 
 def _rank(rank: int, job: Shared, meet: str, threads: int, speaking: Connection) -> None:
     """What every process does; it ends with the one that started it."""
-    _die_with_parent()
+    end_with_parent()
     torch.set_num_threads(threads)
     device = job.plan.device
     if device.startswith("cuda"):
@@ -85,14 +83,3 @@ def _rank(rank: int, job: Shared, meet: str, threads: int, speaking: Connection)
         speaking.send(error if ours else StudyError(f"rank {rank}: {type(error).__name__}: {error}"))
         sys.exit(1)
     dist.destroy_process_group()
-
-
-def _die_with_parent() -> None:
-    parent = mp.parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()

@@ -1,6 +1,9 @@
 """What is sent to be done, what it says while it goes on, and the contract of those who carry it out."""
 
+import multiprocessing as mp
+import os
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +72,18 @@ def find_modules(modules: Sequence[Path]) -> None:
     """Let this process import somebody's own classes from these files and packages."""
     folders = dict.fromkeys(str(module.parent) for module in modules)
     sys.path.extend(folder for folder in folders if folder not in sys.path)
+
+
+def end_with_parent() -> None:
+    """Let this process, which another one spawned, end as soon as that one does, however it ends."""
+    parent = mp.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 @dataclass(frozen=True)

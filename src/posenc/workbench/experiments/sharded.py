@@ -12,8 +12,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-from posenc.errors import StudyError
-from posenc.workbench.experiments.state import Trained
+from posenc.workbench.experiments.state import Trained, unwritten
 
 
 class ShardedState:
@@ -56,10 +55,7 @@ class ShardedState:
         try:
             dcp.save(self._values(made), checkpoint_id=target)
         except (OSError, dcp.api.CheckpointException) as error:
-            raise StudyError(
-                f"the state of a run cannot be written to {str(target.parent)!r}: {error}; make room and run the "
-                "same command"
-            ) from error
+            raise unwritten("the state of a run", target, error) from error
         _remove([folder for folder in older if folder != target] if self.first else [])
 
     def _values(self, made: Trained) -> dict[str, Any]:

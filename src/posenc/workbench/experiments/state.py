@@ -13,6 +13,13 @@ from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Curve
 
 
+def unwritten(what: str, path: Path, error: Exception) -> StudyError:
+    """The error of a file that a run should have left."""
+    return StudyError(
+        f"{what} cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
+    )
+
+
 @dataclass
 class Trained:
     """How far a training has come: the loss of every step, what it read, and why it was broken off, if it was."""
@@ -79,7 +86,4 @@ class State:
             partial.replace(self.path)
         except (OSError, RuntimeError) as error:
             partial.unlink(missing_ok=True)
-            raise StudyError(
-                f"the state of a run cannot be written to {str(self.path.parent)!r}: {error}; make room and run "
-                "the same command"
-            ) from error
+            raise unwritten("the state of a run", self.path, error) from error

@@ -6,6 +6,7 @@ from torch import Tensor
 
 from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.state import unwritten
 from posenc.workbench.transformer import Transformer
 
 FOLDER = "checkpoints"
@@ -34,9 +35,7 @@ def save(model: Transformer, path: Path) -> None:
         partial.chmod(mode)
         partial.replace(path)
     except (OSError, SafetensorError) as error:
-        raise StudyError(
-            f"weights cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
-        ) from error
+        raise unwritten("weights", path, error) from error
 
 
 def whole(path: Path) -> bool:

@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.job import Failure, Job, Progress, Report, attempt
+from posenc.workbench.experiments.job import Failure, Job, Progress, Report, attempt, end_with_parent
 from posenc.workbench.experiments.plan import Run
 from posenc.workbench.launch.needs import Needs
 
@@ -131,14 +131,7 @@ def _start(said: "Queue[Progress]", threads: int, place: str) -> None:
     import torch
 
     torch.set_num_threads(threads)
-    parent = mp.parent_process()
-    assert parent is not None
-
-    def die_with_parent() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=die_with_parent, daemon=True).start()
+    end_with_parent()
 
 
 def _carry_out(job: Job) -> Run | Failure:
