@@ -13,7 +13,7 @@ from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Curve
 
 
-def unwritten(what: str, path: Path, error: Exception) -> StudyError:
+def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
     """The error of a file that a run should have left."""
     return StudyError(
         f"{what} cannot be written to {str(path.parent)!r}: {error}; make room and run the same command"
