@@ -28,7 +28,7 @@ def name(page: Path) -> str:
 
 
 CHECKING = "posenc.check("
-"""Pages with it run every law, compilers and all: test_check.py and test_compile.py do in every run of the tests."""
+"""Pages with it run every law; in every run of the tests test_check.py and test_compile.py do."""
 RUNNING = [
     pytest.param(page, marks=[pytest.mark.slow] if CHECKING in page.read_text() else [])
     for page in PAGES

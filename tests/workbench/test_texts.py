@@ -43,8 +43,9 @@ def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> 
 
 
 def test_every_encoding_of_the_catalogue_trains(tmp_path: Path) -> None:
+    every = replace(SHORT, encodings=tuple(posenc.CATALOGUE))
     with Ledger(tmp_path, write=True) as ledger:
-        assert not compare(replace(SHORT, encodings=tuple(posenc.CATALOGUE)), python_text(), ledger, inline).failures
+        assert not compare(every, python_text(), ledger, inline).failures
         assert len(ledger.runs()) == len(posenc.CATALOGUE)
 
 
