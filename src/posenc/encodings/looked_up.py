@@ -30,6 +30,7 @@ class QueryTable(Bias):
         heads: H.
         added: what is added to every query of a head before it meets the table.
         reach: behind which every offset picks the same column.
+        scaled: whether what queries say is multiplied by what multiplies q·k.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class QueryTable(Bias):
         *,
         added: Float[Tensor, "H 1 n"] | None = None,
         reach: int | None = None,
+        scaled: bool = True,
     ) -> None:
-        self.table, self.column, self.heads, self.added = table, column, heads, added
+        self.table, self.column, self.heads, self.added, self.scaled = table, column, heads, added, scaled
         self.q_positions, self.k_positions = q_positions, k_positions
         self.straight = consecutive(q_positions, k_positions)
         self.reach = reach if self.straight else None
@@ -54,7 +56,9 @@ class QueryTable(Bias):
         if self.queries is not None:  # something else asks in place of queries
             return self
         q = q.to(torch.promote_types(q.dtype, torch.float32))
-        return self.asked_by((q if self.added is None else q + self.added) * scale)
+        q = q if self.added is None else q + self.added
+        # A view: its gradient is this table's alone, where others ask with the same queries.
+        return self.asked_by(q * scale if self.scaled else q.view_as(q))
 
     def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
