@@ -1,4 +1,4 @@
-"""Every bias of the catalogue in causal attention, beside attention without one: time forward and backward, memory."""
+"""Every bias over one axis in causal attention, beside attention without one: time forward and backward, memory."""
 
 from collections.abc import Callable
 

@@ -242,7 +242,11 @@ CASES = CATALOGUE + VARIANTS + COMPOSED
 BREADTH = {
     *("rotary-ntk", "rotary-yarn", "rotary-proportional", "sinusoidal-tensor2tensor", "learned-grid-resized"),
     *("query-scale(floor=5, rule=ministral3)", "query-scale(floor=5, rule=inkling)", "groups of heads"),
-    *("kerple(kernel=power, shared=True)", "fire(nearest=20, units=5)", "inkling(extent=4, basis=2, log_floor=3, clip=0.5)"),
+    *(
+        "kerple(kernel=power, shared=True)",
+        "fire(nearest=20, units=5)",
+        "inkling(extent=4, basis=2, log_floor=3, clip=0.5)",
+    ),
     *("stack(pope, alibi)", "pope(rotary_dim=4, start=uniform)", "heads(xpos*2, rotary*2)"),
     *(
         "fope(groups=2, kept=3, pairing=interleaved, shared=False)",

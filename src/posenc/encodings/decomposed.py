@@ -4,8 +4,8 @@
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
 R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. The query that meets
-them is not divided by √D, as in the authors' code. Where a whole table per pair of offsets, as in Swin, has (2·size_y
-− 1)(2·size_x − 1) numbers a head, this has (2·size_y + 2·size_x − 2)·D for all of them.
+them is not divided by √D, as in the authors' code. Where a number per pair of offsets, as in Swin's windows, makes a table of
+(2·size_y − 1)(2·size_x − 1) for each head, these have (2·size_y + 2·size_x − 2)·D numbers for all.
 """
 
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ class Decomposed(Encoding):
         check_places(positions, name, self.size)
 
     def resized(self, *size: int) -> "Decomposed":
-        """Tables for other sizes, read between rows as SAM reads them: linearly, the outer edges of rows aligned."""
+        """Tables for other sizes, read between rows as SAM reads them: linearly, outer edges aligned."""
         made = Decomposed(self.head_dim, self.heads, size=size, shared=not self.per_layer, std=self.std)
         if len(made.size) != len(self.size):
             raise InvalidArgument(f"size={made.size} must have {len(self.size)} axes, as the tables that there are")
