@@ -1,4 +1,4 @@
-"""Numbers of encodings from their papers' formulas in 200-bit arithmetic, without posenc; ``make.py`` keeps them."""
+"""Numbers of encodings from their papers' formulas in 200-bit arithmetic, without posenc, for ``make.py``."""
 
 import mpmath
 from mpmath import mpf
@@ -84,7 +84,7 @@ def xpos() -> list[float]:
 
 
 def cope() -> list[float]:
-    """Five keys of score 1/3, and what a query says of rows 0, 10, 20, 30: gates summed from the end, read between."""
+    """Five keys of score 1/3, and what a query says of rows 0, 10, 20, 30: gates summed from the end."""
     gate = 1 / (1 + mpmath.exp(-mpf(1) / 3))
     return [float(10 * min(gate * (5 - j), mpf(3))) for j in range(5)]
 

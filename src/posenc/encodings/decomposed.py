@@ -4,8 +4,8 @@
     score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
 
 R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. The query that meets
-them is not divided by √D, as in the authors' code. Where a number per pair of offsets, as in Swin's windows, makes a table of
-(2·size_y − 1)(2·size_x − 1) for each head, these have (2·size_y + 2·size_x − 2)·D numbers for all.
+them is not divided by √D, as in the authors' code. A number for every pair of offsets, as in
+Swin's windows, takes (2·size_y − 1)(2·size_x − 1) a head; these tables take (2·size_y + 2·size_x − 2)·D for all.
 """
 
 from collections.abc import Sequence
