@@ -20,13 +20,13 @@ TEXTS = {
     "kerple": LINE,
     "sandwich": LINE,
     "fire": LINE,
-    "fox": LINE,
-    "grape-a": LINE,
     "shaw": BANDED,
     "inkling": BANDED,
     "transformer-xl": None,
     "deberta": None,
     "cope": None,
+    "grape-a": LINE,
+    "fox": LINE,
 }
 """Biases over one axis, and the ratio that the project asks of each; None where what is made is as large as q·k."""
 

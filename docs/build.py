@@ -35,9 +35,8 @@ def on_files(files: Any, config: Any) -> Any:
     """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
     from mkdocs.structure.files import File
 
-    wanted = {
-        name for page in HERE.rglob("*.md") for name in re.findall(r"figures/([\w-]+)\.svg", page.read_text())
-    }
+    pages = "".join(page.read_text(encoding="utf-8") for page in HERE.rglob("*.md"))
+    wanted = set(re.findall(r"figures/([\w-]+)\.svg", pages))
     views = {name: view() for name, view in VIEWS.items()}
     views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
     for name, view in views.items():

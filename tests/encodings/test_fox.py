@@ -192,7 +192,7 @@ def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("head_dim", [4, 64])
 def test_gates_are_added_after_scores_were_divided(head_dim: int) -> None:
-    """As in the paper. Some code of its kin adds them to q·k before the division: the same gates, √D times as weak."""
+    """As in the paper. Code of its kin adds them to q·k before the division: the same gates, √D times as weak."""
     q, k = torch.randn(2, 1, 2, 5, head_dim, dtype=torch.float64)
     here, gates = FoX(8, 2).double().at(plain(5), dtype=torch.float64).read(torch.randn(1, 5, 8).double())
     assert gates is not None
