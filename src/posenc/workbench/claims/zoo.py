@@ -42,7 +42,7 @@ def right(encoding: str) -> tuple[float, ...]:
     "times the trained length as well as short ones, with every seed; RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
-    settles=(),
+    settles=("b18",),
     slow=True,
 )
 def order_is_kept_by_what_fades() -> Evidence:
@@ -58,7 +58,7 @@ def order_is_kept_by_what_fades() -> Evidence:
     precise="RoPE's share of right answers at eight times the length differs by more than 0.3 between three seeds.",
     verdict=Verdict.FAILS,
     source="measured here: the same models as above",
-    settles=(),
+    settles=("b18",),
     slow=True,
 )
 def one_seed_is_no_verdict() -> Evidence:
