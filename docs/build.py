@@ -22,6 +22,11 @@ HERE = Path(__file__).parent
 PICTURES = {
     "added-sandwich": ("added", {"encoding": "sandwich"}),
     "added-fire": ("added", {"encoding": "fire(nearest=64)"}),
+    **{
+        f"attention-{name}": ("attention", {"encoding": name, "causal": "true"})
+        for name in CATALOGUE
+        if (HERE / "encodings" / f"{name}.md").exists() or name == "hope-high-frequency"
+    },
 }
 """Views with other settings than their own, for pages that need them so."""
 
@@ -30,8 +35,10 @@ def on_files(files: Any, config: Any) -> Any:
     """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
     from mkdocs.structure.files import File
 
+    pages = "".join(page.read_text(encoding="utf-8") for page in HERE.rglob("*.md"))
+    wanted = set(re.findall(r"figures/([\w-]+)\.svg", pages))
     views = {name: view() for name, view in VIEWS.items()}
-    views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items()}
+    views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
     for name, view in views.items():
         for ending, paper in (("", LIGHT), ("-dark", DARK)):
             picture = rendered(draw(view, paper))

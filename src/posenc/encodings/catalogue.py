@@ -11,13 +11,14 @@ from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.cope import CoPE
 from posenc.encodings.deberta import DeBERTa
+from posenc.encodings.decomposed import Decomposed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
 from posenc.encodings.grape import Grape
-from posenc.encodings.hope import high_frequency
+from posenc.encodings.hope import high_frequency, hybrid
 from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers
@@ -98,6 +99,7 @@ CATALOGUE: dict[str, Entry] = {
     "pope": Entry(PoPE),
     "fope": Entry(FoPE, {"pairing": "half"}),
     "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
+    "hope-hybrid": Entry(hybrid, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
     "kerple": Entry(Kerple),
@@ -111,6 +113,7 @@ CATALOGUE: dict[str, Entry] = {
     "grape-a": Entry(Grape),
     "fox": Entry(FoX),
     "window": Entry(Window),
+    "decomposed": Entry(Decomposed),
     "layoutlm": Entry(LayoutLM),
     "query-scale": Entry(QueryScale),
     "channel-rotary": Entry(ChannelRotary, {"layout": "gemma4-vision"}),
