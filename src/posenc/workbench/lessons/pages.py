@@ -12,9 +12,9 @@ WRITTEN_BY = "\nThis page is written by `python tools/lessons.py docs`.\n"
 INDEX = """# By lesson
 
 For whoever teaches or learns from the five lessons: each section, and where it is found here. A *page* explains, a
-*claim* is a sentence that is run, an *exercise* is done; in the lab a section is looked at and touched, and its
-address follows that of the lab (`posenc lab` prints it, and opens it in a browser). `posenc show NAME` draws a
-figure.
+*claim* is a sentence that is run, an *exercise* is done; in the lab a section is looked at and touched. On the site
+its stages are links; an address such as `/results` follows that of the lab, which `posenc lab` opens.
+`posenc show NAME` draws a figure.
 """
 
 QUESTIONS = """# Questions
