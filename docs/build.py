@@ -12,7 +12,7 @@ from posenc.workbench.claims.properties import measured
 from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
-from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lab.rooms import ROOMS, find
 from posenc.workbench.scene.colours import DARK, LIGHT
 from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.four import NAMES, four
@@ -53,7 +53,20 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
     for marker, made in MADE.items():
         if marker in markdown:
             markdown = markdown.replace(marker, made())
+    markdown = STAGE.sub(_opened, markdown)
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
+
+
+STAGE = re.compile(r"`/(\w+)#([\w-]+)`")
+"""The address of a stage of the lab, as pages name it."""
+
+
+def _opened(found: re.Match[str]) -> str:
+    """A link to the stage in the lab that lies beside the site; its address alone where that leaves it out."""
+    name, question = found.groups()
+    if find(question).fresh:
+        return found[0]
+    return f'<a href="lab/{name}.html#{question}">{find(question).heading}</a>'
 
 
 FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")

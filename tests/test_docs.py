@@ -16,6 +16,7 @@ import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.cli import app
+from posenc.workbench.lab.rooms import find
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -108,6 +109,10 @@ def test_every_command_is_on_a_page(command: str) -> None:
     assert any(f"posenc {command}" in p.read_text() for p in DOCS.rglob("*.md"))
 
 
+STAGE = r"`/(\w+)#([\w-]+)`"
+"""The address of a stage of the lab, as pages name it."""
+
+
 def build() -> ModuleType:
     """``docs/build.py``, which the site is built with."""
     spec = importlib.util.spec_from_file_location("build", DOCS / "build.py")
@@ -130,6 +135,21 @@ def test_the_tables_of_the_site_are_computed() -> None:
     llama = next(line for line in page.splitlines() if line.startswith("| Llama 2 7B"))
     assert "| 54\u202f410 | 18 of 64 |" in llama
     assert made.on_page_markdown("nothing to fill in") == "nothing to fill in"
+
+
+@pytest.mark.parametrize("name", ["lessons.md", "questions.md"])
+def test_on_the_site_a_stage_is_a_link_into_the_lab_beside_it(name: str) -> None:
+    text = (DOCS / name).read_text()
+    made = build().on_page_markdown(text)
+    named = re.findall(STAGE, text)
+    assert len(named) > 20
+    for room, question in named:
+        link = f'<a href="lab/{room}.html#{question}">{find(question).heading}</a>'
+        assert (link in made) is not find(question).fresh, question
+
+
+def test_only_pages_beside_the_lab_name_its_stages() -> None:
+    assert not [page for page in DOCS.glob("*/**/*.md") if re.search(STAGE, page.read_text())]
 
 
 def test_models_are_whole_and_refuse_nonsense() -> None:

@@ -241,6 +241,11 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
 
 
+def canonical_text(text: str) -> str:
+    """The one text of all that build the same: ``"rotary"`` for ``"rope(base=10000)"``."""
+    return str(canonical(parse(text)))
+
+
 def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
     """A setting's value: schedules and axis maps are made from their texts."""
     if isinstance(value, (Recipe, str)) and key in ("schedule", "axes"):

@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.workbench.palette import Scale
 from posenc.workbench.scene.colours import LIGHT, Paper, steps
+from posenc.workbench.scene.scene import Bar
 
 try:
     import matplotlib
@@ -87,9 +87,9 @@ def sheet(
 
 
 @lru_cache
-def colours(scale: Scale, paper: Paper) -> Colormap:
-    """A scale of colours as matplotlib has them; what has no value is left as paper."""
-    made = ListedColormap([tuple(v / 255 for v in step) for step in steps(scale, paper)], scale)
+def colours(bar: Bar, paper: Paper) -> Colormap:
+    """A bar's colours as matplotlib has them; what has no value is left as paper."""
+    made = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)], bar.scale)
     return made.with_extremes(bad=paper.paper)
 
 

@@ -21,9 +21,9 @@ from posenc.workbench.lab import page, wire
 from posenc.workbench.lab.controls import Number
 from posenc.workbench.lab.page import Site
 from posenc.workbench.lab.rooms import ROOMS, Stage, room, stages
-from posenc.workbench.lab.tables import at
 from posenc.workbench.lessons import deck
 from posenc.workbench.scene import colours
+from posenc.workbench.scene.compose import at
 from posenc.workbench.views.view import Heatmap, Lines, Plane
 
 Texts = tuple[tuple[str, str], ...]

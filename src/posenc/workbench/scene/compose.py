@@ -62,7 +62,12 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     named = panels[0].name if len(panels) == 1 else ""
     unit = panels[0].unit
     label = f"{named} ({unit})" if named and unit else named or unit
-    return Bar(panels[0].scale, low, high, shown, label, written(round_steps(*shown, most=5)))
+    return Bar(panels[0].scale, low, high, shown, label, written(round_steps(*shown, most=5)), _legend(*shown))
+
+
+def _legend(low: float, high: float) -> tuple[str, ...]:
+    ends = (low, 0.0, high) if low < 0 < high else (low, high)
+    return tuple(short(float(f"{value:.2g}")) for value in ends)
 
 
 def _map(panel: Heatmap, bar: int) -> Map:

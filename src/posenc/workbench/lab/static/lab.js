@@ -1,6 +1,7 @@
 // The page's start: one state, the controls that change it, and the stages that ask about it, one at a time.
 import { wireControls } from "./controls.js";
 import { keep, recall } from "./keep.js";
+import { html } from "./paint/elements.js";
 import { Quiz } from "./quiz.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
@@ -60,3 +61,16 @@ if (room) {
 
 const quiz = document.getElementById("quiz");
 if (quiz) new Quiz(quiz);
+
+// On the first page: how much of each room has been seen, and the end once nothing is left.
+const walks = [...document.querySelectorAll("[data-stages]")];
+if (walks.length) {
+  const seen = new Set(recall("seen", []));
+  const left = walks.map((item) => {
+    const stages = item.dataset.stages.trim().split(" ");
+    const unseen = stages.filter((name) => !seen.has(name)).length;
+    if (unseen < stages.length) item.querySelector(".quiet").append(unseen ? ` · ${stages.length - unseen} of ${stages.length} seen` : " · seen");
+    return unseen;
+  });
+  if (left.every((count) => count === 0)) document.querySelector(".start").prepend(html("strong", "", "Lesson complete: every stage seen."));
+}
