@@ -84,7 +84,8 @@ def _map(panel: Heatmap, bar: int) -> Map:
 def _texts(panel: Heatmap) -> tuple[tuple[str, ...], ...]:
     """Every cell's number, all with as many decimals as the cells have room and the values need."""
     largest = float(panel.values.nan_to_num().abs().max())
-    digits = 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
+    whole = bool((panel.values.nan_to_num() % 1 == 0).all())
+    digits = 0 if whole else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
     return tuple(tuple("" if math.isnan(v) else plain(v, digits) for v in row) for row in panel.values.tolist())
 
 

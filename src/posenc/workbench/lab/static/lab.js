@@ -43,6 +43,7 @@ if (room) {
     const last = at + 1 === stages.length;
     next.href = last ? onward.href : `#${stages[at + 1].section.id}`;
     next.textContent = last ? onward.words : "Next";
+    document.querySelector("nav.stages [aria-current]").scrollIntoView({ block: "nearest" });
   };
   addEventListener("hashchange", show);
   show();

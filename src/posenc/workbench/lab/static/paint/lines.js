@@ -80,7 +80,7 @@ export class Lines {
     for (const [share, caption] of panel.levels ?? []) {
       if (share === null) continue;
       picture.append(svg("line", { class: "level", x1: left, x2: right, y1: this.y(share), y2: this.y(share) }));
-      picture.append(svg("text", { x: left + 4 * u, y: this.y(share) - 8 * u, class: "caption" }, caption));
+      picture.append(svg("text", { x: right - 4 * u, y: this.y(share) - 8 * u, class: "caption end" }, caption));
     }
   }
 
