@@ -8,7 +8,7 @@
       const { overflowX, textOverflow, position } = getComputedStyle(e);
       const { frames, floats } = place(e.parentElement);
       const own = { box: e.getBoundingClientRect(), hides: overflowX === "hidden" && textOverflow !== "ellipsis" };
-      placed.set(e, { frames: overflowX === "visible" ? frames : [...frames, own], floats: ["sticky", "fixed"].includes(position) ? e : floats });
+      placed.set(e, { frames: overflowX === "visible" ? frames : [own, ...frames], floats: ["sticky", "fixed"].includes(position) ? e : floats });
     }
     return placed.get(e);
   };

@@ -29,6 +29,10 @@ def _labelled(view: "View") -> "View":
     return replace(view, readouts={"study": LABEL, **view.readouts})
 
 
+def _named(study: Path) -> str:
+    return "the example study" if study == EXAMPLE else repr(str(study))
+
+
 def curves(task: str = "ordering") -> "View":
     """The measure of every encoding at every length, with its interval."""
     from posenc.workbench.report.charts import over_lengths
@@ -64,7 +68,7 @@ def table(task: str = "ordering") -> "View":
         runs = [r for r in ledger.runs() if r.plan.task == task and _has_table(r.plan.encoding)]
     if not runs:
         raise StudyError(
-            f"no learned table of {task} in {str(study)!r} yet; type: posenc compare --tasks {task} "
+            f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
     plan = runs[-1].plan
@@ -122,7 +126,7 @@ def _result(name: str) -> "TaskResult":
         runs = alike([run for run in ledger.runs() if run.plan.task == name])
     if not runs:
         raise StudyError(
-            f"no {name} run in {str(study)!r} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
+            f"no {name} run in {_named(study)} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
         )
     text = load()
     if name == "language" and runs[0].plan.text_sha256 != text.sha256:

@@ -72,9 +72,9 @@ export class Matrix {
 
   // Numbers are as large as their cells allow; below nine pixels colour alone speaks, and the table has them.
   fit(texts) {
-    const room = this.grid.querySelector(".cell").clientWidth - 4;
+    const { clientWidth, clientHeight } = this.grid.querySelector(".cell");
     const letters = Math.max(...texts.map((text) => text.length));
-    const size = room / (0.66 * letters);
+    const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
     this.element.classList.toggle("mute", size < 8.5);
     this.grid.style.setProperty("--digits", `min(${size}px, 0.86rem)`);
   }
