@@ -148,7 +148,7 @@ def test_formulas_become_mathml() -> None:
         shown = made.FORMULA.sub(lambda found: made.formula(found[1]), page.read_text())
         assert "```math" not in shown, page.name
         assert "merror" not in shown, page.name
-    assert '<msub><mi>m</mi><mi>h</mi></msub>' in made.formula("m_h")
+    assert "<msub><mi>m</mi><mi>h</mi></msub>" in made.formula("m_h")
 
 
 def test_the_notebook_holds_what_each_cell_showed() -> None:

@@ -102,8 +102,6 @@ export class Stage {
       entry.append(html("dt", "", name), html("dd", text.length > 14 ? "words" : "", text));
       return entry;
     }));
-    const list = this.find(".readouts");
-    list.tabIndex = list.scrollHeight > list.clientHeight ? 0 : -1;
   }
 
   refuse(error, wish) {
