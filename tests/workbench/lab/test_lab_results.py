@@ -55,7 +55,7 @@ def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
 def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Path, tmp_path: Path) -> None:
     results.use(tmp_path / "nowhere")
     try:
-        with pytest.raises(StudyError, match="^no language run in the example study yet; type: posenc compare"):
+        with pytest.raises(StudyError, match=r"^no language run in the example study yet; type: posenc compare"):
             find("curves").answer({"task": "language"})
     finally:
         results.use(study)
