@@ -42,7 +42,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["compare", "extend", "show"])
 def test_a_page_can_be_read_at_every_width(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
     page = browser.new_page(color_scheme=paper)
-    for width, height in WINDOWS:
+    for width, height in WINDOWS if paper == "light" else WINDOWS[:1]:  # a theme moves nothing
         page.set_viewport_size({"width": width, "height": height})
         page.goto(pages[name].as_uri())
         assert hindrances(page) == []
