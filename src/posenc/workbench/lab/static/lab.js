@@ -11,7 +11,7 @@ const stages = [];
 wireTheme(() => stages.forEach((stage) => stage.repaint()));
 
 if (room) {
-  const state = new State();
+  const state = new State(room.dataset.state);
   const controls = wireControls(room, state);
   for (const section of room.querySelectorAll("section.stage")) stages.push(new Stage(section, state));
 
