@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
+
 from posenc import CATALOGUE
 from posenc.workbench.claims.encodings import table as all_encodings
 from posenc.workbench.claims.models import Model, table
@@ -48,12 +50,20 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_post_build(config: Any) -> None:
+    """The search's index as a script too, which a page opened from a file may load."""
+    folder = Path(config.site_dir) / "search"
+    index = (folder / "search_index.json").read_text("utf-8")
+    (folder / "search_index.js").write_text(f"var __index = {index};\n", "utf-8")
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in what is computed, and give every figure its twin for dark paper; the theme shows one of them."""
     for marker, made in MADE.items():
         if marker in markdown:
             markdown = markdown.replace(marker, made())
     markdown = STAGE.sub(_opened, markdown)
+    markdown = FORMULA.sub(lambda found: formula(found[1]), markdown)
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
 
 
@@ -67,6 +77,16 @@ def _opened(found: re.Match[str]) -> str:
     if find(question).fresh:
         return found[0]
     return f'<a href="lab/{name}.html#{question}">{find(question).heading}</a>'
+
+
+FORMULA = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+"""Formulas of a page in TeX, one a line."""
+
+
+def formula(lines: str) -> str:
+    """The formulas as MathML, which browsers show and read aloud without a script."""
+    made = "".join(f"<div>{convert(line, display='block')}</div>" for line in lines.splitlines())
+    return f'<div class="formula" tabindex="0" role="group" aria-label="formula">{made}</div>'
 
 
 FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")

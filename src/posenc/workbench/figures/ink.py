@@ -122,7 +122,13 @@ def mark(ax: Axes, x: float, place: float, caption: str) -> None:
         va="top",
         fontsize=SMALL,
         color=colour,
+        bbox=behind(),
     )
+
+
+def behind() -> dict[str, object]:
+    """A patch of paper under a caption, so that a curve does not strike it through."""
+    return {"facecolor": matplotlib.rcParams["figure.facecolor"], "edgecolor": "none", "alpha": 0.8, "pad": 1}
 
 
 def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:

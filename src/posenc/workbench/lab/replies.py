@@ -65,12 +65,13 @@ def reply(path: str, query: str = "") -> Reply:
     try:
         return _route(path, query)
     except UnknownPath as error:
-        return _refused(str(error), 404)
+        return refused(str(error), 404)
     except PosencError as error:
-        return _refused(str(error), 400)
+        return refused(str(error), 400)
 
 
-def _refused(words: str, status: int) -> Reply:
+def refused(words: str, status: int) -> Reply:
+    """Why there is no answer, as JSON."""
     return Reply(json.dumps({"error": words}).encode(), status=status)
 
 

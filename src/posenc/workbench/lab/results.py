@@ -29,6 +29,10 @@ def _labelled(view: "View") -> "View":
     return replace(view, readouts={"study": LABEL, **view.readouts})
 
 
+def _named(study: Path) -> str:
+    return "the example study" if study == EXAMPLE else repr(str(study))
+
+
 def curves(task: str = "ordering") -> "View":
     """The measure of every encoding at every length, with its interval."""
     from posenc.workbench.report.charts import over_lengths
@@ -59,7 +63,7 @@ def table(task: str = "ordering") -> "View":
     found = newest_table(study, task)
     if found is None:
         raise StudyError(
-            f"no learned table of {task} in {str(study)!r} yet; type: posenc compare --tasks {task} "
+            f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
     view = trained(found.before, found.after, f"after {found.plan.steps} steps of {task}")
@@ -103,6 +107,6 @@ def _result(name: str) -> "TaskResult":
         found = newest(ledger.runs(), name)
     if found is None:
         raise StudyError(
-            f"no {name} run in {str(study)!r} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
+            f"no {name} run in {_named(study)} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
         )
     return found

@@ -12,7 +12,7 @@ const stages = [];
 wireTheme(() => stages.forEach((stage) => stage.repaint()));
 
 if (room) {
-  const state = new State();
+  const state = new State(room.dataset.state);
   const controls = wireControls(room, state);
   for (const section of room.querySelectorAll("section.stage")) stages.push(new Stage(section, state));
 
@@ -44,6 +44,7 @@ if (room) {
     const last = at + 1 === stages.length;
     next.href = last ? onward.href : `#${stages[at + 1].section.id}`;
     next.textContent = last ? onward.words : "Next";
+    document.querySelector("nav.stages [aria-current]").scrollIntoView({ block: "nearest" });
   };
   addEventListener("hashchange", show);
   show();
