@@ -5,6 +5,7 @@ from pathlib import Path
 from torch import Tensor
 
 from posenc.errors import StudyError
+from posenc.workbench import files
 from posenc.workbench.experiments.plan import Plan
 from posenc.workbench.experiments.state import unwritten
 from posenc.workbench.transformer import Transformer
@@ -19,21 +20,19 @@ def place(study: Path, plan: Plan) -> Path:
 
 
 def save(model: Transformer, path: Path) -> None:
-    """Write the weights under another name and move them: a file that is there is whole."""
+    """Write the weights: a file that is there is whole."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    partial = path.with_suffix(".partial")
     tensors = {name: p.contiguous() for name, p in model.state_dict().items()}
     if model.config.tied:  # the format holds nothing twice
         tensors["head.weight"] = tensors["head.weight"].clone()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-        mode = partial.stat().st_mode  # safetensors keeps what it writes from everybody else
-        save_file(tensors, partial)
-        partial.chmod(mode)
-        partial.replace(path)
+        with files.whole(path) as partial:
+            partial.touch()
+            mode = partial.stat().st_mode  # safetensors keeps what it writes from everybody else
+            save_file(tensors, partial)
+            partial.chmod(mode)
     except (OSError, SafetensorError) as error:
         raise unwritten("weights", path, error) from error
 
