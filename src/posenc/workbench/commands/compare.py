@@ -54,7 +54,7 @@ def compare(
     if here:
         check_device(made.device)
     outcome = _carry_out(console, made, launch, output, here)
-    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]), made)
+    page = write(outcome, output, _typed(), made)
     _print(console, outcome, page, output)
     if outcome.failures:
         console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
@@ -64,17 +64,19 @@ def compare(
 def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path, here: int) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends; ``here`` of them at a time here."""
     from posenc.workbench.experiments.compare import compare as carry_out
-    from posenc.workbench.experiments.compare import missing
+    from posenc.workbench.experiments.compare import missing, outcome
     from posenc.workbench.experiments.footprint import check_room
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.plan import Run
     from posenc.workbench.report import terminal
+    from posenc.workbench.report.live import Live
 
     text = made.source.load()
     with Ledger(output, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
         check_room(todo if here else [], text, output, here)
         console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
+        live = Live(lambda: outcome(made, text, ledger), output, _typed(), made)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 
             def advance(heard: "Progress") -> None:
@@ -86,8 +88,13 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
                 else:
                     said = f"failed: {result.reason}"
                 progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
+                live.look()
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)
+
+
+def _typed() -> str:
+    return shlex.join(["posenc", *sys.argv[1:]])
 
 
 def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
