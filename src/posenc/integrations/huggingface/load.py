@@ -109,9 +109,9 @@ class Pretrained:
 
     def _pieces(self, tokens: Int[Tensor, " T"], tick: Callable[[float], None]) -> Iterator[tuple[Tensor, Any]]:
         """What the trunk makes of a text, piece by piece, and all it keeps of what it has read."""
+        pieces, kept = tokens.split(self._step(len(tokens))), None
         with self._ticking(tick, len(tokens)) as trunk:
-            kept = None
-            for piece in tokens.split(self._step(len(tokens))):
+            for piece in pieces:
                 found = trunk(piece[None].to(self.model.device), past_key_values=kept, use_cache=True)
                 kept = found.past_key_values
                 yield found.last_hidden_state[0], kept

@@ -24,7 +24,7 @@ def compare(
     preset: Annotated[str | None, typer.Option(help="quick (minutes), standard, full, zoo or small-gpt.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
-    launcher: Annotated[str, typer.Option(help="local, or ray for an existing Ray cluster.")] = "local",
+    launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or torchrun.")] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
@@ -42,6 +42,7 @@ def compare(
     from posenc.workbench.experiments.study import check_device, read, study
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.launch.needs import Needs
+    from posenc.workbench.launch.torchrun import Torchrun
     from posenc.workbench.report.write import write
 
     console = screen()
@@ -50,6 +51,9 @@ def compare(
     made = study(base, config, values(said))
     asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
     launch = choose(launcher, workers, Needs(cpus, asked))
+    if isinstance(launch, Torchrun) and not launch.first:
+        launch.follow()
+        return
     here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
     if here:
         check_device(made.device)

@@ -171,6 +171,6 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
     """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
-    if method.schedule is None or not isinstance(model, Shipped):
+    if not isinstance(model, Shipped) or method.schedule is None:
         return None
     return model.patch(method.schedule, length)
