@@ -72,7 +72,7 @@ def _table(task: str, plans: Sequence[Plan], curves: Mapping[str, Curve]) -> Tab
         rate = sum(curve.tokens for curve in told) / max(1e-9, sum(curve.seconds for curve in told))
         cells = (f"{last:.3f}", f"{count(done)} of {count(asked)}", count(round(rate)))
         rows.append(Row(style(encoding).label, tuple((cell, "") for cell in cells), "", token(encoding, among)))
-    heads = ("encoding", "last loss", "steps", "tokens a second")
+    heads = ("encoding", "last loss", "steps", "tokens/s")
     return Table(
         f"{task}: nats per target over the last tenth of the steps, and what a run read", heads, tuple(rows)
     )
