@@ -10,13 +10,16 @@ import torch
 import torch.multiprocessing as mp
 
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.ranks import WAYS, Ranks
 from posenc.workbench.experiments.sharded import ShardedState, forget
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.experiments.training import TrainingJob, build
 from posenc.workbench.launch.choose import choose
 from posenc.workbench.tasks import Source, task
 from workbench.over_devices import BOUND, PLAN, gap, rank, trained
-from workbench.studies import numbers, python_text
+from workbench.studies import inline, numbers, python_text
 
 
 @pytest.fixture(scope="module")
@@ -82,9 +85,11 @@ def test_torchrun_shares_a_study_out_and_leaves_the_numbers_of_devices(tmp_path:
     )
     assert shared.returncode == 0, shared.stderr
     assert shared.stdout.count("2 runs, 0 already done") == 1
-    alone = [sys.executable, "-m", "posenc", *words, "2", "--workers", "1", "--output", str(tmp_path / "local")]
-    assert subprocess.run(alone, capture_output=True).returncode == 0
-    assert numbers(tmp_path / "torchrun") == numbers(tmp_path / "local")
+    same = {"lengths": (1, 2), "answers": 8, "steps": 3, "batch": 4, "dtype": "float64", "devices": 2}
+    study = Study(encodings=("rotary", "alibi"), tasks=("needle",), **same)
+    with Ledger(tmp_path / "here", write=True) as ledger:
+        compare(study, python_text(), ledger, inline)
+    assert numbers(tmp_path / "torchrun") == numbers(tmp_path / "here")
     wrong = [*run, *words, "3", "--launcher", "torchrun", "--output", str(tmp_path / "wrong")]
     refused = subprocess.run(wrong, capture_output=True, text=True)
     assert refused.returncode != 0

@@ -4,30 +4,34 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from posenc.workbench.experiments.compare import compare, outcome
 from posenc.workbench.experiments.job import Progress, Report
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.plan import Curve
 from posenc.workbench.numbers import count
-from posenc.workbench.report import losses
-from posenc.workbench.report.live import Live
+from posenc.workbench.report import live, losses
 from workbench.studies import TINY, inline, plan_of, python_text
 
 STUDY = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
 
 
-def test_a_page_written_while_runs_go_on_says_how_far_they_are(tmp_path: Path) -> None:
+def test_a_page_written_while_runs_go_on_says_how_far_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "FIRST", 0.0)
     text, pages = python_text(), []
     with Ledger(tmp_path, write=True) as ledger:
-        live = Live(lambda: outcome(STUDY, text, ledger), tmp_path, "posenc compare", STUDY)
+        page = live.Live(lambda: outcome(STUDY, text, ledger), tmp_path, "posenc compare", STUDY)
         second = STUDY.plans(text)[1]
 
         def look(result: object) -> None:
             if not pages:
                 ledger.note(Progress(second.id, 1, 0, (3.0,), 640, 0.5))
-            live.look()
+            page.look()
             pages.append((tmp_path / "report.html").read_text())
-            assert live.next > 0
+            assert page.next > 0
 
         compare(STUDY, text, ledger, inline, finished=look)
     assert "Under way: 1 of 2 runs have ended; load this page again" in pages[0]

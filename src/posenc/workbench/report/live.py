@@ -9,6 +9,8 @@ from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.study import Study
 from posenc.workbench.report.write import write
 
+FIRST = 120
+"""Seconds before the first page: a study of minutes is left alone."""
 APART = 30
 """Times as long as a page takes to write that pass before the next: a thirtieth of the time goes into pages."""
 
@@ -23,7 +25,7 @@ class Live:
 
     def __init__(self, so_far: Callable[[], Outcome], folder: Path, command: str, study: Study) -> None:
         self.so_far, self.folder, self.command, self.study = so_far, folder, command, study
-        self.next = 0.0
+        self.next = time.monotonic() + FIRST
 
     def look(self) -> None:
         """Write the page, unless that was done just now; a full disk is for the ledger to speak of."""
