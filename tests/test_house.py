@@ -48,6 +48,7 @@ ROOMS = {
     "checkpoints": 1,
     "tasks": 1,
     "screen": 0,
+    "files": 0,
     "templates": 0,
     "notebook": 5,
     "views": 1,

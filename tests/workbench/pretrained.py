@@ -9,7 +9,6 @@ import torch
 def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 64) -> None:
     """``characters`` are the vocabulary, any other one is '?'; ``trained`` is the trained length."""
     import transformers
-    from tokenizers import Tokenizer, models, pre_tokenizers
 
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
@@ -26,6 +25,14 @@ def save_llama(folder: Path, characters: str = ascii_lowercase, trained: int = 6
         if parameter.dim() == 2:
             torch.nn.init.normal_(parameter, std=0.3)
     model.save_pretrained(folder)
+    save_tokenizer(folder, characters)
+
+
+def save_tokenizer(folder: Path, characters: str = ascii_lowercase) -> None:
+    """A token for each of these characters, and one for all others."""
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
     vocabulary = {c: i for i, c in enumerate((*characters, "?"))}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="?"))
     tokenizer.pre_tokenizer = pre_tokenizers.Split("", "isolated")

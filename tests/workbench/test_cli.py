@@ -68,7 +68,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_page_is_whole_and_asks_for_nothing_else(written: Path) -> None:
     page = (written / "report.html").read_text()
-    assert page.count("<img ") == page.count('src="data:image/svg+xml;base64,') == 4
+    assert page.count("<img ") == page.count('src="data:image/svg+xml;base64,') == 6
     assert not re.search(r'(src|href)="(?!data:|#)', page)
     assert "<script" not in page
     assert "posenc compare --config &lt;tiny&gt;" in page

@@ -1,5 +1,7 @@
 """One run over several processes gives the numbers of one, and its state is read by any number of them."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +10,16 @@ import torch
 import torch.multiprocessing as mp
 
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.ranks import WAYS, Ranks
 from posenc.workbench.experiments.sharded import ShardedState, forget
+from posenc.workbench.experiments.study import Study
 from posenc.workbench.experiments.training import TrainingJob, build
+from posenc.workbench.launch.choose import choose
 from posenc.workbench.tasks import Source, task
 from workbench.over_devices import BOUND, PLAN, gap, rank, trained
-from workbench.studies import python_text
+from workbench.studies import inline, numbers, python_text
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +70,36 @@ def test_a_job_over_two_devices_leaves_one_run(tmp_path: Path, way: str) -> None
     assert run.plan == plan
     assert len(heard) > 0
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"{p.id}.safetensors" for p in (plan, PLAN))
+
+
+@pytest.mark.slow
+def test_torchrun_shares_a_study_out_and_leaves_the_numbers_of_devices(tmp_path: Path) -> None:
+    """And a study for another number of processes is refused by all of them."""
+    words = ["compare", "--encodings", "rotary,alibi", "--tasks", "needle", "--lengths", "1,2", "--answers", "8"]
+    words += ["--steps", "3", "--batch", "4", "--dtype", "float64", "--devices"]
+    run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "posenc"]
+    shared = subprocess.run(
+        [*run, *words, "2", "--launcher", "torchrun", "--output", str(tmp_path / "torchrun")],
+        capture_output=True,
+        text=True,
+    )
+    assert shared.returncode == 0, shared.stderr
+    assert shared.stdout.count("2 runs, 0 already done") == 1
+    same = {"lengths": (1, 2), "answers": 8, "steps": 3, "batch": 4, "dtype": "float64", "devices": 2}
+    study = Study(encodings=("rotary", "alibi"), tasks=("needle",), **same)
+    with Ledger(tmp_path / "here", write=True) as ledger:
+        compare(study, python_text(), ledger, inline)
+    assert numbers(tmp_path / "torchrun") == numbers(tmp_path / "here")
+    wrong = [*run, *words, "3", "--launcher", "torchrun", "--output", str(tmp_path / "wrong")]
+    refused = subprocess.run(wrong, capture_output=True, text=True)
+    assert refused.returncode != 0
+    assert "devices=3 of needle/rotary/seed 0 must be the 2 processes of torchrun" in refused.stderr
+
+
+def test_torchrun_is_asked_for_where_it_started_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LOCAL_RANK", raising=False)
+    with pytest.raises(StudyError, match="for processes that torchrun started: torchrun --nproc-per-node 2"):
+        choose("torchrun")
 
 
 @pytest.mark.slow

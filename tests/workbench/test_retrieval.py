@@ -19,7 +19,7 @@ from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.experiments.extend import Request
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import methods
-from posenc.workbench.experiments.models import Ours, Tick, open_model
+from posenc.workbench.experiments.models import Ours, Shipped, Tick, open_model
 from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
 from posenc.workbench.launch.here import here
 from posenc.workbench.report.blocks import Page
@@ -268,10 +268,12 @@ def test_memory_counts_the_cached_keys(llama: Path, monkeypatch: pytest.MonkeyPa
     from posenc.integrations.huggingface import load
 
     model, _, _ = open_model(llama, None, "cpu", "float32")
-    monkeypatch.setattr(load, "free_memory", lambda device: 2**24)
+    assert isinstance(model, Shipped)
+    plain, cached = model.memory(8192), model.memory(8192, cached=True)
+    assert cached - plain == 8192 * 2 * 2 * 2 * 16 * 4  # keys and values of 2 layers, 2 heads of 16 numbers
+    monkeypatch.setattr(load, "free_memory", lambda device: (plain + cached) // 2)
     model.check_memory(8192)
-    # 4 bytes · (10 + 3) · 32 for a layer at work, 4 · 4 · 2 layers · 32 for keys and values twice: 6136 positions
-    with pytest.raises(StudyError, match="about 5120 tokens fit"):
+    with pytest.raises(StudyError, match="about 7168 tokens fit"):
         reader(model).check_memory(8192, cached=True)
 
 

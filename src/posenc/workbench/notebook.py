@@ -84,7 +84,7 @@ class Opened:
 
         with Ledger(self.folder) as ledger:
             curves = {run.plan.id: ledger.curve(run.plan.id) for run in self.results[task].runs}
-        return Drawn(over_steps(self.results[task], curves))
+        return Drawn(over_steps(task, [run.plan for run in self.results[task].runs], curves))
 
     def __repr__(self) -> str:
         said = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())

@@ -1,8 +1,6 @@
 """The Ray launcher on a real cluster of two machines' processes that share no folder; one machine is killed."""
 
 import json
-import sys
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,31 +13,12 @@ from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.job import Progress
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.launch.needs import Needs
-from posenc.workbench.launch.ray import QUIET, Ray
+from posenc.workbench.launch.ray import Ray
+from workbench.launch.cluster import MACHINE, ROOT
 from workbench.launch.work import REASONS, Heard, counting, failing, seeing
 from workbench.studies import TINY, inline, numbers, python_text
 
 pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
-
-ROOT = Path(__file__).parents[3]
-MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20}
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A head of one core, and its driver; other machines come and go."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", f"{ROOT / 'src'}:{ROOT / 'tests'}")
-        patch.setenv("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        for name, value in QUIET.items():
-            patch.setenv(name, value)
-        from ray.cluster_utils import Cluster
-
-        made = Cluster(initialize_head=True, head_node_args={**MACHINE, "include_dashboard": False})
-        patch.setenv("RAY_ADDRESS", made.address)
-        yield made
-        sys.modules["ray"].shutdown()
-        made.shutdown()
 
 
 @dataclass

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from posenc.errors import UnknownName
 from posenc.workbench.experiments.job import Failure, Progress, Report, find_modules
 from posenc.workbench.experiments.plan import Identified, Run
+from posenc.workbench.files import whole
 from posenc.workbench.tasks import Source
 
 
@@ -67,9 +68,8 @@ class Counting:
         return Run(self.plan, (), 0.0, total, float(first))
 
     def _write(self, file: Path, value: object) -> None:
-        partial = file.with_suffix(".partial")
-        partial.write_text(json.dumps(value))
-        partial.replace(file)
+        with whole(file) as partial:
+            partial.write_text(json.dumps(value))
 
 
 def seen(job: Counting) -> dict[str, object]:

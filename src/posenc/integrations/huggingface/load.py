@@ -1,15 +1,14 @@
-"""Opens a local Hugging Face model, a folder with safetensors or a GGUF file, to score text under any schedule.
+"""A local Hugging Face model, a folder with safetensors or a GGUF file, scores text under any schedule.
 
-Long texts stay within memory: the trunk runs once without a cache, and the output layer a few rows at a time.
+Long texts stay within memory: they are read in pieces beside a cache, so that neither masks nor activations grow
+with the square of their length, and each piece's logits are gone before the next is read.
 """
 
 import copy
-import hashlib
-import io
-import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stderr
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,16 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc.encodings import Encoding
-from posenc.errors import MissingExtra, StudyError
+from posenc.errors import StudyError
 from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.folder import identity, opened, save
 from posenc.integrations.huggingface.patch import patched
+from posenc.integrations.huggingface.tower import text_config
+from posenc.integrations.huggingface.write import changes
 from posenc.schedules import LengthSchedule, Schedule
 
-ROWS = 512
-"""Positions whose logits exist at a time."""
-EDGE = 2**20
-"""Bytes at either end of a weight file that its identity is made from, beside its size."""
+PIECE = 512
+"""Tokens that are read at a time."""
 
 
 class Pretrained:
@@ -39,7 +39,7 @@ class Pretrained:
 
     Raises:
         StudyError: missing, truncated or incomplete weights, or no tokenizer.
-        InvalidArgument: a model without rotary positions, or with a config that ``read`` refuses.
+        InvalidArgument: a model without rotary positions, or with a config that ``read`` or transformers refuses.
     """
 
     unit = "token"
@@ -47,16 +47,15 @@ class Pretrained:
     """Of a fine-tune: small, so that what the model knows stays."""
 
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
-        folder, extra = (path.parent, {"gguf_file": path.name}) if path.suffix == ".gguf" else (path, {})
-        if not extra:
-            _ = read(folder).stretched  # refused before anything large is loaded
-        model, self.tokenizer = _open(path, folder, extra, dtype)
+        if path.suffix != ".gguf":
+            _ = read(path).stretched  # refused before anything large is loaded
+        model, self.tokenizer = opened(path, dtype)
         self.model: Any = model.eval().to(device)
         self.positions = read(self.model.config)
         self.schedule = self.positions.rotary.get("schedule")
         self.original_length = self.positions.original_length
-        self.name = path.stem if extra else path.resolve().name
-        self.identity = _identity(path)
+        self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
+        self.identity = identity(path)
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         """Text to tokens, without special ones."""
@@ -71,14 +70,12 @@ class Pretrained:
 
         ``tick`` is called with the share of the work that was just done, layer by layer.
         """
-        device = self.model.device
+        targets = tokens[1:].to(self.model.device)
         with torch.inference_mode(), self.placed(encoding):
-            with self._ticking(tick) as trunk:
-                hidden = trunk(tokens[None, :-1].to(device), use_cache=False).last_hidden_state[0]
-            targets = tokens[1:].to(device)
+            pieces = self._pieces(tokens[:-1], tick)
             parts = [
-                F.cross_entropy(self._logits(hidden[i : i + ROWS]), targets[i : i + ROWS], reduction="none")
-                for i in range(0, len(targets), ROWS)
+                F.cross_entropy(self._logits(hidden), part, reduction="none")
+                for (hidden, _), part in zip(pieces, targets.split(self._step(len(targets))), strict=True)
             ]
         return torch.cat(parts).cpu()
 
@@ -93,10 +90,10 @@ class Pretrained:
 
         Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
         """
-        device = self.model.device
+        trunk, device = self._trunk, self.model.device
         with torch.inference_mode(), self.placed(encoding):
-            with self._ticking(tick) as trunk:
-                read = trunk(context[None].to(device), use_cache=True).past_key_values
+            for _, kept in self._pieces(context, tick):
+                read = kept
             ends = [
                 trunk(q[None].to(device), past_key_values=copy.deepcopy(read), use_cache=True).last_hidden_state[
                     0, -1
@@ -105,14 +102,46 @@ class Pretrained:
             ]
             return self._logits(torch.stack(ends)).cpu()
 
+    @property
+    def _trunk(self) -> Any:
+        """The layers of the language model, without its output map; of a composite model its text part."""
+        return self.model.get_decoder()
+
+    def _pieces(self, tokens: Int[Tensor, " T"], tick: Callable[[float], None]) -> Iterator[tuple[Tensor, Any]]:
+        """What the trunk makes of a text, piece by piece, and all it keeps of what it has read."""
+        pieces, kept = tokens.split(self._step(len(tokens))), None
+        with self._ticking(tick, len(tokens)) as trunk:
+            for piece in pieces:
+                found = trunk(piece[None].to(self.model.device), past_key_values=kept, use_cache=True)
+                kept = found.past_key_values
+                yield found.last_hidden_state[0], kept
+
+    def _step(self, length: int) -> int:
+        return PIECE if self._parts else length
+
+    @cached_property
+    def _parts(self) -> bool:
+        """Whether a text may be read in pieces: every layer keeps keys and values, and no state of another kind."""
+        from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+
+        with torch.inference_mode():
+            one = torch.zeros(1, 1, dtype=torch.int64, device=self.model.device)
+            kept = getattr(self._trunk(one, use_cache=True), "past_key_values", None)
+        layers = getattr(kept, "layers", [None])
+        return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
+
     @contextmanager
-    def _ticking(self, tick: Callable[[float], None]) -> Iterator[Any]:
-        """The trunk; inside, every layer that is done calls ``tick`` with its share of a pass."""
-        trunk = getattr(self.model, self.model.base_model_prefix)
-        blocks = next(m for m in trunk.children() if isinstance(m, nn.ModuleList))
+    def _ticking(self, tick: Callable[[float], None], length: int) -> Iterator[Any]:
+        """The trunk; inside, every layer that is done calls ``tick`` with its share of a text of this length."""
+        trunk = self._trunk
+        blocks = next((m for m in trunk.children() if isinstance(m, nn.ModuleList)), [trunk])
+
+        def done(block: nn.Module, given: Any, found: Any) -> None:
+            tick(found[0].shape[-2] / length / len(blocks))
+
         with ExitStack() as hooks:
             for block in blocks:
-                hooks.callback(block.register_forward_hook(lambda *_: tick(1 / len(blocks))).remove)
+                hooks.callback(block.register_forward_hook(done).remove)
             yield trunk
 
     def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
@@ -137,9 +166,30 @@ class Pretrained:
         other.model, other.identity = copy.deepcopy(self.model), identity
         return other
 
+    def patch(self, schedule: Schedule | LengthSchedule, length: int) -> dict[str, Any]:
+        """The keys of its language model's config that put a schedule into effect up to a length; None goes away.
+
+        Written in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every reader of such configs
+        understands, where the layers share one schedule.
+        """
+        spelling = "v4" if self.positions.alike else "v5"
+        return changes(self.positions, schedule, max_length=length, spelling=spelling)
+
+    def save(
+        self, folder: Path, weights: Mapping[str, Tensor], schedule: Schedule | LengthSchedule, length: int
+    ) -> None:
+        """A folder that transformers opens: these weights, and a config with the schedule up to the length.
+
+        Raises:
+            StudyError: the folder cannot be written.
+        """
+        made = copy.deepcopy(self.model)
+        made.load_state_dict(weights)
+        save(made, self.tokenizer, folder, self.patch(schedule, length))
+
     def _logits(self, hidden: Tensor) -> Tensor:
         """The output layer, with the scalings that Cohere, Granite and Gemma 2 put after it."""
-        config = self.model.config
+        config = text_config(self.model.config)
         logits: Tensor = self.model.get_output_embeddings()(hidden).float()
         if getattr(config, "logit_scale", None):
             logits = logits * config.logit_scale
@@ -148,26 +198,43 @@ class Pretrained:
         cap = getattr(config, "final_logit_softcapping", None)
         return cap * torch.tanh(logits / cap) if cap else logits
 
-    def check_memory(self, length: int, *, cached: bool = False) -> None:
-        """Refuse a length whose activations would not fit into free memory; say which would.
+    @property
+    def weights(self) -> int:
+        """Bytes of its weights."""
+        return sum(p.numel() * p.element_size() for p in self.model.parameters())
 
-        A layer holds about ten rows of the model's width and three of its feed-forward part per position at
-        once, and ``ROWS`` rows of logits exist twice. With ``cached`` the keys and values of all layers do too.
+    def memory(self, length: int, *, cached: bool = False) -> int:
+        """Bytes beside the weights to read a text of this length, at most; ``cached`` to ask questions after it."""
+        fixed, each = self._memory(cached)
+        return fixed + length * each
+
+    def _memory(self, cached: bool) -> tuple[int, int]:
+        """For a piece, and for every position of the text.
+
+        A layer holds about ten rows of the model's width and three of its feed-forward part for each token of a
+        piece, which has its logits twice. For every position all layers keep keys and values, once more to ask a
+        question; one layer has them twice as they grow, and once for each query head; and each token of a piece
+        has two masks, as bits and as numbers.
         """
-        config = self.model.config
+        config = text_config(self.model.config)
         size = next(self.model.parameters()).element_size()
-        per_position = (
-            10 * config.hidden_size + 3 * getattr(config, "intermediate_size", 4 * config.hidden_size)
-        ) * size
-        if cached:
-            heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-            per_position += 4 * config.num_hidden_layers * heads * self.positions.rotary.get("head_dim") * size
-        fixed = 2 * 4 * ROWS * config.vocab_size
+        heads, layers = config.num_attention_heads, config.num_hidden_layers
+        pair = 2 * self.positions.rotary.get("head_dim") * size
+        kept = (getattr(config, "num_key_value_heads", None) or heads) * pair
+        inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
+        token = (10 * config.hidden_size + 3 * inner) * size
+        position = kept * (layers * (1 + cached) + 1) + heads * pair + 2 * PIECE * (1 + size)
+        if not self._parts:
+            return 2 * 4 * config.vocab_size, position + token + 2 * 4 * config.vocab_size
+        return PIECE * (token + 2 * 4 * config.vocab_size), position
+
+    def check_memory(self, length: int, *, cached: bool = False) -> None:
+        """Refuse a length that would not fit into free memory; say which would."""
+        fixed, each = self._memory(cached)
         free = free_memory(self.model.device)
-        fits = (free - fixed) // per_position
-        if length > fits:
+        if length > (fits := (free - fixed) // each):
             raise StudyError(
-                f"length {length} needs about {(fixed + length * per_position) / 2**30:.1f} GiB beside the weights "
+                f"length {length} needs about {(fixed + length * each) / 2**30:.1f} GiB beside the weights "
                 f"and {free / 2**30:.1f} GiB are free; about {max(0, fits) // 1024 * 1024} tokens fit"
             )
 
@@ -177,52 +244,3 @@ def free_memory(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _open(path: Path, folder: Path, extra: dict[str, str], dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; whatever transformers says when it cannot becomes one line."""
-    if not path.exists():
-        raise StudyError(f"{str(path)!r} is not there; pass a model's folder or a .gguf file")
-    try:
-        import transformers
-    except ImportError as error:
-        raise MissingExtra("transformers", "hf") from error
-    before, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    try:
-        with redirect_stderr(io.StringIO()):  # the GGUF reader's own progress bar
-            model, info = transformers.AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, local_files_only=True, output_loading_info=True, **extra
-            )
-        missing = sorted(info["missing_keys"])
-        if missing:
-            raise StudyError(
-                f"{str(path)!r} lacks {len(missing)} weights, {missing[0]} first; download the model again"
-            )
-        return model, transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True, **extra)
-    except StudyError:
-        raise
-    except Exception as error:  # transformers, safetensors and gguf each have exceptions of their own
-        reason = str(error).strip().splitlines()[0]
-        raise StudyError(f"{str(path)!r} cannot be loaded: {reason}; download the model again") from error
-    finally:
-        transformers.logging.set_verbosity(before)
-        if bars:
-            transformers.logging.enable_progress_bar()
-
-
-def _identity(path: Path) -> str:
-    """Sixteen hexadecimal digits from the config and from sizes and ends of the weight files."""
-    digest = hashlib.sha256()
-    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
-    config = path / "config.json"
-    if config.exists():
-        digest.update(json.dumps(json.loads(config.read_text()), sort_keys=True).encode())
-    for file in files:
-        size = file.stat().st_size
-        with file.open("rb") as stream:
-            head = stream.read(EDGE)
-            stream.seek(max(0, size - EDGE))
-            digest.update(f"{file.name} {size}".encode() + head + stream.read(EDGE))
-    return digest.hexdigest()[:16]

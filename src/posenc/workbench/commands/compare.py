@@ -24,7 +24,7 @@ def compare(
     preset: Annotated[str | None, typer.Option(help="quick (minutes), standard, full, zoo or small-gpt.")] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
-    launcher: Annotated[str, typer.Option(help="local, or ray for an existing Ray cluster.")] = "local",
+    launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or torchrun.")] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
@@ -42,6 +42,7 @@ def compare(
     from posenc.workbench.experiments.study import check_device, read, study
     from posenc.workbench.launch.choose import choose
     from posenc.workbench.launch.needs import Needs
+    from posenc.workbench.launch.torchrun import Torchrun
     from posenc.workbench.report.write import write
 
     console = screen()
@@ -50,11 +51,14 @@ def compare(
     made = study(base, config, values(said))
     asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
     launch = choose(launcher, workers, Needs(cpus, asked))
+    if isinstance(launch, Torchrun) and not launch.first:
+        launch.follow()
+        return
     here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
     if here:
         check_device(made.device)
     outcome = _carry_out(console, made, launch, output, here)
-    page = write(outcome, output, shlex.join(["posenc", *sys.argv[1:]]), made)
+    page = write(outcome, output, _typed(), made)
     _print(console, outcome, page, output)
     if outcome.failures:
         console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
@@ -64,17 +68,19 @@ def compare(
 def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path, here: int) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends; ``here`` of them at a time here."""
     from posenc.workbench.experiments.compare import compare as carry_out
-    from posenc.workbench.experiments.compare import missing
+    from posenc.workbench.experiments.compare import missing, outcome
     from posenc.workbench.experiments.footprint import check_room
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.plan import Run
     from posenc.workbench.report import terminal
+    from posenc.workbench.report.live import Live
 
     text = made.source.load()
     with Ledger(output, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
         check_room(todo if here else [], text, output, here)
         console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
+        live = Live(lambda: outcome(made, text, ledger), output, _typed(), made)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 
             def advance(heard: "Progress") -> None:
@@ -86,8 +92,13 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
                 else:
                     said = f"failed: {result.reason}"
                 progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
+                live.look()
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)
+
+
+def _typed() -> str:
+    return shlex.join(["posenc", *sys.argv[1:]])
 
 
 def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:

@@ -14,8 +14,11 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs
-    from posenc.workbench.experiments.extend import Extension
-    from posenc.workbench.experiments.retrieval import Retrieval
+    from posenc.workbench.experiments.extend import Extension, Request
+    from posenc.workbench.experiments.job import Launcher
+    from posenc.workbench.experiments.models import LanguageModel
+    from posenc.workbench.experiments.retrieval import Reader, Retrieval
+    from posenc.workbench.tasks import Text
 
 
 def extend(
@@ -47,19 +50,10 @@ def extend(
     output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
 ) -> None:
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
-    import torch
-
-    from posenc.workbench.experiments.extend import Request, work
-    from posenc.workbench.experiments.extend import extend as carry_out
-    from posenc.workbench.experiments.ledger import Ledger
-    from posenc.workbench.experiments.methods import methods as named
-    from posenc.workbench.experiments.models import Ours, config_patch, open_model
-    from posenc.workbench.experiments.retrieval import reader, retrieve
-    from posenc.workbench.experiments.retrieval import work as asking
-    from posenc.workbench.experiments.verdict import judge
+    from posenc.workbench.experiments.extend import Request
+    from posenc.workbench.experiments.models import open_model
+    from posenc.workbench.experiments.retrieval import reader
     from posenc.workbench.launch.choose import choose
-    from posenc.workbench.report import terminal
-    from posenc.workbench.report.extension_page import write
 
     console = screen(soft_wrap=True)
     if dtype not in ("float32", "bfloat16"):
@@ -69,18 +63,65 @@ def extend(
     launch = choose(launcher)
     model, data, read = open_model(path, text, device, dtype)
     asked = reader(model) if needle else None
+    request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
+    folder = output or (path / "extension" if path.is_dir() else Path("extension"))
+    _announce(console, model, request, folder, needle)
+    found, needles, spent = _carry_out(console, (model, data, read), asked, request, folder, launch)
+    _leave(console, model, found, needles, folder, spent)
+
+
+def _request(
+    model: "LanguageModel", to: str, methods: str | None, finetune: int | None, beta_fast: float, base: "Request"
+) -> "Request":
+    """What is asked, with a model's own defaults where nothing was said."""
+    import torch
+
+    from posenc.workbench.experiments.methods import methods as named
+    from posenc.workbench.experiments.models import Ours
+
     ours = isinstance(model, Ours)
     if ours:
         torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
     length = _length(to or ("8x" if ours else "2x"), model.original_length)
     names = None if methods is None else tuple(name.strip() for name in methods.split(","))
-    factor = length / model.original_length
-    chosen = named(names, model.schedule, model.original_length, max(1.0, factor), beta_fast)
+    factor = max(1.0, length / model.original_length)
+    chosen = named(names, model.schedule, model.original_length, factor, beta_fast)
     steps = (60 if ours else 0) if finetune is None else finetune
-    request = Request(length, documents, chosen, steps, dtype, device)
-    folder = output or (path / "extension" if path.is_dir() else Path("extension"))
-    console.print(f"{model.name}, trained to {model.original_length}, on to {length}; writing to {folder}/")
-    total = work(model, request, documents) + (asking(model.original_length, request) if needle else 0)
+    return replace(base, length=length, methods=chosen, finetune=steps)
+
+
+def _announce(console: Console, model: "LanguageModel", request: "Request", folder: Path, needle: bool) -> None:
+    """Say what will be done and what it needs; refuse what the disk has no room for."""
+    from posenc.workbench.experiments.footprint import check_disk
+    from posenc.workbench.experiments.models import Shipped
+
+    console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
+    if not isinstance(model, Shipped):
+        return
+    gib = model.memory(request.length, cached=needle) / 2**30
+    console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
+    if request.finetune:  # weights under each method, and a folder of the best
+        check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
+
+
+def _carry_out(
+    console: Console,
+    opened: tuple["LanguageModel", bytes, "Text"],
+    asked: "Reader | None",
+    request: "Request",
+    folder: Path,
+    launch: "Launcher",
+) -> tuple["Extension", "Retrieval | None", float]:
+    """Score, and ask where that is wanted, with a bar; and the seconds that the ledger's runs took."""
+    from posenc.workbench.experiments.extend import extend as carry_out
+    from posenc.workbench.experiments.extend import work
+    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.retrieval import retrieve
+    from posenc.workbench.experiments.retrieval import work as asking
+    from posenc.workbench.report import terminal
+
+    model, data, read = opened
+    total = work(model, request, request.documents) + (asking(model.original_length, request) if asked else 0)
     with (
         Ledger(folder, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as progress,
@@ -92,14 +133,34 @@ def extend(
         found = carry_out(model, data, read, request, ledger, launch, advance)
         same = replace(request, length=found.length)
         needles = retrieve(asked, data, read, same, ledger, launch, advance) if asked else None
-        seconds = ledger.seconds()
-    verdict = judge(found)
-    patch = config_patch(model, verdict.chosen.curve.method, found.length)
-    page = write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
+        return found, needles, ledger.seconds()
+
+
+def _leave(
+    console: Console,
+    model: "LanguageModel",
+    found: "Extension",
+    needles: "Retrieval | None",
+    folder: Path,
+    spent: float,
+) -> None:
+    """Answers on the screen; page, config and tuned weights in the folder."""
+    from posenc.workbench.experiments.models import Shipped, config_patch
+    from posenc.workbench.experiments.verdict import judge
+    from posenc.workbench.experiments.weights import weights
+    from posenc.workbench.report.extension_page import write
+
+    patch = config_patch(model, judge(found).chosen.curve.method, found.length)
+    page = write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), spent, patch, needles)
     _print(console, found, needles)
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder / 'config-patch.json'}")
+    if found.finetune and isinstance(model, Shipped):
+        best = judge(found, tuned=True).chosen.curve
+        if best.plan is not None and best.method.schedule is not None:  # no config says that nothing turns
+            model.save(folder / "tuned", weights(folder, best.plan), best.method.schedule, found.length)
+            console.print(f"tuned   {folder / 'tuned'}/, under {best.method.label}, for transformers to open")
     console.print(f"page    {page}")
 
 

@@ -1,13 +1,13 @@
 """compare: carries out what is missing of a study and gathers what it found."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from posenc.encodings.foreign import modules
 from posenc.encodings.text import parse
 from posenc.workbench.experiments.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.plan import Curve, Plan, Run
 from posenc.workbench.experiments.results import TaskResult, summarise
 from posenc.workbench.experiments.study import Study
 from posenc.workbench.experiments.training import TrainingJob, encoding
@@ -17,11 +17,21 @@ from posenc.workbench.tasks import Task, Text, task
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a study found, and the plans that failed."""
+    """What a study found, now or at its end.
+
+    Args:
+        failures: of plans that failed.
+        plans: all that it asks for.
+        curves: losses by step, by plan's id, of those that have ended and of those under way.
+        ended: how many have left a run.
+    """
 
     results: tuple[TaskResult, ...]
     failures: tuple[Failure, ...]
     text: Text
+    plans: tuple[Plan, ...] = ()
+    curves: Mapping[str, Curve] = field(default_factory=dict)
+    ended: int = 0
 
 
 def missing(study: Study, text: Text, ledger: Ledger) -> list[Plan]:
@@ -65,7 +75,16 @@ def compare(
     folder = ledger.folder.resolve() / FOLDER
     jobs = [TrainingJob(plan, study.source, folder, modules(parse(plan.settings).foreign)) for plan in todo]
     launcher(jobs, done, heard)
-    return Outcome(gather(study, text, ledger), tuple(failures), text)
+    return outcome(study, text, ledger, failures)
+
+
+def outcome(study: Study, text: Text, ledger: Ledger, failures: Sequence[Failure] = ()) -> Outcome:
+    """What the ledger has of a study, losses of runs under way among it."""
+    plans = tuple(study.plans(text))
+    curves = {plan.id: ledger.curve(plan.id) for plan in plans}
+    ended = len({plan.id for plan in plans} & ledger.ids())
+    told = {run: curve for run, curve in curves.items() if curve.losses}
+    return Outcome(gather(study, text, ledger), tuple(failures), text, plans, told, ended)
 
 
 def gather(study: Study, text: Text, ledger: Ledger) -> tuple[TaskResult, ...]:

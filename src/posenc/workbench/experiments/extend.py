@@ -16,12 +16,13 @@ from torch import Tensor
 
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.job import Job, Launcher, Progress
+from posenc.workbench.experiments.job import Launcher, Progress
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import Method
 from posenc.workbench.experiments.models import LanguageModel, Ours
 from posenc.workbench.experiments.plan import Run
 from posenc.workbench.experiments.reading import Reading, ReadingJob, batch, carry_out
+from posenc.workbench.experiments.weights import FOLDER
 from posenc.workbench.tasks.text import Source, Text
 
 QUARTERS = 4
@@ -35,11 +36,18 @@ Read = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Curve:
-    """A method's losses: a row per document, a column per bucket of positions; fine-tuned before or not."""
+    """A method's losses: a row per document, a column per bucket of positions.
+
+    ``tuned`` is the plan of the fine-tune before it, under which its weights are kept; None where there was none.
+    """
 
     method: Method
-    tuned: bool
     losses: Float[Tensor, "documents buckets"]
+    plan: Reading | None = None
+
+    @property
+    def tuned(self) -> bool:
+        return self.plan is not None
 
 
 @dataclass(frozen=True)
@@ -124,7 +132,7 @@ def extend(
     shot = [m for m in request.methods if m.schedule is not None]
     tuned = request.methods if request.finetune else ()
     alone = Method("window", "trained length alone", model.schedule)
-    jobs: list[Job] = [grid.job(m, i) for m in shot for i in range(len(documents))]
+    jobs = [grid.job(m, i) for m in shot for i in range(len(documents))]
     if tuned:
         practice = text.train if isinstance(model, Ours) else tokens[len(documents) * length + 1 :]
         jobs += [grid.tuning(m, practice) for m in tuned]
@@ -134,9 +142,9 @@ def extend(
         read(progress.work)
 
     found = carry_out(jobs, ledger, launcher, report)
-    curves = [Curve(m, False, _rows([found[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
-    every = tuple(range(len(documents)))
-    curves += [Curve(m, True, _rows([found[grid.plan(m, every, request.finetune)]])) for m in tuned]
+    curves = [Curve(m, _rows([found[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
+    tunings = [grid.plan(m, tuple(range(len(documents))), request.finetune) for m in tuned]
+    curves += [Curve(m, _rows([found[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]
     window = _rows([found[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
     used = model.original_length, length, width
     return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune)
@@ -253,4 +261,5 @@ class _Grid:
             width=self.width,
             buckets=plan.buckets,
         )
-        return ReadingJob(plan, Source(), self.ledger.folder.resolve(), self.model, method.schedule, rows, practice)
+        folder = self.ledger.folder.resolve() / FOLDER
+        return ReadingJob(plan, Source(), folder, self.model, method.schedule, rows, practice)

@@ -75,11 +75,17 @@ def check_room(plans: Sequence[Plan], text: Text, folder: Path, at_once: int) ->
             f"{_gib(largest.memory)})"
         )
     wanted = len(plans) * max(need.disk for need in needs.values()) + at_once * largest.state
-    left = shutil.disk_usage(next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())).free
-    if wanted > left:
+    check_disk(wanted, folder, f"{len(plans)} runs")
+
+
+def check_disk(wanted: int, folder: Path, what: str) -> None:
+    """Refuse what leaves more bytes than there are free where ``folder`` is or will be, with the figures."""
+    there = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+    free = shutil.disk_usage(there).free
+    if wanted > free:
         raise StudyError(
-            f"{len(plans)} runs leave up to {_gib(wanted)} in {str(folder)!r} and {_gib(left)} are free there; "
-            "choose another --output"
+            f"{what} leave up to {_gib(wanted)} in {str(folder)!r} and {_gib(free)} are free there; choose another "
+            "--output"
         )
 
 

@@ -213,6 +213,10 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
+        if not self.path.exists():  # SQLite would go on writing to what no name leads to
+            raise StudyError(
+                f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
+            )
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield

@@ -1,10 +1,10 @@
 """What extend works on: a language model that scores a text under any schedule, ours or a pretrained one."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -14,7 +14,6 @@ from torch.nn import functional as F
 from posenc.encodings import Encoding
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
-from posenc.integrations.huggingface.write import changes
 from posenc.schedules import LengthSchedule, Schedule, planned
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import Method
@@ -58,6 +57,26 @@ class LanguageModel(Protocol):
     def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = ...) -> Float[Tensor, " T"]: ...
 
     def check_memory(self, length: int) -> None: ...
+
+
+@runtime_checkable
+class Shipped(LanguageModel, Protocol):
+    """A language model with a config, which others open.
+
+    ``patch`` are the keys of its config that put a schedule into effect, ``save`` leaves a folder with other
+    weights and these keys; ``weights`` and ``memory`` are bytes, of the model and beside it to read a text.
+    """
+
+    @property
+    def weights(self) -> int: ...
+
+    def memory(self, length: int, *, cached: bool = False) -> int: ...
+
+    def patch(self, schedule: Schedule | LengthSchedule, length: int) -> dict[str, Any]: ...
+
+    def save(
+        self, folder: Path, weights: Mapping[str, Tensor], schedule: Schedule | LengthSchedule, length: int
+    ) -> None: ...
 
 
 class Ours:
@@ -151,12 +170,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[
 
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
-    """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None.
-
-    Written in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every reader of such configs
-    understands, where the layers share one schedule.
-    """
-    positions = getattr(model, "positions", None)
-    if positions is None or method.schedule is None:
+    """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
+    if not isinstance(model, Shipped) or method.schedule is None:
         return None
-    return changes(positions, method.schedule, max_length=length, spelling="v4" if positions.alike else "v5")
+    return model.patch(method.schedule, length)

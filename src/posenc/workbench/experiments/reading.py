@@ -20,6 +20,7 @@ from posenc.workbench.experiments.models import LanguageModel
 from posenc.workbench.experiments.plan import NUMERICS, Cell, Identified, Run
 from posenc.workbench.experiments.settings import Training
 from posenc.workbench.experiments.trainer import Recipe, train
+from posenc.workbench.experiments.weights import save, whole
 from posenc.workbench.tasks import Source
 
 TUNE_TOKENS = 1024
@@ -82,7 +83,8 @@ class ReadingJob:
 
     Args:
         rows: called with the model and with what to call as shares of a document are done; a row a document.
-        practice: what a fine-tune reads; it shares nothing with the documents.
+        practice: what a fine-tune reads; it shares nothing with the documents. It leaves its weights in ``folder``,
+            as ``<plan id>.safetensors``.
     """
 
     plan: Reading
@@ -93,6 +95,11 @@ class ReadingJob:
     rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
     practice: Int[Tensor, " n"] | None = None
     modules: tuple[Path, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether what it leaves beside its run is there, and whole."""
+        return self.practice is None or whole(self.folder / f"{self.plan.id}.safetensors")
 
     def carry_out(self, report: Report = unheard) -> Run[Reading]:
         """Read in this process; a cell a document, its row as the detail."""
@@ -125,23 +132,27 @@ class ReadingJob:
         recipe = Recipe(plan.id, plan.steps, made.learning_rate, CONSTANT, state, work=rows * span)
         with made.placed(made.rescaled(self.schedule, plan.length)):
             found = train(made.model, portion, 0, recipe, report)
-        state.unlink(missing_ok=True)
         if found.verdict:
+            state.unlink(missing_ok=True)
             raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
+        save(made.model, state.with_suffix(".safetensors"))
+        state.unlink(missing_ok=True)
         made.model.eval()
         return made
 
 
-def carry_out(jobs: Sequence[Job], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
-    """The runs of these jobs' plans, by plan: those that the ledger has not are carried out and kept.
+def carry_out(jobs: Sequence[ReadingJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
+    """The runs of these jobs' plans, by plan: those that the ledger has not, or without the weights that they left,
+    are carried out and kept.
 
     Raises:
         StudyError: one failed; the others are kept.
     """
     missing: list[Job] = []
     failures: list[Failure] = []
+    known = ledger.ids()
     for job in jobs:
-        if ledger.find(job.plan) is None:
+        if job.plan.id not in known or not job.kept:
             missing.append(job)
         else:
             report(Progress(job.plan.id, job.plan.work))
@@ -154,7 +165,7 @@ def carry_out(jobs: Sequence[Job], ledger: Ledger, launcher: Launcher, report: R
         if isinstance(result, Failure):
             failures.append(result)
         else:
-            ledger.add(result)
+            ledger.add(result, again=result.plan.id in known)
 
     launcher(missing, done, heard)
     if failures:

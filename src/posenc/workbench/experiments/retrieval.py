@@ -19,11 +19,12 @@ from torch import Tensor
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.experiments.extend import Read, Request
-from posenc.workbench.experiments.job import Job, Launcher, Progress
+from posenc.workbench.experiments.job import Launcher, Progress
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.methods import Method
 from posenc.workbench.experiments.models import LanguageModel, Tick
 from posenc.workbench.experiments.reading import Reading, ReadingJob, carry_out
+from posenc.workbench.experiments.weights import FOLDER
 from posenc.workbench.tasks.text import Source, Text
 
 SENTENCE = "\nThe secret number of {place} is {number}.\n"
@@ -131,7 +132,7 @@ def retrieve(
     grid = _Grid(model, text, tokens, request, ledger, *_questions(model))
     methods = tuple(m for m in request.methods if m.schedule is not None)
     every = [[[grid.plan(m, n, i) for i in range(count)] for n in lengths] for m in methods]
-    jobs: list[Job] = [grid.job(m, n, i) for m in methods for n in lengths for i in range(count)]
+    jobs = [grid.job(m, n, i) for m in methods for n in lengths for i in range(count)]
 
     def report(progress: Progress) -> None:
         read(progress.work)
@@ -208,7 +209,8 @@ class _Grid:
             firsts=self.firsts[places],
             numbers=numbers,
         )
-        return ReadingJob(plan, Source(), self.ledger.folder.resolve(), self.model, method.schedule, rows)
+        folder = self.ledger.folder.resolve() / FOLDER
+        return ReadingJob(plan, Source(), folder, self.model, method.schedule, rows)
 
     def _haystack(self, number: int, length: int) -> Int[Tensor, " T"]:
         """A stretch of the text with the needles in it; with the longest question it has ``length`` tokens."""

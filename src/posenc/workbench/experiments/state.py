@@ -1,7 +1,6 @@
 """Where a training stands, in one file: weights, optimiser, random numbers and losses; whole or not there."""
 
 import math
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from torch import nn
 
 from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Curve
+from posenc.workbench.files import sweep, whole
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
@@ -46,7 +46,7 @@ class Trained:
 class State:
     """The state of one training; nothing is kept where ``path`` is None.
 
-    What is there is whole: it is written under another name first. A file that cannot be read is no state.
+    What is there is whole. A file that cannot be read is no state.
     """
 
     def __init__(
@@ -56,7 +56,10 @@ class State:
 
     def load(self) -> Trained:
         """Set everything to where it stood, and say how far that is; at the start without a state."""
-        if self.path is None or not self.path.exists():
+        if self.path is None:
+            return Trained()
+        sweep(self.path.parent, self.path.stem)
+        if not self.path.exists():
             return Trained()
         try:
             kept: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
@@ -71,7 +74,6 @@ class State:
         """Keep where everything stands, the step of the last loss being done."""
         if self.path is None:
             return
-        partial = self.path.with_suffix(f".{os.getpid()}.partial")
         values = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -81,9 +83,7 @@ class State:
             "seconds": made.seconds,
         }
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            torch.save(values, partial)
-            partial.replace(self.path)
+            with whole(self.path) as partial:
+                torch.save(values, partial)
         except (OSError, RuntimeError) as error:
-            partial.unlink(missing_ok=True)
             raise unwritten("the state of a run", self.path, error) from error

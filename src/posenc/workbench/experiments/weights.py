@@ -2,38 +2,39 @@
 
 from pathlib import Path
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments.plan import Plan
+from posenc.workbench import files
+from posenc.workbench.experiments.plan import Identified
 from posenc.workbench.experiments.state import unwritten
-from posenc.workbench.transformer import Transformer
 
 FOLDER = "checkpoints"
 """Of a study: weights of its runs, and the state of those under way."""
 
 
-def place(study: Path, plan: Plan) -> Path:
+def place(study: Path, plan: Identified) -> Path:
     """Where the weights of a run of this study lie."""
     return study / FOLDER / f"{plan.id}.safetensors"
 
 
-def save(model: Transformer, path: Path) -> None:
-    """Write the weights under another name and move them: a file that is there is whole."""
+def save(model: nn.Module, path: Path) -> None:
+    """Write the weights: a file that is there is whole."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
-    partial = path.with_suffix(".partial")
-    tensors = {name: p.contiguous() for name, p in model.state_dict().items()}
-    if model.config.tied:  # the format holds nothing twice
-        tensors["head.weight"] = tensors["head.weight"].clone()
+    tensors: dict[str, Tensor] = {}
+    held = set()
+    for name, value in model.state_dict().items():
+        again = value.data_ptr() in held  # an output map that is tied, say: the format holds nothing twice
+        tensors[name] = value.clone() if again else value.contiguous()
+        held.add(value.data_ptr())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial.touch()
-        mode = partial.stat().st_mode  # safetensors keeps what it writes from everybody else
-        save_file(tensors, partial)
-        partial.chmod(mode)
-        partial.replace(path)
+        with files.whole(path) as partial:
+            partial.touch()
+            mode = partial.stat().st_mode  # safetensors keeps what it writes from everybody else
+            save_file(tensors, partial)
+            partial.chmod(mode)
     except (OSError, SafetensorError) as error:
         raise unwritten("weights", path, error) from error
 
@@ -49,7 +50,7 @@ def whole(path: Path) -> bool:
         return False
 
 
-def weights(study: Path, plan: Plan) -> dict[str, Tensor]:
+def weights(study: Path, plan: Identified) -> dict[str, Tensor]:
     """What a run of the study learnt, by the model's names; StudyError where the file is gone or damaged."""
     path = place(study, plan)
     try:

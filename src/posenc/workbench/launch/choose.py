@@ -4,7 +4,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.experiments.job import Launcher
 from posenc.workbench.launch.needs import Needs
 
-NAMES = ("local", "ray", "here")
+NAMES = ("local", "ray", "torchrun", "here")
 
 
 def choose(name: str, workers: int | None = None, needs: Needs | None = None) -> Launcher:
@@ -19,6 +19,10 @@ def choose(name: str, workers: int | None = None, needs: Needs | None = None) ->
         if workers is not None:
             raise InvalidArgument(f"workers={workers} is for --launcher local; Ray fills its cluster: leave it out")
         return Ray(needs)
+    if name == "torchrun":
+        from posenc.workbench.launch.torchrun import Torchrun
+
+        return Torchrun()
     if name == "here":
         from posenc.workbench.launch.here import here
 

@@ -2,11 +2,23 @@
 
 from collections.abc import Callable, Sequence
 
-from posenc.workbench.experiments.job import Failure, Job, Report, attempt
+from posenc.workbench.experiments.job import Failure, Job, Progress, Report, attempt
 from posenc.workbench.experiments.plan import Run
 
 
 def here(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
     """Carry out the jobs in this process, on all its threads: what large models want, which fit once."""
+    broken: list[Exception] = []
+
+    def told(progress: Progress) -> None:
+        try:
+            report(progress)
+        except Exception as error:  # the listener's, and no failure of the job
+            broken.append(error)
+            raise
+
     for job in jobs:
-        done(attempt(job, report))
+        result = attempt(job, told)
+        if broken:
+            raise broken[0]
+        done(result)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from posenc.workbench.files import whole
+
 
 @dataclass(frozen=True)
 class Item:
@@ -44,10 +46,7 @@ def unpack(items: tuple[Item, ...], get: Callable[[Any], bytes]) -> tuple[Path, 
 
 
 def _lay(target: Path, item: Item, get: Callable[[Any], bytes]) -> None:
-    """Write the file under a name of this process's own and move it: others see it whole."""
     if target.exists() and hashlib.sha256(target.read_bytes()).hexdigest() == item.sha256:
         return
-    target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    partial = target.with_name(f"{target.name}.{os.getpid()}")
-    partial.write_bytes(get(item.data))
-    partial.replace(target)
+    with whole(target, mode=0o700) as partial:
+        partial.write_bytes(get(item.data))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.workbench.experiments.job import attempt
+from posenc.workbench.files import PARTIAL, whole
 from posenc.workbench.launch.parcel import Item, unpack
 from posenc.workbench.launch.same import installed, refuse_others
 from posenc.workbench.tasks.text import Source, Text
@@ -34,10 +35,8 @@ class Kept:
             if file.parent != folder and file.parent.is_dir() and not any(file.parent.iterdir()):
                 file.parent.rmdir()
             return
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial = file.with_name(f"{file.name}.partial")
-        partial.write_bytes(self.data)
-        partial.replace(file)
+        with whole(file) as partial:
+            partial.write_bytes(self.data)
 
 
 def left(folder: Path, run: str = "") -> dict[str, Path]:
@@ -45,7 +44,7 @@ def left(folder: Path, run: str = "") -> dict[str, Path]:
 
     A folder counts once it has its ``.metadata``, which is written last, and comes last here.
     """
-    flat = [file for file in folder.glob(f"{run}*") if file.is_file() and file.suffix != ".partial"]
+    flat = [file for file in folder.glob(f"{run}*") if file.is_file() and file.suffix != PARTIAL]
     deep = [file for whole in folder.glob(f"{run}*.dcp/.metadata") for file in (*whole.parent.glob("_*"), whole)]
     return {file.relative_to(folder).as_posix(): file for file in (*sorted(flat), *deep)}
 

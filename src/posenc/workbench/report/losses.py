@@ -1,29 +1,78 @@
-"""Training losses as a view: every encoding's curve, smoothed over a fiftieth of the steps."""
+"""How a study's models learnt: every encoding's training loss, and how fast it read; also while runs go on."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
 
 import torch
+from torch import Tensor
 
-from posenc.workbench.experiments.plan import Curve
-from posenc.workbench.experiments.results import TaskResult
-from posenc.workbench.report.words import label
+from posenc.workbench.experiments.compare import Outcome
+from posenc.workbench.experiments.plan import Curve, Plan
+from posenc.workbench.figures.draw import save
+from posenc.workbench.numbers import count
+from posenc.workbench.palette import style, token
+from posenc.workbench.report.blocks import Block, Part, Row, Table, Words
+from posenc.workbench.report.builder import embedded
 from posenc.workbench.views.view import Axis, Line, Lines, View
 
 POINTS = 50
 """Of a curve: each is the mean of as many steps as fit."""
 
 
-def over_steps(result: TaskResult, curves: Mapping[str, Curve]) -> View:
-    """The loss of the training steps, averaged over seeds, by encoding; ``curves`` by plan's id."""
-    lines, steps = [], max((len(curve.losses) for curve in curves.values()), default=0)
-    width = max(1, steps // POINTS)
-    points = steps // width
-    for row in result.rows:
-        own = [curves[run.plan.id].losses for run in result.runs if run.plan.encoding == row.encoding]
-        whole = [torch.tensor(losses[: points * width]) for losses in own if len(losses) >= points * width]
-        if whole and points:
-            mean = torch.stack(whole).mean(0).unflatten(0, (points, width)).mean(1)
-            lines.append(Line(label(row), mean, row.encoding, hollow=not row.ranked))
+def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, Curve]) -> View:
+    """The loss of the training steps of a task's plans, averaged over the seeds that have come as far, by encoding.
+
+    ``curves`` are by plan's id; plans without one have not begun.
+    """
+    begun = [plan for plan in plans if plan.id in curves]
+    width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)
+    points = max((len(curves[plan.id].losses) // width for plan in begun), default=0)
+    lines = []
+    for encoding in dict.fromkeys(plan.encoding for plan in begun):
+        own = [_points(curves[plan.id], width, points) for plan in begun if plan.encoding == encoding]
+        lines.append(Line(style(encoding).label, torch.stack(own).nanmean(0), encoding))
     centres = tuple(width * (i + 0.5) for i in range(points))
     panel = Lines("training loss", tuple(lines), Axis("step", centres, "steps"), "loss", "nats per target")
-    return View(f"{result.task.name.capitalize()}: how each encoding learnt", (panel,))
+    return View(f"{task.capitalize()}: how each encoding learnt", (panel,))
+
+
+def _points(curve: Curve, width: int, points: int) -> Tensor:
+    """Means over ``width`` steps; no number where it has not come to yet."""
+    whole = len(curve.losses) // width
+    means = torch.tensor(curve.losses[: whole * width]).unflatten(0, (whole, width)).mean(1)
+    return torch.cat((means, torch.full((points - whole,), torch.nan)))
+
+
+def part(outcome: Outcome, folder: Path) -> tuple[Part, ...]:
+    """The figures, written into ``folder`` too, and a table for the page; none where no step was told."""
+    blocks: list[Block] = []
+    for task in dict.fromkeys(plan.task for plan in outcome.plans):
+        plans = [plan for plan in outcome.plans if plan.task == task and plan.id in outcome.curves]
+        view = over_steps(task, plans, outcome.curves)
+        if not view.panels[0].lines or not len(view.panels[0].lines[0].values):  # type: ignore[union-attr]
+            continue
+        for kind in ("png", "svg"):
+            save(view, folder / "figures" / f"{task}-steps.{kind}")
+        blocks.append(embedded(view, f"{task.capitalize()}: training loss, the mean over seeds.", f"{task}-steps"))
+        blocks.append(_table(task, plans, outcome.curves))
+    told = "A loss that still falls at the last step says that more training would change the comparison."
+    return (Part("How they learnt", "learnt", (Words(told, quiet=True), *blocks)),) if blocks else ()
+
+
+def _table(task: str, plans: Sequence[Plan], curves: Mapping[str, Curve]) -> Table:
+    """By encoding the last loss, how far its runs have come, and the tokens that they read in a second."""
+    among = list(dict.fromkeys(plan.encoding for plan in plans))
+    rows = []
+    for encoding in among:
+        own = [plan for plan in plans if plan.encoding == encoding]
+        told = [curves[plan.id] for plan in own]
+        done, asked = sum(len(curve.losses) for curve in told), sum(plan.steps for plan in own)
+        last = fmean(fmean(curve.losses[-max(1, len(curve.losses) // 10) :]) for curve in told)
+        rate = sum(curve.tokens for curve in told) / max(1e-9, sum(curve.seconds for curve in told))
+        cells = (f"{last:.3f}", f"{count(done)} of {count(asked)}", count(round(rate)))
+        rows.append(Row(style(encoding).label, tuple((cell, "") for cell in cells), "", token(encoding, among)))
+    heads = ("encoding", "last loss", "steps", "tokens/s")
+    return Table(
+        f"{task}: nats per target over the last tenth of the steps, and what a run read", heads, tuple(rows)
+    )

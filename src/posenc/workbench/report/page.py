@@ -19,16 +19,22 @@ from posenc.workbench.views.table import refusal
 Value = Callable[[Row, int], Interval | None]
 
 
-def page(outcome: Outcome, pictures: Mapping[str, Sequence[Picture]], command: str, study: str) -> Page:
-    """The page; ``pictures`` are those of each task, ``study`` is the file that repeats it."""
+def page(
+    outcome: Outcome,
+    pictures: Mapping[str, Sequence[Picture]],
+    learnt: Sequence[Part],
+    command: str,
+    study: str,
+) -> Page:
+    """The page; ``pictures`` are those of each task, ``learnt`` is how they learnt, ``study`` the file of all."""
     results = outcome.results
     runs = [run for result in results for run in result.runs]
     parts = [_task(result, pictures.get(result.task.name, ())) for result in results]
     return Page(
         "posenc compare",
         answer(results),
-        _scope(runs),
-        (*parts, *_refusal(results), _method(outcome), _again(study), *_failures(outcome)),
+        _scope(runs) + _under_way(outcome),
+        (*parts, *learnt, *_refusal(results), _method(outcome), _again(study), *_failures(outcome)),
         made_with(runs[0].versions if runs else ""),
         str(datetime.now(UTC).date()),
         command,
@@ -48,6 +54,14 @@ def _scope(runs: Sequence[Run]) -> str:
         f"{len(runs)} small transformers, {seeds} seed{'s' if seeds > 1 else ''}, each alike but for its encoding; "
         f"{spent} of computing on {where}."
     )
+
+
+def _under_way(outcome: Outcome) -> str:
+    """How far a study has come that has not ended."""
+    total = len(outcome.plans)
+    if outcome.ended + len(outcome.failures) >= total:
+        return ""
+    return f" Under way: {outcome.ended} of {total} runs have ended; load this page again to see more."
 
 
 def _task(result: TaskResult, pictures: Sequence[Picture]) -> Part:

@@ -6,7 +6,8 @@ from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.results import TaskResult
 from posenc.workbench.experiments.study import Study
 from posenc.workbench.figures.draw import save
-from posenc.workbench.report import charts
+from posenc.workbench.files import whole
+from posenc.workbench.report import charts, losses
 from posenc.workbench.report.blocks import Picture
 from posenc.workbench.report.builder import build, embedded
 from posenc.workbench.report.page import page
@@ -23,7 +24,9 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
             save(view, folder / "figures" / f"{name}.svg")
             pictures.setdefault(result.task.name, []).append(embedded(view, caption, name))
     target = folder / "report.html"
-    target.write_text(build(page(outcome, pictures, command, as_toml(study))), encoding="utf-8")
+    made = build(page(outcome, pictures, losses.part(outcome, folder), command, as_toml(study)))
+    with whole(target) as partial:  # it may be loaded at any moment
+        partial.write_text(made, encoding="utf-8")
     return target
 
 

@@ -9,6 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from posenc.workbench.files import whole
+
 
 def home() -> Path:
     """Where they are kept: ``$POSENC_CACHE/tokens``, or ``posenc/tokens`` in the user's cache."""
@@ -22,11 +24,8 @@ def kept(name: str, make: Callable[[], bytes]) -> bytes:
     if path.exists():
         return path.read_bytes()
     made = make()
-    partial = path.with_suffix(f".{os.getpid()}")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with suppress(OSError), whole(path) as partial:
         partial.write_bytes(made)
-        partial.replace(path)
     return made
 
 

@@ -1,0 +1,136 @@
+"""A model's folder or GGUF file on disk: opened with its tokenizer, known by its weights, saved with others.
+
+Weights that are wanted in the type of their safetensors, sharded or not, stay mapped into memory from their files.
+"""
+
+import hashlib
+import io
+import json
+from collections.abc import Mapping
+from contextlib import redirect_stderr
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from posenc.errors import InvalidArgument, MissingExtra, StudyError
+
+EDGE = 2**20
+"""Bytes at either end of a weight file that its identity is made from, beside its size."""
+
+
+def opened(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
+    """Model and tokenizer; whatever transformers says when it cannot becomes one line."""
+    if not path.exists():
+        raise StudyError(f"{str(path)!r} is not there; pass a model's folder or a .gguf file")
+    try:
+        import transformers
+    except ImportError as error:
+        raise MissingExtra("transformers", "hf") from error
+    before, bars = transformers.logging.get_verbosity(), transformers.logging.is_progress_bar_enabled()
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    try:
+        return _read(path, dtype)
+    finally:
+        transformers.logging.set_verbosity(before)
+        if bars:
+            transformers.logging.enable_progress_bar()
+
+
+def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
+    import transformers
+
+    packed = path.suffix == ".gguf"
+    folder, extra = (path.parent, {"gguf_file": path.name}) if packed else (path, {})
+    how: dict[str, Any] = {"local_files_only": True, **extra}
+    kind = transformers.AutoModelForCausalLM if packed else _kind(path)
+    try:
+        with redirect_stderr(io.StringIO()):  # the GGUF reader's own progress bar
+            model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
+    except Exception as error:  # transformers, safetensors and gguf each have exceptions of their own
+        raise StudyError(f"{str(path)!r} cannot be loaded: {_first(error)}; download the model again") from error
+    missing = sorted(info["missing_keys"])
+    if missing:
+        raise StudyError(
+            f"{str(path)!r} lacks {len(missing)} weights, {missing[0]} first; download the model again"
+        )
+    return model, tokenizer
+
+
+def _kind(path: Path) -> Any:
+    """The class that reads this folder's language model, alone or with what sees beside it.
+
+    The model is built without weights first: what fails then is the config's fault, and no download mends it.
+    """
+    import transformers
+
+    if not any(path.glob("*.safetensors")):
+        raise StudyError(
+            f"{str(path)!r} holds no .safetensors; weights in pickles are not read, as they can run code: save the "
+            "model with save_pretrained first"
+        )
+    for kind in (transformers.AutoModelForCausalLM, transformers.AutoModelForImageTextToText):
+        try:
+            config = transformers.AutoConfig.from_pretrained(path, local_files_only=True)
+            if type(config) in kind._model_mapping:
+                with torch.device("meta"):
+                    kind.from_config(config)
+                return kind
+        except Exception as error:
+            raise InvalidArgument(
+                f"{str(path / 'config.json')!r} describes no model that transformers can build: {_first(error)}; "
+                "correct it"
+            ) from error
+    raise InvalidArgument(
+        f"model_type {config.model_type!r} is no language model to transformers; pass the folder of its text model"
+    )
+
+
+def _first(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -> None:
+    """A folder that transformers opens: weights, tokenizer, and the config with these keys of its language model.
+
+    Raises:
+        StudyError: the folder cannot be written.
+    """
+    import transformers
+
+    bars = transformers.logging.is_progress_bar_enabled()
+    transformers.logging.disable_progress_bar()
+    try:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        file = folder / "config.json"
+        config = json.loads(file.read_text(encoding="utf-8"))
+        inner = config.get("text_config", config)
+        inner.update(changes)
+        for key in [key for key, value in changes.items() if value is None]:
+            del inner[key]
+        file.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise StudyError(f"{str(folder)!r} cannot be written: {error.strerror}; choose another --output") from error
+    finally:
+        if bars:
+            transformers.logging.enable_progress_bar()
+
+
+def identity(path: Path) -> str:
+    """Sixteen hexadecimal digits from the config and from sizes and ends of the weight files."""
+    digest = hashlib.sha256()
+    files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
+    config = path / "config.json"
+    if config.exists():
+        digest.update(json.dumps(json.loads(config.read_text()), sort_keys=True).encode())
+    for file in files:
+        size = file.stat().st_size
+        with file.open("rb") as stream:
+            head = stream.read(EDGE)
+            stream.seek(max(0, size - EDGE))
+            digest.update(f"{file.name} {size}".encode() + head + stream.read(EDGE))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,76 @@
+"""What a researcher asks in one sentence is one file: it runs here and on a cluster that loses a machine, alike."""
+
+import os
+import signal
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.workbench.experiments.study import Study, study
+from workbench.launch.cluster import MACHINE
+from workbench.own import write
+from workbench.studies import numbers
+from workbench.typed import Typed
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed"),
+]
+
+SENTENCE = """
+# Three bases, a NoPE layer every fourth, my own class, width 512, eight layers, BPE, bfloat16, five seeds.
+encodings = [
+  "rotary", "rotary(base=500000)", "rotary(base=10000000)", "layers(rotary*3 + nope)",
+  "log_distance:LogDistance(strength=0.5)",
+]
+tasks = ["language"]
+seeds = 5
+width = 512
+layers = 8
+heads = 8
+tokenizer = "bpe"
+vocabulary = 2048
+autocast = "bfloat16"
+"""
+SMALLER = ("--width", "32", "--layers", "4", "--heads", "4", "--steps", "6", "--batch", "4", "--train-length", "32")
+FEWER = ("--lengths", "1,2", "--blocks", "4", "--vocabulary", "512")
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """The file, beside the class of one's own that it names."""
+    write(tmp_path)
+    path = tmp_path / "study.toml"
+    path.write_text(SENTENCE)
+    return path
+
+
+def test_the_whole_of_it_is_planned_and_starts(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    asked = study(Study(), config, {})
+    plans = asked.plans(asked.source.load())
+    assert len({plan.id for plan in plans}) == 25
+    assert {(plan.width, plan.layers, plan.autocast) for plan in plans} == {(512, 8, "bfloat16")}
+    typed = Typed(tmp_path / "study", config, "--workers", "1")
+    process = typed.started(lambda: typed.rows("steps") > 0)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def test_here_and_on_a_cluster_that_loses_a_machine_are_the_same_numbers(
+    cluster: Any, config: Path, tmp_path: Path
+) -> None:
+    here, there = (Typed(tmp_path / name, config, *SMALLER, *FEWER) for name in ("here", "there"))
+    want = here.finish("--workers", "2")
+    assert len({run for run, _, _ in want}) == 25
+    machine = cluster.add_node(**MACHINE)
+    driver = there.started(lambda: there.rows() >= 6, "--launcher", "ray")
+    cluster.remove_node(machine, allow_graceful=False)
+    assert driver.wait() == 0
+    assert numbers(there.folder) == want
+    left = [sorted(file.name for file in (each.folder / "checkpoints").iterdir()) for each in (here, there)]
+    assert left[0] == left[1]

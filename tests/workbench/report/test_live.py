@@ -1,0 +1,58 @@
+"""The page of a study is there while it goes on: what has ended, what is being learnt, and how fast."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc.workbench.experiments.compare import compare, outcome
+from posenc.workbench.experiments.job import Progress, Report
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Curve
+from posenc.workbench.numbers import count
+from posenc.workbench.report import live, losses
+from workbench.studies import TINY, inline, plan_of, python_text
+
+STUDY = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
+
+
+def test_a_page_written_while_runs_go_on_says_how_far_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "FIRST", 0.0)
+    text, pages = python_text(), []
+    with Ledger(tmp_path, write=True) as ledger:
+        page = live.Live(lambda: outcome(STUDY, text, ledger), tmp_path, "posenc compare", STUDY)
+        second = STUDY.plans(text)[1]
+
+        def look(result: object) -> None:
+            if not pages:
+                ledger.note(Progress(second.id, 1, 0, (3.0,), 640, 0.5))
+            page.look()
+            pages.append((tmp_path / "report.html").read_text())
+            assert page.next > 0
+
+        compare(STUDY, text, ledger, inline, finished=look)
+    assert "Under way: 1 of 2 runs have ended; load this page again" in pages[0]
+    assert pages[1] == pages[0]  # just written
+    assert "How they learnt" in pages[0]
+    assert count(1280) in pages[0]  # tokens a second of the run under way
+    assert (tmp_path / "figures" / "needle-steps.svg").exists()
+
+
+def test_curves_of_seeds_that_have_come_less_far_count_where_they_are() -> None:
+    plans = [plan_of("nope", seed=seed, steps=100) for seed in range(3)]
+    curves = {plans[0].id: Curve((1.0,) * 100), plans[1].id: Curve((3.0,) * 50)}
+    (line,) = losses.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
+    assert line.values.tolist() == [2.0] * 25 + [1.0] * 25
+
+
+def test_a_study_that_has_told_nothing_has_no_such_part(tmp_path: Path) -> None:
+    def nothing(jobs: Sequence[object], done: object, report: Report) -> None:
+        pass
+
+    with Ledger(tmp_path, write=True) as ledger:
+        found = compare(STUDY, python_text(), ledger, nothing)
+    assert losses.part(found, tmp_path) == ()
+    assert (found.ended, len(found.plans)) == (0, 2)

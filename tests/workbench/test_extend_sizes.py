@@ -1,0 +1,162 @@
+"""extend at the sizes people have: mixed layers, shards, bfloat16, long texts in pieces, tuned weights saved."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+import typer
+from torch.nn import functional as F
+from typer.testing import CliRunner
+
+from posenc.errors import InvalidArgument, StudyError
+from posenc.integrations.huggingface import load
+from posenc.integrations.huggingface.load import Pretrained
+from posenc.schedules import Linear, YaRN
+from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.experiments.ledger import Ledger
+from workbench import tiny_folders
+
+transformers.logging.set_verbosity_error()
+TOKENS = torch.randint(3, 26, (129,), generator=torch.Generator().manual_seed(0))
+ROUNDED = 1e-4
+"""float32 logits of order ten, four layers deep, each a sum of 32 products in another order: 10 · 4 · 32 · 2⁻²⁴."""
+
+
+def their_losses(model: torch.nn.Module, tokens: torch.Tensor = TOKENS) -> torch.Tensor:
+    with torch.no_grad():
+        logits = model(input_ids=tokens[None, :-1], use_cache=False).logits[0].float()
+    return F.cross_entropy(logits, tokens[1:], reduction="none")
+
+
+@pytest.mark.parametrize("family", tiny_folders.MIXED)
+def test_models_of_mixed_layers_are_read_in_pieces_and_stretched_as_their_config_would(
+    family: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load, "PIECE", 24)  # neither a divisor of the length nor of the window
+    model = tiny_folders.save(family, tmp_path)
+    ours = Pretrained(tmp_path)
+    own = ours.rescaled(ours.schedule, 128)
+    assert torch.allclose(ours.losses(TOKENS, own), their_losses(model), rtol=0, atol=ROUNDED)
+    config = json.loads((tmp_path / "config.json").read_text())
+    patch = ours.patch(Linear(2.0), 128)
+    inner = config.get("text_config", config)
+    inner.update(patch)
+    (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
+    told = type(model).from_pretrained(tmp_path).eval()
+    linear = ours.losses(TOKENS, ours.rescaled(Linear(2.0), 128))
+    assert torch.allclose(linear, their_losses(told), rtol=0, atol=ROUNDED)
+    assert not torch.allclose(linear, their_losses(model), rtol=0, atol=1e-3)
+
+
+def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) -> None:
+    whole = tiny_folders.save("smollm3", tmp_path / "whole")
+    whole.to(torch.bfloat16).save_pretrained(tmp_path / "shards", max_shard_size="8KB")
+    tiny_folders.save_tokenizer(tmp_path / "shards")
+    shards = sorted((tmp_path / "shards").glob("*.safetensors"))
+    assert len(shards) > 2
+    ours = Pretrained(tmp_path / "shards", dtype=torch.bfloat16)
+    assert {p.dtype for p in ours.model.parameters()} == {torch.bfloat16}
+    maps = Path("/proc/self/maps")
+    if maps.exists():  # elsewhere nobody says what is mapped
+        assert all(str(shard) in maps.read_text() for shard in shards)
+    losses = ours.losses(TOKENS, ours.rescaled(ours.schedule, 128))
+    assert losses.dtype == torch.float32
+    assert torch.allclose(losses, their_losses(whole), rtol=0, atol=2**-8 * 10 * 4)  # of logits, a layer each
+    assert Pretrained(tmp_path / "whole").identity != ours.identity
+
+
+def test_a_cache_of_another_kind_is_not_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that is no list of keys and values may not go on in pieces: such a model reads a text at once."""
+    monkeypatch.setattr(load, "PIECE", 24)
+    model = tiny_folders.save("smollm3", tmp_path)
+    ours = Pretrained(tmp_path)
+    assert ours._parts
+    ours.__dict__["_parts"] = False
+    pieces = [len(hidden) for hidden, _ in ours._pieces(TOKENS, lambda share: None)]
+    assert pieces == [len(TOKENS)]
+    own = ours.rescaled(ours.schedule, 128)
+    assert torch.allclose(ours.losses(TOKENS, own), their_losses(model), rtol=0, atol=ROUNDED)
+
+
+def test_what_is_saved_opens_in_transformers_with_the_same_logits(tmp_path: Path) -> None:
+    for family in ("gemma3", "smollm3"):
+        model = tiny_folders.save(family, tmp_path / family)
+        ours = Pretrained(tmp_path / family)
+        weights = {name: p + 0.01 for name, p in ours.model.state_dict().items()}
+        ours.save(tmp_path / "tuned" / family, weights, YaRN(2.0, 64), 128)
+        told = type(model).from_pretrained(tmp_path / "tuned" / family).eval()
+        transformers.AutoTokenizer.from_pretrained(tmp_path / "tuned" / family)
+        ours.model.load_state_dict(weights)
+        losses = ours.losses(TOKENS, ours.rescaled(YaRN(2.0, 64), 128))
+        assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
+
+
+def test_the_command_says_what_it_needs_and_leaves_the_tuned_weights(tmp_path: Path) -> None:
+    """Opened by transformers alone they lose what extend measured; gone or damaged, they are made again."""
+    tiny_folders.save("gemma3_text", model := tmp_path / "model")
+    (tmp_path / "text.txt").write_text("abcdefghij" * 400)
+    app = typer.Typer()
+    app.command()(command)
+    asked = [str(model), "--to", "2x", "--text", str(tmp_path / "text.txt"), "--output", str(tmp_path / "out")]
+    asked += ["--methods", "yarn", "--documents", "2", "--finetune", "3"]
+    said = CliRunner().invoke(app, asked)
+    assert said.exit_code == 0, said.output
+    assert "GiB of weights and up to 0." in said.stdout
+    told = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "out" / "tuned").eval()
+    tokens = Pretrained(model).encode(b"abcdefghij" * 13)[:129]
+    with Ledger(tmp_path / "out") as ledger:
+        rows = ledger._db.execute("SELECT plan, id FROM runs").fetchall()
+        details = dict(ledger._db.execute("SELECT run, detail FROM cells WHERE measure = 'document 0'"))
+    tuned = [details[run] for plan, run in rows if json.loads(plan)["steps"] == 3]
+    found = their_losses(told, tokens).view(-1, 16).mean(1).tolist()
+    assert any(json.loads(each) == pytest.approx(found, abs=ROUNDED) for each in tuned)
+    kept = sorted((tmp_path / "out" / "checkpoints").glob("*.safetensors"))
+    assert len(kept) == 2
+    before = [file.read_bytes() for file in kept]
+    kept[0].write_bytes(before[0][:100])
+    kept[1].unlink()
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    assert [file.read_bytes() for file in kept] == before
+
+
+def test_damaged_folders_say_what_is_wrong_with_them(tmp_path: Path) -> None:
+    tiny_folders.save("smollm3", tmp_path)
+    config = tmp_path / "config.json"
+    said = json.loads(config.read_text())
+    config.write_text(json.dumps({**said, "hidden_act": "grelu"}))
+    with pytest.raises(InvalidArgument, match=r"config.json' describes no model .*grelu.*; correct it"):
+        Pretrained(tmp_path)
+    config.write_text(json.dumps(said))
+    (tmp_path / "model.safetensors").rename(tmp_path / "model.bin")
+    with pytest.raises(StudyError, match=r"holds no \.safetensors; weights in pickles are not read"):
+        Pretrained(tmp_path)
+
+
+READ = """
+import resource, sys
+from pathlib import Path
+import torch
+from posenc.integrations.huggingface.load import Pretrained
+model = Pretrained(Path(sys.argv[1]))
+tokens = torch.randint(3, 26, (int(sys.argv[2]) + 1,))
+encoding = model.rescaled(model.schedule, len(tokens))
+model.losses(tokens[:1025], encoding)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model.losses(tokens, encoding)
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, model.memory(len(tokens) - 1))
+"""
+
+
+@pytest.mark.slow
+def test_32_thousand_tokens_take_no_more_memory_than_was_said(tmp_path: Path) -> None:
+    """And what was said is no square of the length: a mask of 32k by 32k would be four gigabytes of numbers."""
+    tiny_folders.save("gemma3_text", tmp_path)
+    line = [sys.executable, "-c", READ, str(tmp_path), "32768"]
+    done = subprocess.run(line, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    took, said = map(int, done.stdout.split())
+    assert took <= said < 2**28
