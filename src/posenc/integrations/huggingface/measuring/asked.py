@@ -26,6 +26,10 @@ READ = 23
 """Tokens of the texts that windows and biases are read from."""
 
 
+SQUARE = 1e-2
+"""How far a map may be from keeping angles, as turns do: less than any that bends, more than rounding makes."""
+
+
 class Asked:
     """One model being asked."""
 
@@ -164,7 +168,11 @@ def _layer(plain: Attention, moved: Attention | None, at: tuple[int, ...]) -> Me
         order, factor = _source(plain, turning(plainly, at))
         back = torch.tensor(order).argsort()
         maps = maps[:, back][:, :, back]
-        found = turning(plainly[:, back][:, :, back], at)
+        plainly = plainly[:, back][:, :, back]
+        found = turning(plainly, at)
+        bent = (plainly.mT @ plainly - torch.eye(len(order), dtype=maps.dtype)).abs().amax()
+        if found is not None and found.pairing == "other" and bent > SQUARE:  # no pairs, and so no turns
+            found, residual = None, float(bent)
     tower, index = _place(plain.module)
     heads, head_dim = plain.q.shape[1], plain.q.shape[-1]
     return MeasuredLayer(
