@@ -166,5 +166,5 @@ def wrong(way: str, case: Case) -> str | None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    way, *names = sys.argv[1:]
-    print(json.dumps({name: wrong(way, CASES[name]) for name in names}))
+    ways, *names = sys.argv[1:]
+    print(json.dumps({f"{name}, {way}": wrong(way, CASES[name]) for way in ways.split(",") for name in names}))

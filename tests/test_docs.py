@@ -27,7 +27,16 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if BLOCK.search(p.read_text())], ids=name)
+CHECKING = "posenc.check("
+"""Pages with it run every law; in every run of the tests test_check.py and test_compile.py do."""
+RUNNING = [
+    pytest.param(page, marks=[pytest.mark.slow] if CHECKING in page.read_text() else [])
+    for page in PAGES
+    if BLOCK.search(page.read_text())
+]
+
+
+@pytest.mark.parametrize("page", RUNNING, ids=name)
 def test_every_block_of_python_runs(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -40,7 +49,7 @@ def test_every_block_of_python_runs(
         if block["title"]:
             (tmp_path / block["title"]).write_text(block["code"])
     whole = "\n".join(block["code"] for block in blocks)
-    if "posenc.check(" in whole:  # its laws compile, and a compiler cannot trace annotations that are checked here
+    if CHECKING in whole:  # its laws compile, and a compiler cannot trace annotations that are checked here
         run = subprocess.run([sys.executable, "-W", "ignore", "-c", whole], capture_output=True, text=True)
         assert run.returncode == 0, run.stdout + run.stderr
         return
@@ -109,6 +118,7 @@ def build() -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_the_tables_of_the_site_are_computed() -> None:
     made = build()
     page = made.on_page_markdown("<!-- properties -->\n<!-- models -->")

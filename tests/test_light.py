@@ -76,6 +76,7 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
         posenc.Rotray  # type: ignore[attr-defined]  # noqa: B018
 
 
+@pytest.mark.slow
 def test_names_are_found_inside_a_compiled_function() -> None:
     """The first use of a name may be the compiler's."""
     program = """

@@ -72,6 +72,7 @@ def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
     assert start(tmp_path, "").communicate()[0].count("cut off") == 0
 
 
+@pytest.mark.slow
 def test_an_environment_without_pip_is_made_afresh(tmp_path: Path) -> None:
     said, errors = start(tmp_path, None).communicate()
     assert "cut off" in said

@@ -62,7 +62,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["compare", "extend", "show"])
 def test_a_page_can_be_read_at_every_width(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
     page = browser.new_page(color_scheme=paper)
-    for width in (360, 1024, 1280):
+    for width in (360, 1024, 1280) if paper == "light" else (1280,):  # a theme moves nothing
         page.set_viewport_size({"width": width, "height": 800})
         page.goto(pages[name].as_uri())
         wide, window = page.evaluate(BEYOND)
