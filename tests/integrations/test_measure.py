@@ -83,11 +83,6 @@ def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:
     assert measure(small("arcee")).layers[0].axes is None
 
 
-def test_a_map_that_bends_is_no_turn() -> None:
-    found = measure(small("lilt"))
-    assert all(layer.turning is None and not layer.exact for layer in found.layers)
-
-
 def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:
     found = measure(small("smollm3"))
     monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
