@@ -249,7 +249,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(pairing="interleaved", neighbours=True), "openai_privacy_filter"),
     (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text t5gemma2_text lfm3 ministral lfm2_moe dots1"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
-    (Family(pairing="interleaved", fixed_base=10_000.0, extra=("rotary_value",)), "roformer"),
+    (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
     (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
     (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe helium"),
     (MROPE, "qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text"),

@@ -167,6 +167,7 @@ KEYS: dict[str, Key] = {
     "relative_attention_max_distance": Key(SIZE, "the distance from which on all share a bucket"),
     "pad_token_id": Key(TOKEN, "the id of padding"),
     "relative_attention": Key(FLAG, "whether scores know the distance"),
+    "position_id_per_seconds": Key(POSITIVE, "how many positions a second of sound takes"),
     "use_mrope": Key(FLAG, "whether positions have three axes"),
 }
 """Every key about positions, or about the sizes that they need, that any family reads or could be mistaken for."""
