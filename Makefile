@@ -27,7 +27,7 @@ lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 	@$(BIN)/posenc lab
 
 docs: .venv/.docs ## Build the documentation into site/
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict && $(BIN)/posenc lab --export site/lab && echo "site/index.html; its search needs a server: $(BIN)/python -m http.server -d site"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict && $(BIN)/posenc lab --export site/lab && echo site/index.html
 
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
 	@$(BIN)/python -m benchmarks

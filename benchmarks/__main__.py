@@ -12,7 +12,7 @@ from unittest import mock
 
 import torch
 
-from benchmarks import accuracy, alibi, decode, growth, page, rope, startup
+from benchmarks import accuracy, alibi, biases, decode, growth, page, rope, startup
 from benchmarks.measure import Result, Table, counts_processor_time, measure
 from posenc.kernels import native
 from posenc.kernels.rotary import by_native
@@ -38,6 +38,8 @@ def tables(device: str, quick: bool) -> Iterator[Table]:
     yield alibi.table(long, torch.bfloat16, False, device=device, flex=flex)
     yield alibi.table(long, torch.bfloat16, True, device=device, flex=flex)
     yield alibi.table(long // 2, torch.float32, False, kv_heads=2, device=device)
+    for backward in (False, True):
+        yield biases.table(long, torch.float32, backward, device=device)
     for how in ("left-padded", "packed into four"):
         for backward in (False, True):
             yield alibi.hiding(long, torch.float32, backward, how, device=device)

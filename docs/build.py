@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from latex2mathml.converter import convert
+
 from posenc import CATALOGUE
 from posenc.workbench.claims.encodings import table as all_encodings
 from posenc.workbench.claims.models import Model, table
@@ -12,7 +14,7 @@ from posenc.workbench.claims.properties import measured
 from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
-from posenc.workbench.lab.rooms import ROOMS
+from posenc.workbench.lab.rooms import ROOMS, find
 from posenc.workbench.scene.colours import DARK, LIGHT
 from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.four import NAMES, four
@@ -22,6 +24,11 @@ HERE = Path(__file__).parent
 PICTURES = {
     "added-sandwich": ("added", {"encoding": "sandwich"}),
     "added-fire": ("added", {"encoding": "fire(nearest=64)"}),
+    **{
+        f"attention-{name}": ("attention", {"encoding": name, "causal": "true"})
+        for name in CATALOGUE
+        if (HERE / "encodings" / f"{name}.md").exists() or name == "hope-high-frequency"
+    },
 }
 """Views with other settings than their own, for pages that need them so."""
 
@@ -30,8 +37,10 @@ def on_files(files: Any, config: Any) -> Any:
     """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
     from mkdocs.structure.files import File
 
+    pages = "".join(page.read_text(encoding="utf-8") for page in HERE.rglob("*.md"))
+    wanted = set(re.findall(r"figures/([\w-]+)\.svg", pages))
     views = {name: view() for name, view in VIEWS.items()}
-    views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items()}
+    views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
     for name, view in views.items():
         for ending, paper in (("", LIGHT), ("-dark", DARK)):
             picture = rendered(draw(view, paper))
@@ -41,12 +50,43 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
+def on_post_build(config: Any) -> None:
+    """The search's index as a script too, which a page opened from a file may load."""
+    folder = Path(config.site_dir) / "search"
+    index = (folder / "search_index.json").read_text("utf-8")
+    (folder / "search_index.js").write_text(f"var __index = {index};\n", "utf-8")
+
+
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in what is computed, and give every figure its twin for dark paper; the theme shows one of them."""
     for marker, made in MADE.items():
         if marker in markdown:
             markdown = markdown.replace(marker, made())
+    markdown = STAGE.sub(_opened, markdown)
+    markdown = FORMULA.sub(lambda found: formula(found[1]), markdown)
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
+
+
+STAGE = re.compile(r"`/(\w+)#([\w-]+)`")
+"""The address of a stage of the lab, as pages name it."""
+
+
+def _opened(found: re.Match[str]) -> str:
+    """A link to the stage in the lab that lies beside the site; its address alone where that leaves it out."""
+    name, question = found.groups()
+    if find(question).fresh:
+        return found[0]
+    return f'<a href="lab/{name}.html#{question}">{find(question).heading}</a>'
+
+
+FORMULA = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
+"""Formulas of a page in TeX, one a line."""
+
+
+def formula(lines: str) -> str:
+    """The formulas as MathML, which browsers show and read aloud without a script."""
+    made = "".join(f"<div>{convert(line, display='block')}</div>" for line in lines.splitlines())
+    return f'<div class="formula" tabindex="0" role="group" aria-label="formula">{made}</div>'
 
 
 FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")

@@ -12,6 +12,7 @@ from posenc import (
     ChannelRotary,
     CoPE,
     DeBERTa,
+    Decomposed,
     Encoding,
     FoPE,
     FoX,
@@ -98,6 +99,8 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "cope": lambda: CoPE(8, 4, positions=3),
     "grape-a": lambda: Grape(8, 4, start=2.0),
     "window": lambda: Window(4, size=(70, 70)),
+    "decomposed": lambda: Decomposed(8, 4, size=(70, 70)),
+    "hope-hybrid": lambda: hybrid(8, pairing="half", still=3),
     "layoutlm": lambda: LayoutLM(4, buckets=(8, 8, 8), max_distance=(9, 9, 9)),
 }
 FORMULAS: dict[str, reference.Reference] = {
@@ -199,7 +202,7 @@ TEXTS = (
     "rotary(schedule=yarn(4, 512))",
     "kerple(kernel=power, shared=True)",
     "fire(nearest=20, units=5)",
-    "inkling(extent=4, basis=2, log_floor=3)",
+    "inkling(extent=4, basis=2, log_floor=3, clip=0.5)",
     "stack(rotary, shaw(ahead=0, behind=6))",
     "heads(cope(positions=4)*2, deberta(buckets=4, max_distance=9)*2)",
     "stack(rotary, fox(bias=1))",
@@ -230,7 +233,6 @@ COMPOSED = [
         ),
         layers=3,
     ),
-    Case("hybrid HoPE", lambda: hybrid(8, pairing="half"), other=lambda: hybrid(8, pairing="half", still=3)),
     Case("some heads", lambda: SomeHeads(Stack(ALiBi(8), FoX(32, 8, bias=0.0)), 4, 8)),
     Case("groups of heads", lambda: Heads((T5(2), 2), (QueryScale(floor=2), 2))),
 ]
@@ -240,8 +242,12 @@ CASES = CATALOGUE + VARIANTS + COMPOSED
 BREADTH = {
     *("rotary-ntk", "rotary-yarn", "rotary-proportional", "sinusoidal-tensor2tensor", "learned-grid-resized"),
     *("query-scale(floor=5, rule=ministral3)", "query-scale(floor=5, rule=inkling)", "groups of heads"),
-    *("kerple(kernel=power, shared=True)", "fire(nearest=20, units=5)", "inkling(extent=4, basis=2, log_floor=3)"),
-    *("stack(pope, alibi)", "pope(rotary_dim=4, start=uniform)", "heads(xpos*2, rotary*2)", "hybrid HoPE"),
+    *(
+        "kerple(kernel=power, shared=True)",
+        "fire(nearest=20, units=5)",
+        "inkling(extent=4, basis=2, log_floor=3, clip=0.5)",
+    ),
+    *("stack(pope, alibi)", "pope(rotary_dim=4, start=uniform)", "heads(xpos*2, rotary*2)"),
     *(
         "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
         "channel-rotary(layout=hunyuan-vl, signed=True)",

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import json
 import re
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.cli import app
+from posenc.workbench.lab.rooms import find
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -108,6 +110,10 @@ def test_every_command_is_on_a_page(command: str) -> None:
     assert any(f"posenc {command}" in p.read_text() for p in DOCS.rglob("*.md"))
 
 
+STAGE = r"`/(\w+)#([\w-]+)`"
+"""The address of a stage of the lab, as pages name it."""
+
+
 def build() -> ModuleType:
     """``docs/build.py``, which the site is built with."""
     spec = importlib.util.spec_from_file_location("build", DOCS / "build.py")
@@ -132,6 +138,21 @@ def test_the_tables_of_the_site_are_computed() -> None:
     assert made.on_page_markdown("nothing to fill in") == "nothing to fill in"
 
 
+@pytest.mark.parametrize("name", ["lessons.md", "questions.md"])
+def test_on_the_site_a_stage_is_a_link_into_the_lab_beside_it(name: str) -> None:
+    text = (DOCS / name).read_text()
+    made = build().on_page_markdown(text)
+    named = re.findall(STAGE, text)
+    assert len(named) > 20
+    for room, question in named:
+        link = f'<a href="lab/{room}.html#{question}">{find(question).heading}</a>'
+        assert (link in made) is not find(question).fresh, question
+
+
+def test_only_pages_beside_the_lab_name_its_stages() -> None:
+    assert not [page for page in DOCS.glob("*/**/*.md") if re.search(STAGE, page.read_text())]
+
+
 def test_models_are_whole_and_refuse_nonsense() -> None:
     facts = tomllib.loads((DOCS / "models.toml").read_text())
     models = [Model(n, **f) for n, f in facts.items()]
@@ -143,10 +164,25 @@ def test_models_are_whole_and_refuse_nonsense() -> None:
         Model("x", 65, 4, "rotary", "nowhere")
 
 
-def test_the_build_fails_on_warnings_and_says_what_search_needs() -> None:
+def test_the_build_fails_on_warnings() -> None:
     build = next(line for line in (ROOT / "Makefile").read_text().splitlines() if "mkdocs build" in line)
     assert "--strict" in build
     assert not re.search(r"--quiet|\s-q\b", build), "quiet hides warnings from strict"
-    assert "http.server -d site" in build
-    # Its offline plugin would load a script from elsewhere.
+    # Its offline plugin would load a script from elsewhere; docs/assets/search.js does without.
     assert "- offline" not in (ROOT / "mkdocs.yml").read_text()
+
+
+def test_formulas_become_mathml() -> None:
+    made = build()
+    for page in (DOCS / "encodings").glob("*.md"):
+        shown = made.FORMULA.sub(lambda found: made.formula(found[1]), page.read_text())
+        assert "```math" not in shown, page.name
+        assert "merror" not in shown, page.name
+    assert "<msub><mi>m</mi><mi>h</mi></msub>" in made.formula("m_h")
+
+
+def test_the_notebook_holds_what_each_cell_showed() -> None:
+    cells = json.loads((DOCS / "results.ipynb").read_text())["cells"]
+    shown = [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+    assert all(len(outputs) == 1 and outputs[0]["output_type"] == "execute_result" for outputs in shown)
+    assert "/tmp" not in json.dumps(shown)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import posenc
+
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "src" / "posenc").rglob("*.py"))
 PYTHON = sorted(p for part in ("src", "tests", "benchmarks") for p in (ROOT / part).rglob("*.py"))
@@ -194,3 +196,48 @@ def test_the_library_prints_nothing(path: Path) -> None:
         return
     calls = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
     assert not [call.lineno for call in calls if isinstance(call.func, ast.Name) and call.func.id == "print"]
+
+
+KNOWS_ALL = {"posenc.encodings.catalogue", "posenc.encodings", "posenc", "posenc.names"}
+"""The catalogue, the two faces, and what people call things."""
+
+BUILT_ON = {
+    "posenc.encodings.hope": {"Rotary"},
+    "posenc.encodings.xpos": {"Rotary"},
+    "posenc.encodings.layoutlm": {"T5"},
+    "posenc.encodings.rotary": {"NoPE"},
+    "posenc.encodings.query_scale": {"inkling"},
+    "posenc.kernels.native": {"rotary"},
+}
+"""What an encoding is made of, a rule that has a model's name, and a folder of kernels."""
+
+
+def named(source: str) -> set[str]:
+    """Names of the catalogue that stand in code as text, and its classes that stand there by name."""
+    made = {entry.make.__name__ for entry in posenc.CATALOGUE.values()}
+    tree = ast.parse(source)
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    texts = {
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return (texts & set(posenc.CATALOGUE)) | (names & (made - own))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=module_of)
+def test_an_encoding_is_named_in_its_own_file_and_the_catalogue(path: Path) -> None:
+    module = module_of(path)
+    if part(module) in ("workbench", "integrations") or module in KNOWS_ALL:
+        return
+    home = {
+        name
+        for name, entry in posenc.CATALOGUE.items()
+        if entry.make.__module__ == module and getattr(entry.make, "name", None) == name
+    }
+    assert named(path.read_text()) - home == BUILT_ON.get(module, set())
+
+
+def test_the_check_of_names_can_fail() -> None:
+    assert named('def f(x):\n    return x.name == "alibi"') == {"alibi"}
+    assert named("def f(x):\n    return isinstance(x, FoX)") == {"FoX"}
+    assert named("class FoX:\n    def f(self):\n        return FoX()") == set()

@@ -1,9 +1,9 @@
-"""Resolves the project with every extra against constraints.txt as a machine with no settings of its own would.
+"""Resolves the project with every extra against its pins as a machine with no settings of its own would.
 
-`python3 tools/resolve.py [PYTHON ...]`, with this Python when none is named. It is pip that resolves, since pip is
-what people have, and nothing is installed; today's pip, since older ones fetch gigabytes even for a dry run. All
-extras go in one resolution: where every package is pinned and the pins agree with each other, they agree for every
-smaller set of extras too.
+`python3 tools/resolve.py [PYTHON ...]`, with this Python when none is named: against constraints.txt, and on the
+lowest Python against oldest.txt too. It is pip that resolves, since pip is what people have, and nothing is
+installed; today's pip, since older ones fetch gigabytes even for a dry run. All extras go in one resolution: where
+every package is pinned and the pins agree with each other, they agree for every smaller set of extras too.
 """
 
 import os
@@ -20,22 +20,27 @@ ROOT = Path(__file__).parents[1]
 def main(pythons: list[str]) -> int:
     """Resolve on each Python; the exit status is 1 where one of them fails."""
     with (ROOT / "pyproject.toml").open("rb") as file:
-        extras = tomllib.load(file)["project"]["optional-dependencies"]
-    results = [resolves(python, f".[{','.join(extras)}]") for python in pythons]
+        project = tomllib.load(file)["project"]
+    wanted = f".[{','.join(project['optional-dependencies'])}]"
+    lowest = f"Python {project['requires-python'].removeprefix('>=')}."
+    results = []
+    for python in pythons:
+        named = subprocess.run([python, "-V"], capture_output=True, text=True, check=True).stdout.strip()
+        pins = ["constraints.txt", *(["oldest.txt"] if named.startswith(lowest) else [])]
+        results += [resolves(python, f"{named}, {each}", each, wanted) for each in pins]
     return int(not all(results))
 
 
-def resolves(python: str, project: str) -> bool:
-    """Whether pip finds versions for all that the project wants; says so on one line."""
+def resolves(python: str, named: str, pins: str, project: str) -> bool:
+    """Whether pip finds versions for all that the project wants under these pins; says so on one line."""
     plain = {key: value for key, value in os.environ.items() if not key.startswith("PIP_")}
     plain |= {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     with tempfile.TemporaryDirectory() as room:
         subprocess.run([python, "-m", "venv", room], check=True)
         own = str(Path(room, "bin", "python"))
-        named = subprocess.run([own, "-V"], capture_output=True, text=True, check=True).stdout.strip()
         start = time.monotonic()
         subprocess.run([own, "-m", "pip", "install", "--quiet", "--upgrade", "pip"], env=plain, check=True)
-        command = [own, "-m", "pip", "install", "--quiet", "--dry-run", "-c", "constraints.txt", project]
+        command = [own, "-m", "pip", "install", "--quiet", "--dry-run", "-c", pins, project]
         pip = subprocess.run(command, cwd=ROOT, env=plain, capture_output=True, text=True)
     print(
         f"{'FAILED' if pip.returncode else 'resolves'}  {named}  {project}  {time.monotonic() - start:.0f} s",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what editors and type checkers see; a test holds _HOMES to 
     from posenc.encodings.compose import Stack as Stack
     from posenc.encodings.cope import CoPE as CoPE
     from posenc.encodings.deberta import DeBERTa as DeBERTa
+    from posenc.encodings.decomposed import Decomposed as Decomposed
     from posenc.encodings.encoding import Encoding as Encoding
     from posenc.encodings.fire import FIRE as FIRE
     from posenc.encodings.fope import FoPE as FoPE
@@ -79,6 +80,7 @@ else:
         "Stack": "posenc.encodings.compose",
         "CoPE": "posenc.encodings.cope",
         "DeBERTa": "posenc.encodings.deberta",
+        "Decomposed": "posenc.encodings.decomposed",
         "Encoding": "posenc.encodings.encoding",
         "FoPE": "posenc.encodings.fope",
         "FIRE": "posenc.encodings.fire",

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
-from benchmarks import accuracy, alibi, decode, page, rope
+from benchmarks import accuracy, alibi, biases, decode, page, rope
 from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
+import posenc
 from posenc import Sight
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.rotary import blocks
@@ -148,3 +149,17 @@ def test_accuracy_at_every_limit() -> None:
 
 def test_the_exponent_is_the_power() -> None:
     assert exponent([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == pytest.approx(2)
+
+
+def test_every_bias_over_one_axis_has_its_row() -> None:
+    """What acts at the scores alone and needs no coordinates; gradients flow through all of them."""
+    table = biases.table(8, torch.float32, True)
+    of_one_axis = [
+        name
+        for name in posenc.CATALOGUE
+        if (made := posenc.encoding(name, width=32, heads=4, head_dim=8, num_positions=8)).doors == ("bias",)
+        and made.axes == 1
+    ]
+    assert [row.name for row in table.rows[1:]] == of_one_axis
+    for row in table.rows:
+        assert [x.shape for x in row.run()] == [(1, 8, 8, 64)] * 4

@@ -188,3 +188,15 @@ def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
         got = got - got[row]
         want = bias.rows(row, row + 1, 20_000)[0, 0, 0].double()
         assert (got - want).abs().max() <= 4 * 2.0**-24 * 200_000
+
+
+@pytest.mark.parametrize("head_dim", [4, 64])
+def test_gates_are_added_after_scores_were_divided(head_dim: int) -> None:
+    """As in the paper. Code of its kin adds them to q·k before the division: the same gates, √D times as weak."""
+    q, k = torch.randn(2, 1, 2, 5, head_dim, dtype=torch.float64)
+    here, gates = FoX(8, 2).double().at(plain(5), dtype=torch.float64).read(torch.randn(1, 5, 8).double())
+    assert gates is not None
+    sums = gates.cumsum(-1)
+    want = q @ k.mT / head_dim**0.5 + (sums[..., :, None] - sums[..., None, :])
+    seen = torch.ones(5, 5, dtype=torch.bool).tril()
+    torch.testing.assert_close(scores(q, k, here, True)[..., seen], want[..., seen], rtol=0, atol=1e-12)

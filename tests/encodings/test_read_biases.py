@@ -148,6 +148,7 @@ def test_grape_with_one_gate(gates: str) -> None:
         (lambda: Inkling(0, 2), "width=0 and heads=2 must both be at least 1"),
         (lambda: Inkling(8, 2, extent=0), "extent=0 and basis=16 must both be at least 1"),
         (lambda: Inkling(8, 2, log_floor=0), "log_floor=0 must be a position of at least 1, or None"),
+        (lambda: Inkling(8, 2, clip=0.0), "clip=0.0 must be a length above 0, or None to cut nothing"),
         (lambda: Inkling(8, 2, log_amount=-1.0), "log_amount=-1.0 must be finite and not negative"),
         (lambda: TransformerXL(7, 2, 8), "width=7 must be even and at least 2"),
         (lambda: TransformerXL(8, 0, 8), "heads=0 and head_dim=8 must both be at least 1"),

@@ -1,4 +1,4 @@
-"""Makes numbers.json with 200-bit arithmetic and nothing of posenc: ``python tests/golden/make.py``.
+"""Makes numbers.json with 200-bit arithmetic and nothing of posenc: ``PYTHONPATH=tests python -m golden.make``.
 
 Run it again only when a number is added; a number that changes is a bug here or there.
 """
@@ -8,6 +8,8 @@ from pathlib import Path
 
 import mpmath
 from mpmath import mpf
+
+from golden import encodings
 
 PATH = Path(__file__).with_name("numbers.json")
 BASES = (10_000, 500_000, 1_000_000)
@@ -101,6 +103,7 @@ def numbers() -> dict[str, object]:
             "sinusoids": sinusoids(),
             "slopes": slopes(),
             "alibi_attention": alibi_attention(),
+            **encodings.numbers(),
         }
 
 

@@ -1,14 +1,32 @@
 """posenc against the stored numbers, and the stored numbers against their maker."""
 
 import json
+import math
 
 import pytest
 import torch
 
+from golden import encodings as golden
 from golden import make
-from posenc import ALiBi, Rotary, Sinusoidal, attention
+from posenc import (
+    T5,
+    ALiBi,
+    CoPE,
+    DeBERTa,
+    Encoding,
+    Kerple,
+    PoPE,
+    QueryScale,
+    Rotary,
+    Sandwich,
+    Sinusoidal,
+    XPos,
+    attention,
+    scores,
+)
 from posenc.clock import Clock, turn_words
 from posenc.encodings.alibi import slopes
+from posenc.encodings.fox import ForgetBias
 from posenc.positions import plain
 from posenc.schedules import Default
 
@@ -68,3 +86,69 @@ def test_alibi_attention() -> None:
     v = torch.eye(8, dtype=torch.float64).expand(1, 4, 8, 8)
     y = attention(q, k, v, ALiBi(4).at(torch.tensor([5]), plain(8)))
     close(y[0, 0, 0], GOLDEN["alibi_attention"], 1e-15)
+
+
+@pytest.mark.parametrize("row", GOLDEN["t5"], ids=lambda row: f"{row['buckets']}-{row['two_sided']}")
+def test_t5_buckets(row: dict) -> None:
+    made = T5(1, buckets=row["buckets"], max_distance=row["max_distance"], two_sided=row["two_sided"])
+    assert made.firsts.tolist()[-len(row["firsts"]) :] == row["firsts"]
+
+
+@pytest.mark.parametrize("row", GOLDEN["deberta"], ids=lambda row: str(row["buckets"]))
+def test_deberta_buckets(row: dict) -> None:
+    made = DeBERTa(1, 1, buckets=row["buckets"], max_distance=row["max_distance"])
+    assert made.bucket(-torch.tensor(golden.DISTANCES)).tolist() == row["rows"]
+
+
+def of_offsets(encoding: Encoding, head: int = 0) -> torch.Tensor:
+    """The bias of one query at the distances of the golden numbers, in float64."""
+    far = torch.tensor([golden.DISTANCES[-1]])
+    bias = encoding.double().at(far, far - torch.tensor(golden.DISTANCES), dtype=torch.float64).bias
+    assert bias is not None
+    return bias.rows(0, 1, len(golden.DISTANCES))[0, head, 0]
+
+
+def test_kerple() -> None:
+    for kernel, size, growth in (("log", 1.5, 0.5), ("power", 0.5, 0.5)):
+        made = Kerple(1, kernel=kernel).double()  # type: ignore[arg-type]
+        with torch.no_grad():
+            made.size.fill_(math.log(size))
+            made.growth.fill_(math.log(growth) if kernel == "log" else math.log(growth / (2 - growth)))
+        close(of_offsets(made), GOLDEN["kerple"][kernel], 1e-12 * 128)
+
+
+def test_sandwich() -> None:
+    close(of_offsets(Sandwich(8, channels=64, first=1), head=7), GOLDEN["sandwich"], 1e-12)
+
+
+def test_fox() -> None:
+    gates = torch.tensor(golden.GATES, dtype=torch.float64).log()[None, None]
+    order = plain(len(golden.GATES))
+    bias = ForgetBias(gates).ordered(order, order)
+    close(bias.rows(len(order) - 1, len(order), len(order))[0, 0, 0], GOLDEN["fox"], 1e-15)
+
+
+@pytest.mark.parametrize("name", ["pope", "xpos"])
+def test_rotations_without_their_scale(name: str) -> None:
+    """The last query sees keys at the distances; xPos' authors turn neighbours."""
+    made = PoPE(4, 1) if name == "pope" else XPos(4, pairing="interleaved", scale_base=512)
+    q, k = (torch.tensor(x, dtype=torch.float64).view(1, 1, 1, 4) for x in (golden.QUERY, golden.KEY))
+    for distance, want in zip(golden.DISTANCES, GOLDEN[name], strict=True):
+        placed = made.double().at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
+        got = scores(*placed.rotate(q, k), placed, scale=1.0)
+        close(got.view(-1), [want], 1e-12)
+
+
+def test_cope() -> None:
+    made = CoPE(1, 1, positions=4).double()
+    with torch.no_grad():
+        made.weight.copy_(torch.tensor([[0.0], [10.0], [20.0], [30.0]]))
+    q, k = torch.ones(1, 1, 5, 1, dtype=torch.float64), torch.full((1, 1, 5, 1), 1 / 3, dtype=torch.float64)
+    found = scores(q, k, made.at(plain(5), dtype=torch.float64), True, scale=1.0)[0, 0, 4] - 1 / 3
+    close(found, GOLDEN["cope"], 1e-13)
+
+
+@pytest.mark.parametrize(("rule", "floor"), [("llama4", 8192), ("ministral3", 8192), ("beam", 2048)])
+def test_query_scales(rule: str, floor: int) -> None:
+    made = QueryScale(rule=rule, floor=floor)  # type: ignore[arg-type]
+    close(made.factors(torch.tensor([10**6]), torch.float64), [GOLDEN["query_scales"][rule]], 1e-14)

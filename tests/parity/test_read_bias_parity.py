@@ -47,6 +47,21 @@ def test_inkling_in_transformers(cached: int) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
 
 
+@pytest.mark.usefixtures("recent_transformers")
+def test_inkling_2_cuts_what_tokens_say() -> None:
+    """Some of r are shorter than 1 and stay; theirs is in float32, with sums of 6 squares and three products."""
+    from transformers.models.inkling2.modeling_inkling2 import Inkling2ScaledL2Clip
+
+    ours, theirs = Inkling(24, 4, extent=40, basis=6, clip=1.0), Inkling2ScaledL2Clip(4, 6, 1.0)
+    assert ours.lengths is not None
+    torch.nn.init.uniform_(ours.lengths, 0.5, 2.0)
+    theirs.scale.data = ours.lengths.data
+    said = torch.randn(2, 30, 4, 6) * torch.rand(2, 30, 4, 1)
+    cut = ours.clipped(said)
+    torch.testing.assert_close(cut, theirs(said), rtol=16 * 2**-24, atol=0)
+    assert 0.1 < (cut.norm(dim=-1) < 0.999).float().mean() < 0.9
+
+
 def test_inkling_in_x_transformers(x_transformers: ModuleType) -> None:
     theirs, ours = x_transformers.RelativeProjPositionalBias(24, 4, 6, 40), Inkling(24, 4, extent=40, basis=6)
     with torch.no_grad():

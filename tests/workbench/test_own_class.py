@@ -106,7 +106,7 @@ def test_a_ledger_with_it_is_read_where_its_module_is_gone(own: str, tmp_path: P
     with Ledger(tmp_path / "study", write=True) as ledger:
         compare(study, python_text(), ledger, inline)
         assert missing(study, python_text(), ledger) == []
-        assert {row.label for row in gather(study, python_text(), ledger)[0].rows} == {"NoPE", own}
+        assert {row.encoding for row in gather(study, python_text(), ledger)[0].rows} == {"nope", own}
     (tmp_path / "log_distance.py").unlink()
     with Ledger(tmp_path / "study") as ledger:
         assert {run.plan.encoding for run in ledger.runs()} == {"nope", own}

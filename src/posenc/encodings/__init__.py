@@ -10,6 +10,7 @@ from posenc.encodings.compose import Heads as Heads
 from posenc.encodings.compose import Stack as Stack
 from posenc.encodings.cope import CoPE as CoPE
 from posenc.encodings.deberta import DeBERTa as DeBERTa
+from posenc.encodings.decomposed import Decomposed as Decomposed
 from posenc.encodings.encoding import Encoding as Encoding
 from posenc.encodings.fire import FIRE as FIRE
 from posenc.encodings.fope import FoPE as FoPE

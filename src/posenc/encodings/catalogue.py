@@ -11,13 +11,14 @@ from posenc.encodings.channel_rotary import ChannelRotary
 from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.cope import CoPE
 from posenc.encodings.deberta import DeBERTa
+from posenc.encodings.decomposed import Decomposed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
 from posenc.encodings.fox import FoX
 from posenc.encodings.grape import Grape
-from posenc.encodings.hope import high_frequency
+from posenc.encodings.hope import high_frequency, hybrid
 from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
 from posenc.encodings.layers import Layers
@@ -98,6 +99,7 @@ CATALOGUE: dict[str, Entry] = {
     "pope": Entry(PoPE),
     "fope": Entry(FoPE, {"pairing": "half"}),
     "hope-high-frequency": Entry(high_frequency, {"pairing": "half"}),
+    "hope-hybrid": Entry(hybrid, {"pairing": "half"}),
     "alibi": Entry(ALiBi),
     "t5": Entry(T5),
     "kerple": Entry(Kerple),
@@ -111,6 +113,7 @@ CATALOGUE: dict[str, Entry] = {
     "grape-a": Entry(Grape),
     "fox": Entry(FoX),
     "window": Entry(Window),
+    "decomposed": Entry(Decomposed),
     "layoutlm": Entry(LayoutLM),
     "query-scale": Entry(QueryScale),
     "channel-rotary": Entry(ChannelRotary, {"layout": "gemma4-vision"}),
@@ -236,6 +239,11 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     differing = {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
     kept = {**defaults, **given} if full else differing
     return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
+
+
+def canonical_text(text: str) -> str:
+    """The one text of all that build the same: ``"rotary"`` for ``"rope(base=10000)"``."""
+    return str(canonical(parse(text)))
 
 
 def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:

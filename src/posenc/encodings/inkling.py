@@ -8,6 +8,8 @@ distance, which all heads share. There is no rotation anywhere in the model. Its
 
 The model's own code makes the bias of all queries and keys at once; here it is made for some rows at a time from r,
 which is all that is kept. A cache keeps nothing more than keys and values.
+
+Inkling 2 multiplies r by a learned number a channel and cuts it to a length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
 
 from typing import ClassVar, final
@@ -35,7 +37,8 @@ class PlacedInkling(Placed):
 
     def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
         check_embeddings(x, self.q_positions, self.inkling.width)
-        said = linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)).transpose(1, 2)
+        said = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
+        said = said.transpose(1, 2)
         bias = self.table.asked_by(said if self.scale is None else said * self.scale)
         return Placed(self.q_positions, self.k_positions, bias=bias, scale=self.scale), carry
 
@@ -51,6 +54,7 @@ class Inkling(Encoding):
         basis: curves that a head combines; 16 in Inkling (``d_rel``).
         log_floor: from which position on rows are scaled up (``log_scaling_n_floor``); None for never.
         log_amount: by how much; 0.1 in Inkling (``log_scaling_alpha``).
+        clip: the longest r, 8 in Inkling 2 (``rel_l2_clip_threshold``); None, as in Inkling, cuts nothing.
         std: curves start as N(0, std²).
     """
 
@@ -68,6 +72,7 @@ class Inkling(Encoding):
         basis: int = 16,
         log_floor: int | None = None,
         log_amount: float = 0.1,
+        clip: float | None = None,
         std: float = 0.02,
     ) -> None:
         super().__init__()
@@ -81,18 +86,30 @@ class Inkling(Encoding):
             raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
         if not 0 <= log_amount < float("inf"):
             raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")
+        if clip is not None and not 0 < clip < float("inf"):
+            raise InvalidArgument(f"clip={clip} must be a length above 0, or None to cut nothing; Inkling 2 has 8")
         self.width, self.heads, self.extent, self.basis, self.std = width, heads, extent, basis, std
-        self.log_floor, self.log_amount = log_floor, log_amount
+        self.log_floor, self.log_amount, self.clip = log_floor, log_amount, clip
         self.doors: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")
         self.relative = log_floor is None
         self.roundings = basis + width + 4
         self.weight = nn.Parameter(torch.empty(heads * basis, width))
         self.curves = nn.Parameter(torch.empty(basis, extent))
+        self.lengths = None if clip is None else nn.Parameter(torch.empty(heads, basis))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.width**-0.5)
         nn.init.normal_(self.curves, std=self.std)
+        if self.lengths is not None:
+            nn.init.ones_(self.lengths)
+
+    def clipped(self, said: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
+        """r after its learned numbers and cut to ``clip``, where that is set."""
+        if self.lengths is None or self.clip is None:
+            return said
+        said = said * self.lengths.to(said.dtype)
+        return said * (self.clip / (torch.linalg.vector_norm(said, dim=-1, keepdim=True) + 1e-6)).clamp(max=1.0)
 
     def column(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The column of every offset; the one behind the last holds zeros."""

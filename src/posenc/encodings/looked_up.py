@@ -12,10 +12,14 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 
 from posenc.encodings.bias import Bias, consecutive, offsets
 from posenc.encodings.wide import product
 from posenc.kernels.attention.block import for_every_head
+
+TILE = 128
+"""Keys that meet the same columns at once: with as many rows in a block, twice as many as are looked at."""
 
 Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
 """Which column of the table an offset picks; with several axes, offsets have them in front."""
@@ -30,6 +34,7 @@ class QueryTable(Bias):
         heads: H.
         added: what is added to every query of a head before it meets the table.
         reach: behind which every offset picks the same column.
+        scaled: whether what queries say is multiplied by what multiplies q·k.
     """
 
     def __init__(
@@ -42,8 +47,9 @@ class QueryTable(Bias):
         *,
         added: Float[Tensor, "H 1 n"] | None = None,
         reach: int | None = None,
+        scaled: bool = True,
     ) -> None:
-        self.table, self.column, self.heads, self.added = table, column, heads, added
+        self.table, self.column, self.heads, self.added, self.scaled = table, column, heads, added, scaled
         self.q_positions, self.k_positions = q_positions, k_positions
         self.straight = consecutive(q_positions, k_positions)
         self.reach = reach if self.straight else None
@@ -54,7 +60,9 @@ class QueryTable(Bias):
         if self.queries is not None:  # something else asks in place of queries
             return self
         q = q.to(torch.promote_types(q.dtype, torch.float32))
-        return self.asked_by((q if self.added is None else q + self.added) * scale)
+        q = q if self.added is None else q + self.added
+        # A view: its gradient is this table's alone, where others ask with the same queries.
+        return self.asked_by(q * scale if self.scaled else q.view_as(q))
 
     def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
@@ -106,6 +114,7 @@ class KeyTable(Bias):
     ) -> None:
         self.table, self.column, self.heads, self.keys = table, column, heads, keys
         self.q_positions, self.k_positions = q_positions, k_positions
+        self.straight = consecutive(q_positions, k_positions)
         self.learned = (table,) if keys is None else (keys, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
@@ -114,11 +123,27 @@ class KeyTable(Bias):
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.keys is not None
+        if self.straight and self.table.shape[-1] > 1:
+            return self._along(first, last, keys)
         said = product(self.table.mT, self.keys[:, :, :keys].mT)
         if said.shape[-2] == 1:
             return said.expand(-1, -1, last - first, -1)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return said.gather(-2, among_heads(picked, said))
+
+    def _along(self, first: int, last: int, keys: int) -> Float[Tensor, "B H rows S"]:
+        """The same where positions count up: tiles of keys meet the columns of their offsets, the last first, and a
+        view in which each key begins one number earlier than the one before is the bias."""
+        assert self.keys is not None
+        rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        tiles = -(-keys // TILE)
+        found = torch.arange(tiles * TILE - 1 - start, -start - rows, -1, device=self.k_positions.device)
+        columns = self.table.index_select(-1, self.column(found)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
+        tiled = pad(self.keys[:, :, :keys], (0, 0, 0, tiles * TILE - keys)).unflatten(2, (tiles, TILE)).flip(2)
+        said = product(tiled, columns).contiguous()
+        tile, wide = said.stride()[:3], rows + TILE - 1
+        skewed = said.as_strided((*said.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
+        return skewed.flip(2).transpose(2, 3).flatten(-2)[..., :keys]
 
 
 def among_heads(picked: Int[Tensor, "*B rows S"], said: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:

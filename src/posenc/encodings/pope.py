@@ -24,6 +24,7 @@ from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.memory import may_be_looked_at
 from posenc.schedules.checks import real, whole
 from posenc.schedules.default import Default
 from posenc.schedules.proportional import Proportional
@@ -31,6 +32,9 @@ from posenc.schedules.schedule import Schedule
 
 SMALLEST = 1e-30
 """A length that rounding left at zero or below it counts as this one when keys turn back."""
+
+CACHED = 1 << 16
+"""Numbers that are turned at a time: a quarter of a megabyte in float32, and as much again for what they become."""
 
 Start = Literal["zero", "uniform"]
 
@@ -144,7 +148,26 @@ class PoPE(Encoding):
     def polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None = None
     ) -> Float[Tensor, "B H T E"]:
-        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type."""
+        """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type.
+
+        Long inputs go through it some tokens at a time, so that lengths are still in cache when they are turned.
+        """
+        B, H, T, _ = x.shape
+        if torch.is_grad_enabled() or not may_be_looked_at(x, cos) or B * H * T * self.rotary_dim <= CACHED:
+            return self._polar(x, cos, sin, delta)
+        made = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
+        rows = max(1, CACHED // self.rotary_dim)
+        for head in range(H):
+            own = None if delta is None else delta[head : head + 1]
+            for first in range(0, T, rows):
+                some = slice(first, first + rows)
+                part = x[:, head : head + 1, some], cos[..., some, :], sin[..., some, :]
+                made[:, head : head + 1, some] = self._polar(*part, own)
+        return made
+
+    def _polar(
+        self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None
+    ) -> Float[Tensor, "B H T E"]:
         size = softplus(x[..., : self.rotary_dim].to(torch.promote_types(x.dtype, cos.dtype)))
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))

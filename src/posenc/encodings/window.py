@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc import positions as positions_module
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.places import check_places, check_size
 from posenc.errors import InvalidArgument
 
 
@@ -45,22 +45,16 @@ class Window(Encoding):
         super().__init__()
         if heads < 1:
             raise InvalidArgument(f"heads={heads} must be at least 1")
-        size = tuple(size)
-        if len(size) < 2 or any(type(places) is not int or places < 1 for places in size):
-            raise InvalidArgument(f"size={size} must be two whole numbers of at least 1, rows and columns: (7, 7)")
-        self.heads, self.size, self.std = heads, size, std
-        self.per_layer, self.axes, self.position_limit = not shared, len(size), min(size)
-        self.weight = nn.Parameter(torch.empty(math.prod(2 * places - 1 for places in size), heads))
+        self.heads, self.size, self.std = heads, check_size(size), std
+        self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)
+        self.weight = nn.Parameter(torch.empty(math.prod(2 * places - 1 for places in self.size), heads))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.weight, std=self.std)
 
     def check(self, positions: Positions, name: str) -> None:
-        """As everywhere, and along every axis by itself."""
-        positions_module.check(positions, name, max(self.size), axes=self.axes)
-        for axis, places in enumerate(self.size):
-            positions_module.check(positions[axis], f"axis {axis} of {name}", places)
+        check_places(positions, name, self.size)
 
     def row(self, offsets: Int[Tensor, "A *shape"]) -> Int[Tensor, "*shape"]:
         """The row of every offset, key position − query position along each axis."""

@@ -15,7 +15,6 @@ from posenc.workbench.commands.runs import runs
 from posenc.workbench.commands.show import show
 from posenc.workbench.commands.tune import tune
 from posenc.workbench.commands.verify import verify
-from posenc.workbench.screen import screen
 from posenc.workbench.versions import versions
 
 START = """\
@@ -49,7 +48,7 @@ def main() -> None:
     try:
         app()
     except PosencError as error:
-        screen(stderr=True, soft_wrap=True).print(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
         if error.errno != errno.ENOSPC:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import torch
 
-from posenc.clock import Clock
 from posenc.encodings import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
@@ -29,6 +28,7 @@ from posenc.schedules import (
     YaRN,
     planned,
 )
+from posenc.workbench.views.exactness import drift
 from posenc.workbench.views.schedule import drawn, slowing, turns, wavelengths
 from posenc.workbench.views.view import View
 
@@ -42,12 +42,14 @@ class Inspection:
         facts: one sentence each, in the order of reading.
         risks: what can go wrong, each with its reason; may be empty.
         view: frequencies and wavelengths, for a rotary model.
+        positions: what was read of the config.
     """
 
     answer: str
     facts: tuple[str, ...]
     risks: tuple[str, ...]
     view: View | None
+    positions: ModelPositions
 
     def text(self) -> str:
         """As the terminal prints it."""
@@ -83,7 +85,7 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     if rotary:
         schedule, rotary_dim, base = _frequencies(positions.rotary)
         view = drawn(planned(schedule, positions.max_length), rotary_dim, base, positions.original_length)
-    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view)
+    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view, positions)
 
 
 def measured(path: Path, *, base: float | None = None) -> str:
@@ -186,17 +188,23 @@ def _channels(recipe: Recipe) -> str:
     return f"{turning} {head_dim} channels of a head turn, in {pairs}, base {count(base)}"
 
 
+def longest(recipe: Recipe, positions: ModelPositions) -> float:
+    """The wavelength of the slowest pair that turns, in positions, in layers of this recipe."""
+    schedule, rotary_dim, base = _frequencies(recipe)
+    waves = wavelengths(planned(schedule, positions.max_length).spectrum(rotary_dim, base))
+    return float(waves[~waves.isnan()].max())
+
+
 def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
     schedule, rotary_dim, base = _frequencies(recipe)
     plan = planned(schedule, positions.max_length)
     spectrum, plain = (s.spectrum(rotary_dim, base) for s in (plan, Default()))
     length = positions.original_length
-    waves = wavelengths(spectrum)
-    longest = float(waves[~waves.isnan()].max())
     unscaled = "" if schedule == Default() else "unscaled, "
     facts = [
-        f"Wavelengths run from {count(float(waves[0]))} to {count(longest)} positions; "
-        f"{unscaled}{turns(plain, length)} of {len(plain)} pairs complete a turn within the trained length."
+        f"Wavelengths run from {count(float(wavelengths(spectrum)[0]))} to {count(longest(recipe, positions))} "
+        f"positions; {unscaled}{turns(plain, length)} of {len(plain)} pairs complete a turn within the trained "
+        "length."
     ]
     if schedule == Default():
         return facts
@@ -254,12 +262,9 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
 def _rounding(spectrum: Spectrum, positions: ModelPositions) -> list[str]:
     """What the model's own number types do to its angles at the longest input."""
     last = positions.max_length - 1
-    at = torch.tensor([last])
-    exact, theirs = (Clock(spectrum, phases)(at, torch.float64) for phases in ("exact", "float32"))
-    off = max(float((a - b).abs().max()) for a, b in zip(exact, theirs, strict=True))
     risks = [
-        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to {off:.0e} at "
-        f"position {count(last)}"
+        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
+        f"{drift(spectrum, last):.0e} at position {count(last)}"
     ]
     kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
     if kind in ("float16", "bfloat16"):

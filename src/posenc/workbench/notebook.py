@@ -1,40 +1,21 @@
 """A study in a notebook: its runs, numbers and losses as frames, and as figures that draw themselves."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import MissingExtra, StudyError
+from posenc.errors import MissingExtra
 from posenc.workbench.experiments import table
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.results import TaskResult, alike, summarise
+from posenc.workbench.experiments.results import TaskResult, newest
 from posenc.workbench.report.sentences import sentence
-from posenc.workbench.tasks import Source, task
-from posenc.workbench.views.view import View
+from posenc.workbench.tasks import Source
 
 if TYPE_CHECKING:
     import pandas
 
-
-@dataclass(frozen=True)
-class Drawn:
-    """A figure that a notebook shows as it is; ``save`` writes it as SVG or PNG."""
-
-    view: View
-
-    def save(self, path: str | Path) -> Path:
-        """Write it; the name's end decides the format."""
-        from posenc.workbench.figures.draw import save
-
-        return save(self.view, Path(path))
-
-    def _repr_html_(self) -> str:
-        from tempfile import TemporaryDirectory
-
-        with TemporaryDirectory() as folder:
-            return self.save(Path(folder) / "figure.svg").read_text(encoding="utf-8")
+    from posenc.workbench.figures.drawn import Drawn
 
 
 class Opened:
@@ -85,24 +66,20 @@ class Opened:
     @cached_property
     def results(self) -> dict[str, TaskResult]:
         """By task, the newest runs that differ in encoding and seed alone."""
-        found = {}
-        for name in dict.fromkeys(run.plan.task for run in self._runs):
-            runs = alike([run for run in self._runs if run.plan.task == name])
-            plan, text = runs[0].plan, self.source.load()
-            if plan.text_sha256 not in ("", text.sha256):
-                raise StudyError(f"{str(self.folder)!r} read another text; pass source=Source(path) with its own")
-            longest = max(length for run in runs for length in run.plan.lengths)
-            found[name] = summarise(task(name, text, longest, plan.train_length), runs)
-        return found
+        names = dict.fromkeys(run.plan.task for run in self._runs)
+        found = {name: newest(self._runs, name, self.source) for name in names}
+        return {name: result for name, result in found.items() if result}
 
-    def over_lengths(self, task: str) -> Drawn:
+    def over_lengths(self, task: str) -> "Drawn":
         """The measure of every encoding at every length, with its interval."""
+        from posenc.workbench.figures.drawn import Drawn
         from posenc.workbench.report.charts import over_lengths
 
         return Drawn(over_lengths(self.results[task]))
 
-    def over_steps(self, task: str) -> Drawn:
+    def over_steps(self, task: str) -> "Drawn":
         """The training loss of every encoding, step by step."""
+        from posenc.workbench.figures.drawn import Drawn
         from posenc.workbench.report.losses import over_steps
 
         with Ledger(self.folder) as ledger:

@@ -44,6 +44,7 @@ ENCODINGS: dict[str, Style] = {
     "cope": Style("CoPE", "#C71585", (2, 3), "_"),
     "grape-a": Style("GRAPE-A", "#6A3D9A", (5, 1, 1, 1, 1, 1), "."),
     "window": Style("window table", "#008080", (9, 1, 3, 1), "$w$"),
+    "decomposed": Style("decomposed table", "#2A788E", (7, 1, 1, 1, 3, 1), "$d$"),
     "layoutlm": Style("LayoutLM", "#A0522D", (1.5, 2.5), "$l$"),
     "query-scale": Style("query scale", "#332288", (6, 1.5, 1, 1.5, 1, 1.5), "h"),
     "channel-rotary": Style("channel rotary", "#44AA99", (4, 1, 1, 1, 1, 1), "d"),
@@ -54,6 +55,7 @@ ENCODINGS: dict[str, Style] = {
     "pope": Style("PoPE", "#1B7837", (10, 1), "P"),
     "fope": Style("FoPE", "#A6761D", (6, 1), "<"),
     "hope-high-frequency": Style("HoPE, high-frequency", "#E34A6F", (2, 1.5), "d"),
+    "hope-hybrid": Style("HoPE, hybrid", "#AD1457", (2, 1.5, 4, 1.5), ">"),
     "ssmax": Style("SSMax", "#6A6ACD", (3, 1, 1, 1), "H"),
 }
 OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from posenc.workbench.lab.rooms import ROOMS
+from workbench.reading import WINDOWS, hindrances, violations
 
 pytestmark = pytest.mark.browser
 
@@ -25,29 +26,6 @@ SMALL = """() => [...document.querySelectorAll("button, select, input, nav a, su
     const box = (e.labels?.[0]?.closest(".option, .switch") ?? e).getBoundingClientRect();
     return box.width < 24 || box.height < 24; })
   .map((e) => e.outerHTML.slice(0, 120))"""
-
-FAINT = """() => {
-  const parse = (text) => { const [r, g, b, a = 1] = text.match(/[\\d.]+/g).map(Number);
-    return { rgb: [r, g, b], a }; };
-  const linear = (c) => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
-  const shine = ({ rgb }) => { const [r, g, b] = rgb.map((v) => linear(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const paper = (e) => { for (let at = e; at; at = at.parentElement) {
-    const found = parse(getComputedStyle(at).backgroundColor); if (found.a > 0) return found; }
-    return parse(getComputedStyle(document.documentElement).backgroundColor); };
-  const faint = [];
-  const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-  while (walk.nextNode()) {
-    const e = walk.currentNode.parentElement;
-    if (!walk.currentNode.textContent.trim() || !e.checkVisibility({ visibilityProperty: true })) continue;
-    const style = getComputedStyle(e);
-    const ink = parse(e.closest("svg") ? style.fill : style.color);
-    const [low, high] = [shine(ink), shine(paper(e))].sort((a, b) => a - b);
-    const ratio = (high + 0.05) / (low + 0.05);
-    if (ratio < 4.5) faint.push(`${ratio.toFixed(2)} ${walk.currentNode.textContent.trim().slice(0, 40)}`);
-  }
-  return faint;
-}"""
 
 UNREACHED = """() => {
   const wanted = [...document.querySelectorAll("a, button, input, select, textarea, summary, [tabindex='0']")]
@@ -78,7 +56,7 @@ def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> No
     assert page.evaluate(SMALL) == []
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme)
-        assert page.evaluate(FAINT) == [], scheme
+        assert hindrances(page) == [], scheme
     assert page.locator("h1").count() == 1
     assert page.locator("html").get_attribute("lang") == "en"
     levels = page.evaluate("() => [...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
@@ -92,7 +70,7 @@ def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> No
 
 @pytest.mark.parametrize("visitor", [{"color_scheme": "dark"}], indirect=True, ids=["dark"])
 def test_a_page_that_opens_at_night_is_as_readable(visitor: Any) -> None:
-    assert visitor.open("/rotation").evaluate(FAINT) == []
+    assert hindrances(visitor.open("/rotation")) == []
 
 
 @pytest.mark.parametrize("path", ["/order", "/rotation", "/check"])
@@ -120,7 +98,7 @@ def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
 def test_the_check_for_contrast_can_fail(visitor: Any) -> None:
     page = visitor.open("/")
     page.evaluate("() => { document.querySelector('h1').style.color = '#bbbbbb'; }")
-    assert any("Only the distance counts" in found for found in page.evaluate(FAINT))
+    assert any(found.startswith("contrast") and "Only the distance counts" in found for found in hindrances(page))
 
 
 def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
@@ -139,20 +117,6 @@ BEYOND = """() => [...document.querySelectorAll(".stage.current *, .walk *")]
     return box.width && (box.bottom > innerHeight + 1 || box.right > innerWidth + 1 || box.left < -1); })
   .map((e) => `${e.className || e.tagName} ${Math.round(e.getBoundingClientRect().bottom)}`)"""
 
-OVERLAPS = """() => {
-  const boxes = [...document.querySelectorAll(".stage.current svg text, .stage.current .row-ticks span, "
-      + ".stage.current .column-ticks span, .stage.current .panel .name, .stage.current .axis")]
-    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && e.textContent.trim())
-    .map((e) => ({ words: e.textContent.trim(), box: e.getBoundingClientRect() }));
-  const found = [];
-  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b) => {
-    const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
-    const tall = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
-    if (wide > 2 && tall > 4) found.push(`${a.words} | ${b.words}`);
-  }));
-  return found;
-}"""
-
 ROOMS_SHOWN = [room.name for room in ROOMS]
 
 
@@ -167,11 +131,10 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
             page.locator(".current .guess button").first.click()
         page.wait_for_timeout(320)
         assert page.evaluate(BEYOND) == [], stage.question
-        for width, height in ((1280, 800), (1024, 768), (360, 740)):
+        for width, height in WINDOWS:
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(60)
-            assert page.evaluate(OVERLAPS) == [], (stage.question, width)
-            assert page.evaluate("() => document.documentElement.scrollWidth") <= width
+            assert hindrances(page) == [], (stage.question, width)
         page.set_viewport_size({"width": 1280, "height": 800})
 
 
@@ -180,4 +143,22 @@ def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:
     page.evaluate("() => { document.querySelector('#slopes .tries').style.marginTop = '60rem'; }")
     assert page.evaluate(BEYOND)
     page.evaluate("() => document.querySelectorAll('#slopes svg text').forEach((e) => e.setAttribute('x', 40))")
-    assert page.evaluate(OVERLAPS)
+    assert any(found.startswith("over each other") for found in hindrances(page))
+    page.evaluate("() => { document.querySelector('#slopes .answer').style.marginLeft = '80rem'; }")
+    assert any(found.startswith("beyond the window") for found in hindrances(page))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing(visitor: Any, path: str, scheme: str) -> None:
+    page = visitor.open(path)
+    page.emulate_media(color_scheme=scheme)
+    room = next((room for room in ROOMS if path == f"/{room.name}"), None)
+    for stage in room.stages if room else ("",):
+        if stage:
+            visitor.turn(stage.question)
+        page.locator(".current details").evaluate_all("(all) => all.forEach((each) => { each.open = true; })")
+        for width, height in (WINDOWS[0], WINDOWS[-1]):
+            page.set_viewport_size({"width": width, "height": height})
+            assert violations(page) == [], (stage, width)

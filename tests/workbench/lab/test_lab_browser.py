@@ -8,7 +8,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from posenc.workbench.lab.rooms import ROOMS, find
+from posenc.workbench.lab.rooms import ROOMS, find, stages
 from posenc.workbench.numbers import readout
 
 pytestmark = pytest.mark.browser
@@ -279,6 +279,19 @@ def test_next_walks_through_stages_and_on_to_the_next_room(visitor: Any) -> None
     visitor.turn("forgetting")
     page.locator(".walk .next").click()
     page.wait_for_url("**/longer")
+
+
+def test_the_first_page_says_what_was_seen_and_when_all_was(visitor: Any) -> None:
+    (bias,) = (room.stages for room in ROOMS if room.name == "bias")
+    page = visitor.open("/bias")
+    visitor.turn("slopes")
+    page = visitor.open("/")
+    assert page.locator(".contents li", has_text="The bias").inner_text().endswith(f"2 of {len(bias)} seen")
+    assert page.get_by_text("Lesson complete").count() == 0
+    page.evaluate("(all) => localStorage.setItem('posenc-seen', JSON.stringify(all))", list(stages()))
+    page = visitor.open("/")
+    assert page.get_by_text("Lesson complete: every stage seen.").is_visible()
+    assert page.locator(".contents li", has_text="seen").count() == len(ROOMS)
 
 
 @pytest.mark.parametrize("visitor", [{"reduced_motion": "reduce"}], indirect=True)

@@ -79,7 +79,7 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
     assert b"http://127" not in saved.body
     path = tmp_path / saved.filename
     path.write_bytes(saved.body)
-    offline.goto(f"{path.as_uri()}?m=3")
+    offline.goto(path.as_uri())  # it begins in the state in which it was saved
     settle(offline)
     reveal(offline)
     told = offline.locator("#shift-both .readouts").inner_text()

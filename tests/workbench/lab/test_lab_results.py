@@ -52,6 +52,15 @@ def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
         find("curves").answer({"task": "recent"})
 
 
+def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Path, tmp_path: Path) -> None:
+    results.use(tmp_path / "nowhere")
+    try:
+        with pytest.raises(StudyError, match=r"^no language run in the example study yet; type: posenc compare"):
+            find("curves").answer({"task": "language"})
+    finally:
+        results.use(study)
+
+
 @pytest.mark.parametrize("asked", ["curves", "curves?task=needle", "depths", "trained-table?learnt=ordering"])
 def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, study: Path, tmp_path: Path) -> None:
     path, _, query = asked.partition("?")

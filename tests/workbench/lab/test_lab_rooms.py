@@ -107,6 +107,13 @@ JS = sorted((LAB / "static").rglob("*.js"))
 FORMULA = re.compile(r"Math\.(sin|cos|tan|atan2?|exp|expm1|log\w*|pow|sqrt|hypot|PI|E)\b|\*\*")
 
 
+def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
+    html = page.room_page(rooms.room("rotation"), {})
+    assert "RoPE, shift both: 1.700, −1.100 and their checks" in html
+    assert 'href="/check?card=shift"' in html
+    assert "posenc verify --only shift-by-five --only widget-numbers" in html
+
+
 @pytest.mark.parametrize("path", JS, ids=lambda path: path.name)
 def test_no_formula_and_nothing_foreign_in_the_scripts(path: Path) -> None:
     source = path.read_text()

@@ -4,9 +4,9 @@ import json
 import socket
 import threading
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
 from pathlib import Path
 
+import anyio.from_thread
 import pytest
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
@@ -18,9 +18,8 @@ from posenc.workbench.lab.server import create_app, serve
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
-    with TestClient(create_app(warm=False), base_url="http://127.0.0.1:8642") as client:
-        yield client
+def client() -> TestClient:
+    return TestClient(create_app(warm=False), base_url="http://127.0.0.1:8642")
 
 
 @pytest.mark.parametrize("path", ["/", "/check", *(f"/{room.name}" for room in ROOMS)])
@@ -167,7 +166,8 @@ def test_the_library_is_imported_once_the_first_page_is_out(monkeypatch: pytest.
     started = threading.Semaphore(0)
     monkeypatch.setattr(server, "warm_up", started.release)
     monkeypatch.setattr(server, "PAUSE", 0)
-    with TestClient(create_app(), base_url="http://127.0.0.1:8642") as client:
+    client = TestClient(create_app(), base_url="http://127.0.0.1:8642")
+    with anyio.from_thread.start_blocking_portal() as client.portal:  # one loop, which stays
         client.get("/static/lab.js")
         assert not started.acquire(blocking=False)
         client.get("/")

@@ -9,10 +9,12 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab import tables, wire
+from posenc.workbench.lab import wire
+from posenc.workbench.lab.pointer import under_pointer
 from posenc.workbench.lab.rooms import find, stages
 from posenc.workbench.scene import colours
 from posenc.workbench.scene.compose import scene
+from posenc.workbench.scene.tables import as_csv, tables
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
 
 
@@ -57,7 +59,7 @@ def test_every_question_answers_in_json_within_its_axes(study: Path, name: str) 
         else:
             assert all(arrow["length"] <= 1 for arrow in panel["arrows"])
         assert all(at is None or 0 <= at <= 1 for at in places)
-    assert all(table["rows"] for table in tables.tables(answer))
+    assert all(table["rows"] for table in tables(answer))
 
 
 def test_log_axes_place_powers_evenly() -> None:
@@ -70,17 +72,17 @@ def test_log_axes_place_powers_evenly() -> None:
 
 def test_the_value_under_the_pointer_is_exact() -> None:
     answer = find("heatmap").answer({"width": "8"})
-    assert tables.under_pointer(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
+    assert under_pointer(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
     lines = find("waves").answer({})
-    assert "dimension 511 0.999998" in tables.under_pointer(lines, 0, 0, 160)
+    assert "dimension 511 0.999998" in under_pointer(lines, 0, 0, 160)
     with pytest.raises(InvalidArgument, match="lie outside 8 × 64"):
-        tables.under_pointer(answer, 0, 8, 0)
+        under_pointer(answer, 0, 8, 0)
     with pytest.raises(InvalidArgument, match="panel=3 is not one of the 1 panels"):
-        tables.under_pointer(answer, 3, 0, 0)
+        under_pointer(answer, 3, 0, 0)
 
 
 def test_csv_holds_every_value() -> None:
-    text = tables.as_csv(find("shift-both").answer({}))
+    text = as_csv(find("shift-both").answer({}))
     assert "k at n = 3,-1.27279220" in text
     assert "rotated q·k,-1.1" in text
 

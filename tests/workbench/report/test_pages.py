@@ -15,31 +15,11 @@ from posenc.workbench.report.extension_page import write as write_extension
 from posenc.workbench.report.gallery import gallery
 from posenc.workbench.report.toml import as_toml
 from posenc.workbench.report.write import write
+from workbench.reading import WINDOWS, hindrances, violations
 from workbench.studies import TINY, inline, python_text
 from workbench.test_extend import made
 
 BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
-CUT = """() => [...document.querySelectorAll("h1,h2,p,dd,dt,pre,figcaption,figure,td.words")].filter(e => {
-  const box = e.getBoundingClientRect();
-  return box.left < -1 || (!e.closest(".wide") && box.right > window.innerWidth + 1);
-}).map(e => e.outerHTML.slice(0, 80))"""
-PALE = """() => {
-  const parse = text => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
-  const linear = v => v <= .04045 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
-  const light = c => c.reduce((sum, v, i) => sum + linear(v / 255) * [.2126, .7152, .0722][i], 0);
-  const paper = e => {
-    for (; e; e = e.parentElement) {
-      const c = getComputedStyle(e).backgroundColor;
-      if (!/rgba\\(.*, 0\\)|transparent/.test(c)) return parse(c);
-    }
-    return [255, 255, 255];
-  };
-  const says = e => [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
-  return [...document.querySelectorAll("main *")].filter(says).filter(e => {
-    const [a, b] = [light(parse(getComputedStyle(e).color)), light(paper(e))].sort((x, y) => x - y);
-    return (b + .05) / (a + .05) < 4.5;
-  }).map(e => e.outerHTML.slice(0, 80));
-}"""
 
 
 @pytest.fixture(scope="module")
@@ -62,15 +42,22 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.mark.parametrize("name", ["compare", "extend", "show"])
 def test_a_page_can_be_read_at_every_width(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
     page = browser.new_page(color_scheme=paper)
-    for width in (360, 1024, 1280) if paper == "light" else (1280,):  # a theme moves nothing
-        page.set_viewport_size({"width": width, "height": 800})
+    for width, height in WINDOWS if paper == "light" else WINDOWS[:1]:  # a theme moves nothing
+        page.set_viewport_size({"width": width, "height": height})
         page.goto(pages[name].as_uri())
-        wide, window = page.evaluate(BEYOND)
-        assert wide <= window
-        assert page.evaluate(CUT) == []
-        assert page.evaluate(PALE) == []
-        shown = page.evaluate("() => document.querySelector('picture img').currentSrc.length > 0")
-        assert shown
+        assert hindrances(page) == []
+        assert page.evaluate("() => document.querySelector('picture img').currentSrc.length > 0")
+    page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.browser
+@pytest.mark.parametrize("paper", ["light", "dark"])
+@pytest.mark.parametrize("name", ["compare", "extend", "show"])
+def test_axe_finds_nothing(pages: dict[str, Path], browser: Any, name: str, paper: str) -> None:
+    page = browser.new_page(color_scheme=paper, viewport={"width": 1280, "height": 800})
+    page.goto(pages[name].as_uri())
+    assert violations(page) == []
     page.close()
 
 

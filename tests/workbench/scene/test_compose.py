@@ -99,3 +99,11 @@ def test_levels_lie_on_the_axis() -> None:
     assert isinstance(chart, Chart)
     assert chart.levels == ((0.06, "chance"),)
     assert chart.y.place(0.06) is not None
+
+
+def test_whole_numbers_are_written_whole_unless_what_they_stand_beside_is_not() -> None:
+    ones, parts = (heatmap([row], scale="magnitude") for row in ([1.0, 0.0], [1.0, 0.5]))
+    texts = [panel.texts for panel in scene(View("t", (ones,))).panels if isinstance(panel, Map)]
+    assert texts == [(("1", "0"),)]
+    texts = [panel.texts for panel in scene(View("t", (ones, parts))).panels if isinstance(panel, Map)]
+    assert texts == [(("1.0000", "0.0000"),), (("1.0000", "0.5000"),)]

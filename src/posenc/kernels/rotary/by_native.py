@@ -69,9 +69,9 @@ def _with(job: Job, cos: Tensor, sin: Tensor) -> Job:
 
 
 @lru_cache
-def _function() -> ctypes._CFuncPtr:  # type: ignore[name-defined]
-    function = native.load(native.build(native.ROTATION)).posenc_turn
-    function.restype, function.argtypes = None, [ctypes.c_void_p] * 3
+def _function(name: str = "posenc_turn") -> ctypes._CFuncPtr:  # type: ignore[name-defined]
+    function = getattr(native.load(native.build(native.ROTATION)), name)
+    function.restype, function.argtypes = None, [ctypes.c_void_p] * (3 if name == "posenc_turn" else 5)
     return function
 
 
@@ -96,9 +96,10 @@ class Step:
 
     def __init__(self, q: Tensor, k: Tensor, q_job: Job, k_job: Job, kept: tuple[Pair, Pair]) -> None:
         self.kind = _kind(q, k)
-        self.q_job, self.k_job = ctypes.pointer(q_job), ctypes.pointer(k_job)
-        self.kept = kept  # tables whose addresses the kernel knows
-        self.run = _function()
+        jobs = (Job * 2)(q_job, k_job)
+        self.jobs = ctypes.addressof(jobs)
+        self.kept = kept, jobs  # what the kernel knows by its address
+        self.run = _function("posenc_turn_both")
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor] | None:
         """q and k turned into fresh memory; None where they are of another kind, or somebody records or traces."""
@@ -111,8 +112,7 @@ class Step:
         ):
             return None
         q_turned, k_turned = torch.empty_like(q), torch.empty_like(k)
-        self.run(self.q_job, q.data_ptr(), q_turned.data_ptr())
-        self.run(self.k_job, k.data_ptr(), k_turned.data_ptr())
+        self.run(self.jobs, q.data_ptr(), q_turned.data_ptr(), k.data_ptr(), k_turned.data_ptr())
         return q_turned, k_turned
 
 

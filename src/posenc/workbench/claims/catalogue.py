@@ -15,10 +15,24 @@ from posenc.workbench.claims import (
     scaling,
     sinusoids,
     training,
+    zoo,
 )
 from posenc.workbench.claims.claim import Claim
 
-MODULES = order, sinusoids, absolute, rotary, alibi, scaling, precision, properties, examples, training, disputed
+MODULES = (
+    order,
+    sinusoids,
+    absolute,
+    rotary,
+    alibi,
+    scaling,
+    precision,
+    properties,
+    examples,
+    training,
+    disputed,
+    zoo,
+)
 CLAIMS: dict[str, Claim] = {
     found.name: found for module in MODULES for found in vars(module).values() if isinstance(found, Claim)
 }

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from posenc.encodings.alibi import slopes
-from posenc.encodings.catalogue import canonical
-from posenc.encodings.text import parse
+from posenc.encodings.catalogue import canonical_text
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules import Default
 
@@ -45,7 +44,7 @@ class Model:
     max_exponent: float = 8.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "encoding", str(canonical(parse(self.encoding))))
+        object.__setattr__(self, "encoding", canonical_text(self.encoding))
         if self.encoding not in KINDS:
             raise UnknownName("encoding", self.encoding, KINDS)
         if self.width % self.heads:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from posenc.workbench.claims.claim import Claim
-from posenc.workbench.lessons.facts import Fact
+from posenc.workbench.lessons.facts import FACTS
 
 HEAD = """# Claims
 
@@ -26,14 +26,14 @@ where lessons are wrong or disagree) and what settles it here.
 """
 
 
-def page(claims: Sequence[Claim], rows: Sequence[Fact]) -> str:
+def page(claims: Sequence[Claim]) -> str:
     """The whole page in Markdown. It holds no measured digits, so that every machine writes the same."""
     parts = [HEAD]
     for module, group in groupby(claims, key=lambda c: c.topic):
         parts.append(f"\n## {module}\n")
         parts += [_claim(c) for c in group]
     parts.append(MAP)
-    parts += [f"| {fact.row} | {fact.what} | {', '.join(_link(by) for by in fact.by)} |\n" for fact in rows]
+    parts += [f"| {fact.row} | {fact.what} | {', '.join(_link(by) for by in fact.by)} |\n" for fact in FACTS]
     return "".join(parts)
 
 

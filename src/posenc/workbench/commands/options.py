@@ -38,10 +38,6 @@ def _option(name: str, setting: Setting, panel: str) -> inspect.Parameter:
 
 def values(said: dict[str, Any]) -> dict[str, Any]:
     """What the command line says, as a study takes it."""
-    from posenc.encodings.text import split
-
     known = {name: setting for group in PANELS for name, setting in declared(group).items()}
     read = {name: known[name].read(name, word) for name, word in said.items() if isinstance(word, str)}
-    if said.get("encodings") is not None:  # commas also stand inside an encoding
-        read["encodings"] = tuple(split(said["encodings"]))
     return {**said, **read}

@@ -30,12 +30,11 @@ def verify(
     from posenc.workbench.claims.catalogue import CLAIMS, chosen
     from posenc.workbench.claims.claim import run
     from posenc.workbench.claims.page import page
-    from posenc.workbench.lessons.facts import FACTS
 
     if page_at is not None:
         if only or as_json or slow:
             raise InvalidArgument("--page writes every claim and runs none; leave --only, --json and --slow out")
-        page_at.write_text(page(list(CLAIMS.values()), FACTS), encoding="utf-8")
+        page_at.write_text(page(list(CLAIMS.values())), encoding="utf-8")
         return
     claims = chosen(only or [], slow)
     progress = screen(stderr=True)

@@ -46,9 +46,16 @@ PRESETS = {
         "an hour and a half on two cores, counted: 28 times the tokens of quick",
     ),
     "zoo": Preset(
-        Study(encodings=ZOO, tasks=("language", "needle"), steps={"language": 300}, blocks=32),
-        "every encoding that reads text, two tasks, one seed",
-        "10 to 15 minutes on two cores, counted: twice the tokens of quick, by encodings up to five times as slow",
+        Study(
+            encodings=ZOO,
+            tasks=("language", "ordering"),
+            seeds=3,  # type: ignore[arg-type]
+            steps={"language": 300, "ordering": 300},
+            blocks=32,
+            answers=128,
+        ),
+        "every encoding that reads text, language and order, three seeds",
+        "20 minutes on two cores, counted: 144 runs of 5 to 60 seconds of one core",
     ),
     "small-gpt": Preset(
         Study(

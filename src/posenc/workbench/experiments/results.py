@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
-from posenc.workbench.experiments.plan import Run
+from posenc.errors import StudyError
+from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.statistics import Interval, over_answers, over_blocks, over_seeds, paired
-from posenc.workbench.palette import style
-from posenc.workbench.tasks import Task
+from posenc.workbench.tasks import Source, Task, task
 
 LOST = 0.05
 """What may be lost between the trained and the longest length, as a share of a perplexity or of an accuracy."""
@@ -34,10 +34,6 @@ class Row:
     refusal: str = ""
     to_best: Interval | None = None
     diverged: int = 0
-
-    @property
-    def label(self) -> str:
-        return style(self.encoding).label
 
     @property
     def ranked(self) -> bool:
@@ -94,6 +90,25 @@ def summarise(made: Task, runs: Sequence[Run]) -> TaskResult:
     best = rows[0].encoding
     rows = [_with_difference(made, row, by_encoding[row.encoding], by_encoding[best], lengths[-1]) for row in rows]
     return TaskResult(made, lengths, tuple(rows), tuple(runs))
+
+
+def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> TaskResult | None:  # noqa: B008 - frozen
+    """What the newest runs of a task found that differ in encoding and seed alone; None where there is no run.
+
+    Raises:
+        StudyError: they read another text than ``source``.
+    """
+    found = alike([run for run in runs if run.plan.task == name])
+    if not found:
+        return None
+    plan, text = found[0].plan, source.load()
+    if plan.text_sha256 not in ("", text.sha256):
+        raise StudyError(
+            "this study read a text of its own; see the page that posenc compare wrote, or open it in Python with "
+            "source=Source(path)"
+        )
+    longest = max(length for run in found for length in run.plan.lengths)
+    return summarise(task(name, text, longest, plan.train_length), found)
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:

@@ -68,7 +68,9 @@ class Setting:
             pairs = [part.partition("=") for part in said.split(",")]
             return {task.strip(): self._word(name, value) for task, _, value in pairs}
         if self.many and not (self.kind is int and "," not in said):  # one whole number is a count
-            return tuple(self._word(name, part) for part in said.split(",") if part.strip())
+            from posenc.encodings.text import split
+
+            return tuple(self._word(name, part) for part in split(said))
         return self._word(name, said)
 
     def _word(self, name: str, word: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from posenc.encodings.catalogue import canonical
+from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.foreign import source_hash
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError, UnknownName
@@ -33,7 +33,7 @@ class Study(Grid, Reading, Model, ByTask, Training):
         if type(self.seeds) is int:
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
         checked(self)
-        object.__setattr__(self, "encodings", tuple(str(canonical(parse(text))) for text in self.encodings))
+        object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
         for name in self.tasks:
             if name not in TASKS:
                 raise UnknownName("task", name, TASKS)

@@ -20,7 +20,7 @@ def heatmap(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> AxesImage:
     rows, columns = values.shape
     image = ax.imshow(
         values,
-        cmap=colours(bar.scale, paper),
+        cmap=colours(bar, paper),
         vmin=bar.low,
         vmax=bar.high,
         aspect="equal" if rows == columns else "auto",

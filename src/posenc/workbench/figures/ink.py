@@ -13,8 +13,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.workbench.palette import Scale
 from posenc.workbench.scene.colours import LIGHT, Paper, steps
+from posenc.workbench.scene.scene import Bar
 
 try:
     import matplotlib
@@ -87,9 +87,9 @@ def sheet(
 
 
 @lru_cache
-def colours(scale: Scale, paper: Paper) -> Colormap:
-    """A scale of colours as matplotlib has them; what has no value is left as paper."""
-    made = ListedColormap([tuple(v / 255 for v in step) for step in steps(scale, paper)], scale)
+def colours(bar: Bar, paper: Paper) -> Colormap:
+    """A bar's colours as matplotlib has them; what has no value is left as paper."""
+    made = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)], bar.scale)
     return made.with_extremes(bad=paper.paper)
 
 
@@ -122,7 +122,13 @@ def mark(ax: Axes, x: float, place: float, caption: str) -> None:
         va="top",
         fontsize=SMALL,
         color=colour,
+        bbox=behind(),
     )
+
+
+def behind() -> dict[str, object]:
+    """A patch of paper under a caption, so that a curve does not strike it through."""
+    return {"facecolor": matplotlib.rcParams["figure.facecolor"], "edgecolor": "none", "alpha": 0.8, "pad": 1}
 
 
 def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:

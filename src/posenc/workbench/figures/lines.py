@@ -2,7 +2,7 @@
 
 from matplotlib.ticker import NullLocator
 
-from posenc.workbench.figures.ink import SMALL, Axes, clipped, folded, label_ends, mark
+from posenc.workbench.figures.ink import SMALL, Axes, behind, clipped, folded, label_ends, mark
 from posenc.workbench.scene.colours import Paper, line, text
 from posenc.workbench.scene.scene import Axis, Chart, Curve
 
@@ -86,6 +86,7 @@ def _level(ax: Axes, panel: Chart, value: float, caption: str, paper: Paper) -> 
         va="bottom",
         fontsize=SMALL,
         color=paper.quiet,
+        bbox=behind(),
     )
 
 

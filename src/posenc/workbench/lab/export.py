@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -20,11 +21,10 @@ from posenc.errors import PosencError
 from posenc.workbench.lab import page, wire
 from posenc.workbench.lab.controls import Number
 from posenc.workbench.lab.page import Site
+from posenc.workbench.lab.pointer import under_pointer
 from posenc.workbench.lab.rooms import ROOMS, Stage, room, stages
-from posenc.workbench.lab.tables import at
 from posenc.workbench.lessons import deck
 from posenc.workbench.scene import colours
-from posenc.workbench.views.view import Heatmap, Lines, Plane
 
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
@@ -131,9 +131,13 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
     except PosencError:
         return None
     sent = wire.view(view)
-    for panel, shown in zip(view.panels, sent["panels"], strict=True):
-        shown |= _probe(panel)
-        if shown["kind"] == "lines" and len(shown["x"]["at"]) > DRAWN:
+    for i, shown in enumerate(sent["panels"]):
+        if shown["kind"] != "lines":
+            continue
+        points = len(shown["x"]["at"])
+        if points <= PROBED:
+            shown["probe"] = [under_pointer(view, i, 0, column) for column in range(points)]
+        if points > DRAWN:
             _sparse(shown)
     return sent
 
@@ -144,19 +148,6 @@ def _sparse(shown: dict[str, Any]) -> None:
     shown["x"]["at"] = shown["x"]["at"][::every]
     for line in shown["lines"]:
         line |= {key: line[key] and line[key][::every] for key in ("y", "low", "high")}
-
-
-def _probe(panel: Heatmap | Lines | Plane) -> dict[str, Any]:
-    if not isinstance(panel, Lines) or len(panel.x.values) > PROBED:
-        return {}
-    columns = range(len(panel.x.values))
-    return {
-        "probe": [
-            f"{panel.x.name} {at(panel.x, i)}: "
-            + ", ".join(f"{line.name} {float(line.values[i]):.4g}" for line in panel.lines)
-            for i in columns
-        ]
-    }
 
 
 def _cards() -> list[dict[str, Any]]:
@@ -214,32 +205,18 @@ def _text(value: Any) -> str:
 
 def bundle() -> str:
     """The page's modules as one classic script: the same source, imports and exports taken out, each file once."""
-    done: list[str] = []
-    texts: list[str] = []
+    texts: dict[str, str] = {}
 
     def take(path: str) -> None:
-        if path in done:
+        if path in texts:
             return
-        done.append(path)
         source = page.STATIC.joinpath(path).read_text("utf-8")
-        folder = path.rpartition("/")[0]
         for asked in re.findall(r'^import .* from "(.*)";$', source, re.M):
-            take("/".join(_resolved(folder, asked)))
-        source = re.sub(r"^import .*\n", "", source, flags=re.M)
-        texts.append(re.sub(r"^export ", "", source, flags=re.M))
+            take(posixpath.normpath(posixpath.join(posixpath.dirname(path), asked)))
+        texts[path] = re.sub(r"^(import .*\n|export )", "", source, flags=re.M)
 
     take("lab.js")
-    return '(() => {\n"use strict";\n' + "\n".join(texts) + "})();\n"
-
-
-def _resolved(folder: str, asked: str) -> list[str]:
-    parts = [part for part in folder.split("/") if part]
-    for part in asked.split("/"):
-        if part == "..":
-            parts.pop()
-        elif part != ".":
-            parts.append(part)
-    return parts
+    return '(() => {\n"use strict";\n' + "\n".join(texts.values()) + "})();\n"
 
 
 @lru_cache(maxsize=1)

@@ -1,15 +1,10 @@
-"""What stands between the lab and the network: host, origin and method checks, headers, and errors kept inside."""
+"""What stands between the lab and the network: hosts, origins and methods that are refused, and headers."""
 
-import json
-import logging
-from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from typing import Any
+from collections.abc import Collection
 
-Scope = MutableMapping[str, Any]
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Scope, Receive, Send], Awaitable[None]]
+from starlette.requests import Request
+
+from posenc.workbench.lab.replies import Reply, refused
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -25,73 +20,27 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 
-FAILED = "the lab failed to answer; its terminal says why"
-
-log = logging.getLogger("posenc.lab")
+ELSEWHERE = "the lab answers its own pages only; this request came from another site"
 
 
-class Guard:
-    """Wraps the app: only GET, only under a name of this machine, only from the lab's own pages.
+def refusal(request: Request, hosts: Collection[str]) -> Reply | None:
+    """The answer to a request that is not one of ours; None where it is: GET, of one of these hosts, by our pages.
 
     A foreign Host header means that another name was made to point here (DNS rebinding); a foreign Origin means
-    that another site's script is asking. Neither gets an answer. An exception is logged here and never sent.
+    that another site's script is asking. Neither gets an answer.
     """
-
-    def __init__(self, app: App, hosts: Collection[str] = LOOPBACK) -> None:
-        self.app = app
-        self.hosts = frozenset(hosts) | frozenset(LOOPBACK)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            if scope["type"] == "lifespan":
-                await self.app(scope, receive, send)
-            return
-        begun = False
-
-        async def with_headers(message: Message) -> None:
-            nonlocal begun
-            if message["type"] == "http.response.start":
-                begun = True
-                message["headers"] = [*message.get("headers", []), *_encoded(HEADERS)]
-            await send(message)
-
-        refusal = self.refusal(scope)
-        if refusal is not None:
-            await _answer(with_headers, *refusal)
-            return
-        try:
-            await self.app(scope, receive, with_headers)
-        except Exception:
-            log.exception("%s failed", scope.get("path"))
-            if not begun:
-                await _answer(with_headers, 500, FAILED)
-
-    def refusal(self, scope: Scope) -> tuple[int, str] | None:
-        """Status and words where a request is not one of ours; None where it is."""
-        headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in scope["headers"]}
-        host = headers.get("host", "")
-        if _name(host) not in self.hosts:
-            return 403, f"the lab answers as {', '.join(sorted(self.hosts))}; this request asked for another host"
-        if headers.get("origin", f"http://{host}") != f"http://{host}":
-            return 403, "the lab answers its own pages only; this request came from another site"
-        if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"].startswith("/api"):
-            return 403, "the lab answers its own pages only; this request came from another site"
-        if scope["method"] not in ("GET", "HEAD"):
-            return 405, f"the lab only answers GET; this was {scope['method'][:10]}"
-        return None
+    host = request.headers.get("host", "")
+    if _name(host) not in hosts:
+        return refused(f"the lab answers as {', '.join(sorted(hosts))}; this request asked for another host", 403)
+    if request.headers.get("origin", f"http://{host}") != f"http://{host}":
+        return refused(ELSEWHERE, 403)
+    if request.headers.get("sec-fetch-site") == "cross-site" and request.url.path.startswith("/api"):
+        return refused(ELSEWHERE, 403)
+    if request.method not in ("GET", "HEAD"):
+        return refused(f"the lab only answers GET; this was {request.method[:10]}", 405)
+    return None
 
 
 def _name(host: str) -> str:
     """The host without its port: ``127.0.0.1:8000`` → ``127.0.0.1``, ``[::1]:8000`` → ``[::1]``."""
     return host.partition("]")[0] + "]" if host.startswith("[") else host.partition(":")[0]
-
-
-def _encoded(headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode(), value.encode()) for name, value in headers.items()]
-
-
-async def _answer(send: Send, status: int, words: str) -> None:
-    body = json.dumps({"error": words}).encode()
-    headers = _encoded({"content-type": "application/json", "content-length": str(len(body))})
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-    await send({"type": "http.response.body", "body": body})

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from posenc.integrations.huggingface.layers import ModelPositions
     from posenc.workbench.views.view import View
 
 PYTHON = """\
@@ -22,8 +21,7 @@ def layers(config: str) -> "View":
     """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
     import torch
 
-    from posenc.integrations.huggingface import read
-    from posenc.workbench.inspect import inspect
+    from posenc.workbench.inspect import inspect, longest
     from posenc.workbench.views.view import Line, Lines, View, counted
 
     try:
@@ -34,10 +32,11 @@ def layers(config: str) -> "View":
         raise InvalidArgument(
             f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
         )
-    positions, found = read(given), inspect(given)
-    longest = {name: _longest(positions, name) for name in positions.kinds}
+    found = inspect(given)
+    positions = found.positions
+    waves = {name: longest(recipe, positions) for name, recipe in positions.turning.items()}
     values = {
-        "longest wavelength": [longest[kind] for kind in positions.layers],
+        "longest wavelength": [waves.get(kind, math.nan) for kind in positions.layers],
         "window": [float(window or math.nan) for window in positions.windows],
         "trained length": [float(positions.original_length)] * len(positions.layers),
     }
@@ -55,16 +54,3 @@ def layers(config: str) -> "View":
         told,
         PYTHON.format(config=json.dumps(given)),
     )
-
-
-def _longest(positions: "ModelPositions", name: str) -> float:
-    """The slowest pair's wavelength of a kind of layer; NaN where it does not turn."""
-    from posenc.schedules import planned
-    from posenc.workbench.views.schedule import wavelengths
-
-    if name not in positions.turning:
-        return math.nan
-    recipe = positions.kinds[name]
-    schedule = planned(recipe.get("schedule"), positions.max_length)
-    waves = wavelengths(schedule.spectrum(recipe.get("rotary_dim"), recipe.get("base")))
-    return float(waves[~waves.isnan()].max())

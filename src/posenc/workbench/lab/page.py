@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from posenc.errors import MissingExtra
 from posenc.names import canonical
 from posenc.workbench.lab.controls import Control, Number
-from posenc.workbench.lab.rooms import ROOMS, Room, Stage, find
+from posenc.workbench.lab.rooms import ROOMS, Room, Stage, find, place
 from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS
+from posenc.workbench.lessons.index import beside, sections
 from posenc.workbench.templates import templates
 
 try:
@@ -77,6 +78,7 @@ def _made(template: str, site: Site, **given: object) -> str:
 
     made = templates("posenc.workbench.lab")
     made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail}
+    made.globals |= {"beside": beside, "sections": sections, "place": place}
     return made.get_template(template).render(site=site, held=site.held, stops=stops, **given)
 
 

@@ -65,12 +65,13 @@ def reply(path: str, query: str = "") -> Reply:
     try:
         return _route(path, query)
     except UnknownPath as error:
-        return _refused(str(error), 404)
+        return refused(str(error), 404)
     except PosencError as error:
-        return _refused(str(error), 400)
+        return refused(str(error), 400)
 
 
-def _refused(words: str, status: int) -> Reply:
+def refused(words: str, status: int) -> Reply:
+    """Why there is no answer, as JSON."""
     return Reply(json.dumps({"error": words}).encode(), status=status)
 
 
@@ -99,7 +100,9 @@ def _route(path: str, query: str) -> Reply:
 
 def _api(rest: str, texts: dict[str, str]) -> Reply:
     """``/api/<question>``, ``/api/<question>/table`` or ``/api/<question>/at?panel=&row=&column=``."""
-    from posenc.workbench.lab import tables, wire
+    from posenc.workbench.lab import wire
+    from posenc.workbench.lab.pointer import under_pointer
+    from posenc.workbench.scene.tables import tables
 
     if not rest:
         return _json({name: [c.name for c in stage.controls] for name, (_, stage) in rooms.stages().items()})
@@ -108,8 +111,8 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
         return _quiz(part, texts)
     if part == "at":
         place = [_index(texts, key) for key in ("panel", "row", "column")]
-        return _json({"text": tables.under_pointer(_answer(name, texts), *place)})
-    shapes: dict[str, Callable[[View], Any]] = {"": wire.view, "table": tables.tables}
+        return _json({"text": under_pointer(_answer(name, texts), *place)})
+    shapes: dict[str, Callable[[View], Any]] = {"": wire.view, "table": tables}
     if part not in shapes:
         raise UnknownPath(f"/api/{name[:40]} has no part {part[:40]!r}; it has: at, table")
     return _json(shapes[part](_answer(name, texts)))
@@ -142,7 +145,7 @@ def _export(rest: str, texts: dict[str, str]) -> Reply:
         raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg or .csv")
     answer = _answer(name, texts)
     if kind == "csv":
-        from posenc.workbench.lab.tables import as_csv
+        from posenc.workbench.scene.tables import as_csv
 
         body = as_csv(answer).encode()
     else:

@@ -29,6 +29,10 @@ def _labelled(view: "View") -> "View":
     return replace(view, readouts={"study": LABEL, **view.readouts})
 
 
+def _named(study: Path) -> str:
+    return "the example study" if study == EXAMPLE else repr(str(study))
+
+
 def curves(task: str = "ordering") -> "View":
     """The measure of every encoding at every length, with its interval."""
     from posenc.workbench.report.charts import over_lengths
@@ -52,35 +56,18 @@ def depths(task: str = "needle") -> "View":
 
 def table(task: str = "ordering") -> "View":
     """The newest learned table of the study, its rows before training and after."""
-    from posenc.workbench.experiments.ledger import Ledger
-    from posenc.workbench.experiments.training import build
-    from posenc.workbench.experiments.weights import weights
-    from posenc.workbench.tasks import task as made
-    from posenc.workbench.tasks.text import load
+    from posenc.workbench.experiments.learnt import newest_table
     from posenc.workbench.views.table import trained
 
     study = shown(_shelf["study"])
-    with Ledger(study) as ledger:
-        runs = [r for r in ledger.runs() if r.plan.task == task and _has_table(r.plan.encoding)]
-    if not runs:
+    found = newest_table(study, task)
+    if found is None:
         raise StudyError(
-            f"no learned table of {task} in {str(study)!r} yet; type: posenc compare --tasks {task} "
+            f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
-    plan = runs[-1].plan
-    before = build(replace(plan, device="cpu"), made(task, load(), plan.lengths[-1])).encoding.get_parameter(
-        "weight"
-    )
-    view = trained(before, weights(study, plan)["encoding.weight"], f"after {plan.steps} steps of {task}")
-    return _labelled(replace(view, python=TABLE_PYTHON.format(study=study, plan=plan.id)))
-
-
-def _has_table(encoding: str) -> bool:
-    """Whether it is a catalogue's encoding whose weights are a row a position; nobody's own class is asked."""
-    from posenc.encodings.catalogue import CATALOGUE
-
-    entry = CATALOGUE.get(encoding.partition("(")[0])
-    return entry is not None and "num_positions" in getattr(entry.make, "needs", ())
+    view = trained(found.before, found.after, f"after {found.plan.steps} steps of {task}")
+    return _labelled(replace(view, python=TABLE_PYTHON.format(study=study, plan=found.plan.id)))
 
 
 TABLE_PYTHON = """\
@@ -113,19 +100,13 @@ def _explained(view: "View", task: str) -> "View":
 
 def _result(name: str) -> "TaskResult":
     from posenc.workbench.experiments.ledger import Ledger
-    from posenc.workbench.experiments.results import alike, summarise
-    from posenc.workbench.tasks import task
-    from posenc.workbench.tasks.text import load
+    from posenc.workbench.experiments.results import newest
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        runs = alike([run for run in ledger.runs() if run.plan.task == name])
-    if not runs:
+        found = newest(ledger.runs(), name)
+    if found is None:
         raise StudyError(
-            f"no {name} run in {str(study)!r} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
+            f"no {name} run in {_named(study)} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
         )
-    text = load()
-    if name == "language" and runs[0].plan.text_sha256 != text.sha256:
-        raise StudyError("this study read a text of its own; the page that posenc compare wrote shows it")
-    longest = max(length for run in runs for length in run.plan.lengths)
-    return summarise(task(name, text, longest), runs)
+    return found

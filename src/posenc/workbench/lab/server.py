@@ -5,58 +5,68 @@ page is out.
 """
 
 import asyncio
-import json
+import logging
 import socket
 import threading
 import webbrowser
 from collections.abc import Collection
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.workbench.lab.guard import FAILED, LOOPBACK, App, Guard
-from posenc.workbench.lab.replies import HTML, Reply, computes, reply
+from posenc.workbench.lab.replies import HTML, Reply, computes, refused, reply
 
 try:
     import uvicorn
-    from starlette.applications import Starlette
     from starlette.concurrency import run_in_threadpool
     from starlette.requests import Request
     from starlette.responses import Response
-    from starlette.routing import Route
-except ModuleNotFoundError as error:  # starlette and uvicorn have their one home here
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from posenc.workbench.lab.guard import HEADERS, LOOPBACK, refusal
+except ModuleNotFoundError as error:
     raise MissingExtra(error.name or "starlette", "lab") from error
+
+log = logging.getLogger("posenc.lab")
 
 PAUSE = 0.5
 """Seconds from the first page to the import of torch, for style and script: an import may hold up everything."""
 
 
-def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> App:
-    """The lab as an ASGI application; ``warm`` imports the library in the background, soon after the first page."""
+def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> ASGIApp:
+    """The lab as an ASGI application; ``warm`` imports the library in the background, soon after the first page.
+
+    An exception is logged here and never sent.
+    """
     turn = asyncio.Lock()
     cold = warm
 
-    async def answer(request: Request) -> Response:
+    async def answer(request: Request) -> Reply:
         nonlocal cold
         path, query = request.url.path, request.url.query
+        if no := refusal(request, {*hosts, *LOOPBACK}):
+            return no
         if not computes(path):
             made = reply(path, query)
             if cold and made.media == HTML:
                 cold = False
                 asyncio.get_running_loop().call_later(PAUSE, threading.Thread(target=warm_up, daemon=True).start)
-            return _response(made)
+            return made
         async with turn:
             # Whoever left while waiting (a slider moved on) is not computed for.
             if await request.is_disconnected():
-                return Response(status_code=499)
-            return _response(await run_in_threadpool(computed, path, query))
+                return Reply(b"", status=499)
+            return await run_in_threadpool(computed, path, query)
 
-    async def failed(request: Request, error: Exception) -> Response:
-        return _response(Reply(json.dumps({"error": FAILED}).encode(), status=500))
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            made = await answer(request)
+        except Exception:
+            log.exception("%s failed", request.url.path)
+            made = refused("the lab failed to answer; its terminal says why", 500)
+        headers = {"content-disposition": f'attachment; filename="{made.filename}"'} if made.filename else {}
+        await Response(made.body, made.status, HEADERS | headers, made.media)(scope, receive, send)
 
-    app = Starlette(
-        routes=[Route("/{path:path}", answer, methods=["GET"])],
-        exception_handlers={Exception: failed},
-    )
-    return Guard(app, hosts)
+    return app
 
 
 def computed(path: str, query: str = "") -> Reply:
@@ -73,16 +83,12 @@ def warm_up() -> None:
     computed("/api/shift-both")
 
 
-def _response(made: Reply) -> Response:
-    headers = {"content-disposition": f'attachment; filename="{made.filename}"'} if made.filename else None
-    return Response(made.body, status_code=made.status, media_type=made.media, headers=headers)
-
-
 def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
     """How uvicorn runs the lab: no access log, no websockets, and no proxy is believed."""
     return uvicorn.Config(
         create_app(hosts),
         ws="none",
+        lifespan="off",
         proxy_headers=False,
         server_header=False,
         log_level="warning",

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.workbench.numbers import short
 from posenc.workbench.scene.colours import EMPTY
 from posenc.workbench.scene.compose import scene
 from posenc.workbench.scene.scene import Axis, Bar, Chart, Disc, Map
@@ -43,8 +42,7 @@ def codes(values: Tensor, bar: Bar) -> Tensor:
 
 
 def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
-    low, high = bar.shown
-    steps, ends = (EMPTY - 1) / (bar.high - bar.low), (low, 0.0, high) if low < 0 < high else (low, high)
+    steps = (EMPTY - 1) / (bar.high - bar.low)
     wire = {
         "kind": "heatmap",
         "name": panel.name,
@@ -53,8 +51,8 @@ def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
         "codes": base64.b64encode(codes(panel.values, bar).contiguous().numpy().tobytes()).decode(),
         "rows": _axis(panel.rows),
         "columns": _axis(panel.columns),
-        "legend": [short(float(f"{v:.2g}")) for v in ends],
-        "span": [round((v - bar.low) * steps) for v in (low, high)],
+        "legend": list(bar.legend),
+        "span": [round((v - bar.low) * steps) for v in bar.shown],
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),
         "picked": "both"
@@ -101,7 +99,7 @@ def _plane(panel: Disc) -> dict[str, Any]:
     return {
         "kind": "plane",
         "name": panel.name,
-        "limit": short(panel.limit),
+        "limit": panel.ticks[-1][1],
         "arrows": [
             {
                 "name": arrow.name,

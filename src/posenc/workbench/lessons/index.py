@@ -77,6 +77,11 @@ def beside(stage: str) -> Entry:
     )
 
 
+def sections(stage: str) -> tuple[Fact, ...]:
+    """The rows of the lessons that a stage of the lab, ``room/stage``, shows."""
+    return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
+
+
 def group(row: str) -> str:
     """The part of a lesson that a row belongs to; rows told elsewhere have none."""
     for start, words in GROUPS.items():

@@ -5,7 +5,6 @@ import math
 import torch
 
 import posenc
-from posenc.encodings.alibi import slopes
 from posenc.workbench.views import rotation
 
 
@@ -42,7 +41,7 @@ def rotated_score() -> float:
 
 def third_slope() -> float:
     """ALiBi's third head of eight."""
-    return slopes(8)[2]
+    return float(posenc.ALiBi(8).slopes[2])
 
 
 def longest_for_table() -> float:

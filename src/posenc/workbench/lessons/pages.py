@@ -12,9 +12,9 @@ WRITTEN_BY = "\nThis page is written by `python tools/lessons.py docs`.\n"
 INDEX = """# By lesson
 
 For whoever teaches or learns from the five lessons: each section, and where it is found here. A *page* explains, a
-*claim* is a sentence that is run, an *exercise* is done; in the lab a section is looked at and touched, and its
-address follows that of the lab (`posenc lab` prints it, and opens it in a browser). `posenc show NAME` draws a
-figure.
+*claim* is a sentence that is run, an *exercise* is done; in the lab a section is looked at and touched. On the site
+its stages are links; an address such as `/results` follows that of the lab, which `posenc lab` opens.
+`posenc show NAME` draws a figure.
 """
 
 QUESTIONS = """# Questions
@@ -25,7 +25,9 @@ or papers it turns on. The lab asks the same questions, one at a time, and says 
 `posenc lab --get /api/quiz` prints them.
 """
 
-COLUMNS = "| section | page | claim | in the lab | exercise |\n| --- | --- | --- | --- | --- |\n"
+ASKED = "questions.md"
+"""The page of questions."""
+COLUMNS = "| section | page, question | claim | in the lab | exercise |\n| --- | --- | --- | --- | --- |\n"
 
 
 def index_page() -> str:
@@ -40,11 +42,12 @@ def index_page() -> str:
 
 
 def _row(entry: Entry) -> str:
-    asked = [f"[question](questions.md#{card.name})" for card in entry.cards]
+    asked = [f"[{_words(card.name)}?]({ASKED}#{card.name})" for card in entry.cards]
+    pages = [page for page in entry.pages if page != ASKED or not asked]  # a question is on it, by its name
     drawn = [f"`posenc show {name}`" for name in entry.views]
     cells = (
         entry.what,
-        ", ".join([*(_page(page) for page in entry.pages), *asked]),
+        ", ".join([*map(_page, pages), *asked]),
         ", ".join(_claim(name) for name in entry.claims),
         ", ".join([*(_stage(stage) for stage in entry.stages), *drawn]),
         ", ".join(_page(page) for page in entry.exercises),
@@ -70,12 +73,16 @@ def _question(card: Card) -> str:
         f"\n### {card.prompt} {{ #{card.name} }}\n\n"
         f"{'★' * card.stars} {about} · {', '.join(card.companies)}\n\n"
         f"{right}{answered(card)}\n\n"
-        f"Settled by {', '.join(_claim(name) for name in card.claims)}; in the lab {_stage(card.stage)}.\n"
+        f"Settled by {', '.join(_claim(name) for name in card.claims)}. In the lab: {_stage(card.stage)}\n"
     )
 
 
 def _page(page: str) -> str:
-    return f"[{page.removesuffix('.md').rpartition('/')[2].replace('-', ' ')}]({page})"
+    return f"[{_words(page.removesuffix('.md').rpartition('/')[2])}]({page})"
+
+
+def _words(name: str) -> str:
+    return name.removeprefix("interview-").replace("-", " ")
 
 
 def _claim(name: str) -> str:

@@ -6,6 +6,7 @@ import torch
 
 from posenc.workbench.experiments.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.palette import style
+from posenc.workbench.report.words import label
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View
 
 
@@ -35,16 +36,16 @@ def _line(result: TaskResult, row: Row) -> Line:
         torch.tensor([math.nan if v is None else show(getattr(v, part)) for v in at])
         for part in ("mean", "low", "high")
     )
-    label = row.label if row.ranked else f"{row.label}, not converged"
-    return Line(label, mean, row.encoding, low, high, hollow=not row.ranked)
+    name = label(row) if row.ranked else f"{label(row)}, not converged"
+    return Line(name, mean, row.encoding, low, high, hollow=not row.ranked)
 
 
 def _title(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         return f"{result.task.name.capitalize()}: none passed the gate"
-    keep = [row.label for row in ranked if holds(result, row)]
-    lose = [row.label for row in ranked if not holds(result, row)]
+    keep = [label(row) for row in ranked if holds(result, row)]
+    lose = [label(row) for row in ranked if not holds(result, row)]
     span = f"{result.lengths[0]} to {result.longest} tokens"
     if keep and lose:
         return f"{result.task.name.capitalize()}, {span}: {', '.join(keep)} {'holds' if len(keep) == 1 else 'hold'}"
@@ -59,7 +60,7 @@ def over_positions(result: TaskResult) -> View | None:
         cells = [c for r in runs if (c := r.cell(result.longest, "loss_by_position"))]
         if cells:
             mean = torch.tensor([c.detail for c in cells]).mean(0)
-            lines.append(Line(row.label, mean, row.encoding, hollow=not row.ranked))
+            lines.append(Line(label(row), mean, row.encoding, hollow=not row.ranked))
     if not lines:
         return None
     width = result.longest // len(lines[0].values)

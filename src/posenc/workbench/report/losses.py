@@ -6,6 +6,7 @@ import torch
 
 from posenc.workbench.experiments.plan import Curve
 from posenc.workbench.experiments.results import TaskResult
+from posenc.workbench.report.words import label
 from posenc.workbench.views.view import Axis, Line, Lines, View
 
 POINTS = 50
@@ -22,7 +23,7 @@ def over_steps(result: TaskResult, curves: Mapping[str, Curve]) -> View:
         whole = [torch.tensor(losses[: points * width]) for losses in own if len(losses) >= points * width]
         if whole and points:
             mean = torch.stack(whole).mean(0).unflatten(0, (points, width)).mean(1)
-            lines.append(Line(row.label, mean, row.encoding, hollow=not row.ranked))
+            lines.append(Line(label(row), mean, row.encoding, hollow=not row.ranked))
     centres = tuple(width * (i + 0.5) for i in range(points))
     panel = Lines("training loss", tuple(lines), Axis("step", centres, "steps"), "loss", "nats per target")
     return View(f"{result.task.name.capitalize()}: how each encoding learnt", (panel,))

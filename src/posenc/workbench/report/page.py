@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-import posenc
-from posenc.errors import PositionOutOfRange
 from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.plan import Run
 from posenc.workbench.experiments.results import LOST, Row, TaskResult
@@ -16,6 +14,7 @@ from posenc.workbench.report import blocks, words
 from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Picture, Table, Words
 from posenc.workbench.report.builder import made_with
 from posenc.workbench.report.sentences import answer, sentence
+from posenc.workbench.views.table import refusal
 
 Value = Callable[[Row, int], Interval | None]
 
@@ -86,7 +85,7 @@ def _row(result: TaskResult, row: Row, value: Value, verdict: bool) -> blocks.Ro
     cells = [(words.measured(result, interval), words.spread(result, interval)) for interval in intervals]
     if verdict:
         cells = [(result.verdict(row), ""), *cells, words.difference(row)]
-    return blocks.Row(row.label, tuple(cells), kind, token(row.encoding, among))
+    return blocks.Row(words.label(row), tuple(cells), kind, token(row.encoding, among))
 
 
 def _refusal(results: Sequence[TaskResult]) -> tuple[Part, ...]:
@@ -94,16 +93,11 @@ def _refusal(results: Sequence[TaskResult]) -> tuple[Part, ...]:
     tables = {family(row.encoding) for result in results for row in result.rows} & {"learned", "learned-clamped"}
     if not tables:
         return ()
-    said = ""
-    try:
-        posenc.Learned(128, 64).at(posenc.positions.plain(256))
-    except PositionOutOfRange as error:
-        said = str(error)
     told = "The plain table has no row there and refuses."
     if "learned-clamped" in tables:
         told += " The clamped variant, measured above, gives every later position the last row."
     title = "Past the end of a learned table"
-    return (Part(title, anchor(title), (Words(told), Code(said))),)
+    return (Part(title, anchor(title), (Words(told), Code(refusal(128, 255)))),)
 
 
 def _method(outcome: Outcome) -> Part:

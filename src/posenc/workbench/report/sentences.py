@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from posenc.workbench.experiments.results import Row, TaskResult, holds
 from posenc.workbench.numbers import short
-from posenc.workbench.report.words import measured
+from posenc.workbench.report.words import label, measured
 
 NEAR = 0.1
 """How much worse than the best at the trained length an encoding may read and still be called good there."""
@@ -25,10 +25,10 @@ def _held(result: TaskResult) -> str:
     if not ranked:
         return f"none passed the gate ({_nearest(result)})"
     keep = [row for row in ranked if holds(result, row)]
-    good = [row.label for row in keep if _reads_well(result, row)]
+    good = [label(row) for row in keep if _reads_well(result, row)]
     flat = [row for row in keep if not _reads_well(result, row)]
     parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
-    parts += [f"{row.label} stays flat but reads worse ({_at_trained(result, row)})" for row in flat]
+    parts += [f"{label(row)} stays flat but reads worse ({_at_trained(result, row)})" for row in flat]
     return ", ".join(parts) if parts else "none holds"
 
 
@@ -55,8 +55,8 @@ def _nearest(result: TaskResult) -> str:
         return "nothing was measured"
     best = min(tried, key=lambda row: row.values[start].mean * (1 if task.measure == "loss" else -1))
     if task.measure == "loss":
-        return f"best: {best.label} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
-    return f"best: {best.label} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
+        return f"best: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
+    return f"best: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
 
 
 def sentence(result: TaskResult) -> str:
@@ -64,8 +64,8 @@ def sentence(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         return f"No encoding reached the gate ({_nearest(result)}), so none is ranked."
-    keep = [row.label for row in ranked if holds(result, row)]
-    lose = [f"{row.label} {_change(result, row)}" for row in ranked if not holds(result, row)]
+    keep = [label(row) for row in ranked if holds(result, row)]
+    lose = [f"{label(row)} {_change(result, row)}" for row in ranked if not holds(result, row)]
     held = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
     span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {held}"
     return span + (f"; {', '.join(lose)}." if lose else ".")

@@ -70,5 +70,5 @@ def table(result: TaskResult) -> Table:
         numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
         style = "bold" if row is result.rows[0] and row.ranked else "" if row.ranked else "dim"
         verdict = Text(result.verdict(row), style="green" if holds(result, row) else "")
-        made.add_row(row.label, *numbers, verdict, style=style)
+        made.add_row(words.label(row), *numbers, verdict, style=style)
     return made

@@ -5,8 +5,14 @@ import math
 from posenc.workbench.experiments.results import Row, TaskResult
 from posenc.workbench.experiments.statistics import Interval
 from posenc.workbench.numbers import plain, signed
+from posenc.workbench.palette import style
 
 NOTHING = "–"
+
+
+def label(row: Row) -> str:
+    """What an encoding is called wherever a study is read."""
+    return style(row.encoding).label
 
 
 def measured(result: TaskResult, interval: Interval | None) -> str:

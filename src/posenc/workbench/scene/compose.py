@@ -20,19 +20,20 @@ TICKED = 8
 
 def scene(answer: View) -> Scene:
     """The view with every decision made."""
-    heatmaps = [panel for panel in answer.panels if isinstance(panel, Heatmap)]
-    kinds = list(dict.fromkeys((panel.scale, panel.unit) for panel in heatmaps))
-    bars = tuple(_bar([p for p in heatmaps if (p.scale, p.unit) == kind]) for kind in kinds)
+    compared: dict[tuple[str, str], list[Heatmap]] = {}
+    for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
+        compared.setdefault((heatmap.scale, heatmap.unit), []).append(heatmap)
 
     def panel(given: Heatmap | Lines | Plane) -> Map | Chart | Disc:
         if isinstance(given, Heatmap):
-            return _map(given, kinds.index((given.scale, given.unit)))
+            kind = given.scale, given.unit
+            return _map(given, list(compared).index(kind), compared[kind])
         return _chart(given) if isinstance(given, Lines) else _disc(given)
 
     return Scene(
         answer.title,
         tuple(panel(given) for given in answer.panels),
-        bars,
+        tuple(map(_bar, compared.values())),
         tuple((name, readout(value)) for name, value in answer.readouts.items()),
         answer.python,
     )
@@ -62,10 +63,15 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     named = panels[0].name if len(panels) == 1 else ""
     unit = panels[0].unit
     label = f"{named} ({unit})" if named and unit else named or unit
-    return Bar(panels[0].scale, low, high, shown, label, written(round_steps(*shown, most=5)))
+    return Bar(panels[0].scale, low, high, shown, label, written(round_steps(*shown, most=5)), _legend(*shown))
 
 
-def _map(panel: Heatmap, bar: int) -> Map:
+def _legend(low: float, high: float) -> tuple[str, ...]:
+    ends = (low, 0.0, high) if low < 0 < high else (low, high)
+    return tuple(short(float(f"{value:.2g}")) for value in ends)
+
+
+def _map(panel: Heatmap, bar: int, beside: Sequence[Heatmap]) -> Map:
     rows, columns = panel.values.shape
     few = rows * columns <= WRITTEN_CELLS
     return Map(
@@ -76,15 +82,16 @@ def _map(panel: Heatmap, bar: int) -> Map:
         bar,
         panel.marked_rows,
         panel.marked_columns,
-        _texts(panel) if few else (),
+        _texts(panel, beside) if few else (),
         tuple(at(panel.rows, i) for i in range(rows)) if few else (),
     )
 
 
-def _texts(panel: Heatmap) -> tuple[tuple[str, ...], ...]:
-    """Every cell's number, all with as many decimals as the cells have room and the values need."""
+def _texts(panel: Heatmap, beside: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
+    """Every cell's number, all with as many decimals as the cells have room and what it stands beside needs."""
+    whole = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in beside)
     largest = float(panel.values.nan_to_num().abs().max())
-    digits = 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
+    digits = 0 if whole else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
     return tuple(tuple("" if math.isnan(v) else plain(v, digits) for v in row) for row in panel.values.tolist())
 
 

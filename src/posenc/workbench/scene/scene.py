@@ -42,6 +42,7 @@ class Bar:
     Args:
         low, high: values where the colours end; symmetric about 0 for signed ones.
         shown: the part of it that occurs, which is what a painter draws beside the panels.
+        legend: what is written at its ends, and at 0 between them, where there is no room for ticks.
     """
 
     scale: Scale
@@ -50,6 +51,7 @@ class Bar:
     shown: tuple[float, float]
     label: str
     ticks: tuple[Tick, ...]
+    legend: tuple[str, ...]
 
 
 @dataclass(frozen=True)

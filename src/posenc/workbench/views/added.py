@@ -3,9 +3,8 @@
 import torch
 
 import posenc
-from posenc.encodings.catalogue import ModelShape
+from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
-from posenc.names import canonical
 from posenc.workbench.palette import style
 from posenc.workbench.views.layer import python, visible
 from posenc.workbench.views.view import Line, Lines, View, bounded, counted
@@ -16,7 +15,7 @@ HEAD_DIM = 8
 @bounded("added")
 def distance(encoding: str = "kerple", heads: int = 4, furthest: int = 256, seed: int = 0) -> View:
     """The bias of a fresh encoding for the last token looking back, where positions alone decide it."""
-    encoding = canonical(encoding)
+    encoding = canonical_text(encoding)
     values = added(encoding, heads, furthest, seed)
     lines = tuple(Line(f"head {h + 1}", row) for h, row in enumerate(values))
     return View(

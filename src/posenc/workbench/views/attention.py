@@ -8,8 +8,7 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings import Encoding
-from posenc.encodings.catalogue import ModelShape
-from posenc.names import canonical
+from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.workbench.palette import style
 from posenc.workbench.views.layer import python, visible
 from posenc.workbench.views.view import Axis, Heatmap, View, bounded, within
@@ -40,7 +39,7 @@ def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: b
 
     Words that repeat have the same vector, so without positions and without a mask their rows are equal.
     """
-    tokens, encoding = words.split(), canonical(encoding)
+    tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
     without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
     places = tuple(float(i) for i in range(len(tokens)))

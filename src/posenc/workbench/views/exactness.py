@@ -6,8 +6,9 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from posenc.clock import TWO_PI, Clock
+import posenc
 from posenc.schedules import Default, Spectrum
+from posenc.schedules.schedule import TWO_PI
 from posenc.workbench.numbers import short
 from posenc.workbench.views.view import Arrow, Axis, Line, Lines, Plane, View, bounded, counted
 
@@ -31,7 +32,7 @@ def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.
     rounded to float64 for cos and sin, so that its error is below 1e-15 wherever it is asked.
     """
     spectrum = Default().spectrum(head_dim, base)
-    exact, float32 = Clock(spectrum), Clock(spectrum, "float32")
+    exact, float32 = posenc.Clock(spectrum), posenc.Clock(spectrum, "float32")
     pair = min(pair, len(spectrum) - 1)
     at = torch.tensor([position])
     true, drifted = ([float(table[0, pair]) for table in clock(at)] for clock in (exact, float32))
@@ -58,13 +59,18 @@ def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.
         panels=(plane, curve),
         readouts={
             "error here, exact turns": _error(exact, position),
-            "error here, float32 angles": _error(float32, position),
+            "error here, float32 angles": drift(spectrum, position),
         },
         python=PYTHON.format(head_dim=head_dim, base=base, position=position, pairs=head_dim // 2),
     )
 
 
-def _error(clock: Clock, position: int) -> float:
+def drift(spectrum: Spectrum, position: int) -> float:
+    """Largest error of cos and sin at this position, all pairs, where angles are float32 numbers of radians."""
+    return _error(posenc.Clock(spectrum, "float32"), position)
+
+
+def _error(clock: posenc.Clock, position: int) -> float:
     """Largest |error| of cos and sin over all pairs; at least 1e-17, so that a log axis can show it."""
     truth = _truth(clock.spectrum, position)
     tables = clock(torch.tensor([position]))
@@ -99,7 +105,7 @@ def floor(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0
     """
     spectrum = Default().spectrum(head_dim, base)
     truth = _truth(spectrum, position)
-    tables = Clock(spectrum, "float32")(torch.tensor([position]))
+    tables = posenc.Clock(spectrum, "float32")(torch.tensor([position]))
     errors = torch.stack([(t[0].double() - true).abs() for t, true in zip(tables, truth, strict=True)]).amax(0)
     pairs = counted("pair", len(spectrum))
     rounding = [max(float(f) * position * 2.0**-25, 1e-9) for f in spectrum.frequencies]

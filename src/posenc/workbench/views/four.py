@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.names import canonical
+from posenc.encodings.catalogue import canonical_text
 from posenc.workbench.palette import style
 from posenc.workbench.views.view import Axis, Heatmap, View, bounded
 
@@ -145,7 +145,7 @@ def _spearman(values: Tensor) -> float:
 def properties(encoding: str = "rotary") -> View:
     """Every encoding of the catalogue against the four properties, with the numbers of one of them beside it."""
     names = list(posenc.CATALOGUE)
-    encoding = canonical(encoding)
+    encoding = canonical_text(encoding)
     chosen = four(encoding)
     values = torch.tensor([four(name).has for name in names], dtype=torch.float64)
     whole = " and ".join(style(name).label for name in names if all(four(name).has))

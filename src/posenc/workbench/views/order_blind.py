@@ -7,9 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 import posenc
-from posenc.encodings.catalogue import ModelShape
+from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
-from posenc.names import canonical
 from posenc.workbench.views.layer import python, visible
 from posenc.workbench.views.view import Axis, Heatmap, View, bounded
 
@@ -105,7 +104,7 @@ def shuffle(
             f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "
             f"give each of 0 … {len(words) - 1} once"
         )
-    encoding = canonical(encoding)
+    encoding = canonical_text(encoding)
     made = make(encoding)
     moved = [words[i] for i in order]
     with torch.no_grad():

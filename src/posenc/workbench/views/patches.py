@@ -1,6 +1,6 @@
 """Where is a patch of a picture or of a video? Time, row and column of every token, as Qwen2-VL counts them."""
 
-from posenc.positions import Text, Video, multimodal
+import posenc
 from posenc.workbench.views.view import Heatmap, View, bounded, counted
 
 PYTHON = """\
@@ -24,8 +24,9 @@ def patches(
         before: tokens of text in front.
         row, column: of the token that is marked.
     """
-    spans = [Text(before), Video(frames, 2 * rows, 2 * columns), Text(2)]
-    positions, following = multimodal(spans, "qwen2-vl")
+    video = posenc.positions.Video(frames, 2 * rows, 2 * columns)
+    spans = [posenc.positions.Text(before), video, posenc.positions.Text(2)]
+    positions, following = posenc.positions.multimodal(spans, "qwen2-vl")
     cells = positions[:, before : before + frames * rows * columns].view(3, frames, rows, columns)
     here = cells[:, frame, row, column].tolist()
     panels = tuple(

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.clock import TWO_PI, Clock
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
+from posenc.schedules.schedule import TWO_PI
 from posenc.workbench.views.view import Arrow, Axis, Grip, Heatmap, Plane, View, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
@@ -98,7 +98,7 @@ def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple
 def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
     """A vector of one pair turned by its position, ``STEPS[turn]`` radians each."""
     step = STEPS[turn]
-    clock = Clock(posenc.schedules.Spectrum((step,), (float(step),)))
+    clock = posenc.Clock(posenc.schedules.Spectrum((step,), (float(step),)))
     cos, sin = clock(torch.tensor([position]), torch.float64)
     return rotate(vector[None], cos, sin, "interleaved")[0]
 

@@ -35,6 +35,15 @@ def random_rows(rows: int, width: int) -> Tensor:
     return table.weight.detach()
 
 
+def refusal(rows: int, position: int) -> str:
+    """The words with which a table of so many rows refuses a position; empty where it has a row for it."""
+    try:
+        posenc.Learned(rows, WIDTH).table(torch.tensor([position]))
+    except PositionOutOfRange as error:
+        return str(error)
+    return ""
+
+
 @bounded("lookup")
 def lookup(position: int = 8, rows: int = ROWS, past_end: PastEnd = "clamp") -> View:
     """A table of ``rows`` rows and what the library answers when one position is looked up in it."""

@@ -109,6 +109,11 @@ def find(name: str) -> Stage:
     return stages()[name][1]
 
 
+def place(stage: Stage) -> str:
+    """Where a stage is found, ``room/stage``."""
+    return f"{stages()[stage.question][0].name}/{stage.question}"
+
+
 def room(name: str) -> Room:
     """The room at this address."""
     for found in ROOMS:

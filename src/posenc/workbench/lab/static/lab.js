@@ -1,6 +1,7 @@
 // The page's start: one state, the controls that change it, and the stages that ask about it, one at a time.
 import { wireControls } from "./controls.js";
 import { keep, recall } from "./keep.js";
+import { html } from "./paint/elements.js";
 import { Quiz } from "./quiz.js";
 import { Stage } from "./stage.js";
 import { State } from "./state.js";
@@ -11,7 +12,7 @@ const stages = [];
 wireTheme(() => stages.forEach((stage) => stage.repaint()));
 
 if (room) {
-  const state = new State();
+  const state = new State(room.dataset.state);
   const controls = wireControls(room, state);
   for (const section of room.querySelectorAll("section.stage")) stages.push(new Stage(section, state));
 
@@ -43,6 +44,7 @@ if (room) {
     const last = at + 1 === stages.length;
     next.href = last ? onward.href : `#${stages[at + 1].section.id}`;
     next.textContent = last ? onward.words : "Next";
+    document.querySelector("nav.stages [aria-current]").scrollIntoView({ block: "nearest" });
   };
   addEventListener("hashchange", show);
   show();
@@ -60,3 +62,16 @@ if (room) {
 
 const quiz = document.getElementById("quiz");
 if (quiz) new Quiz(quiz);
+
+// On the first page: how much of each room has been seen, and the end once nothing is left.
+const walks = [...document.querySelectorAll("[data-stages]")];
+if (walks.length) {
+  const seen = new Set(recall("seen", []));
+  const left = walks.map((item) => {
+    const stages = item.dataset.stages.trim().split(" ");
+    const unseen = stages.filter((name) => !seen.has(name)).length;
+    if (unseen < stages.length) item.querySelector(".quiet").append(unseen ? ` · ${stages.length - unseen} of ${stages.length} seen` : " · seen");
+    return unseen;
+  });
+  if (left.every((count) => count === 0)) document.querySelector(".start").prepend(html("strong", "", "Lesson complete: every stage seen."));
+}

@@ -1,16 +1,20 @@
 // The state of a room: texts by name, kept in the address so that a copied link restores the page.
 export class State {
-  constructor() {
+  // A page that was saved in a state begins in it, where its address says nothing else.
+  constructor(start = "") {
+    this.start = start;
     this.defaults = new Map();
     this.texts = new Map();
     this.onChange = () => {};
-    addEventListener("popstate", () => this.replace([...this.defaults.keys()], new URLSearchParams(location.search)));
+    addEventListener("popstate", () => this.replace([...this.defaults.keys()], this.asked()));
   }
+
+  asked() { return new URLSearchParams(location.search || this.start); }
 
   // A control announces its name and default; what the address says comes first.
   announce(name, fallback) {
     this.defaults.set(name, fallback);
-    if (!this.texts.has(name)) this.texts.set(name, new URLSearchParams(location.search).get(name) ?? fallback);
+    if (!this.texts.has(name)) this.texts.set(name, this.asked().get(name) ?? fallback);
   }
 
   get(name) { return this.texts.get(name); }

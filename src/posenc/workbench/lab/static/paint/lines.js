@@ -2,6 +2,8 @@
 import { tween } from "../motion.js";
 import { clamp, html, keyEntry, letter, svg, unit } from "./elements.js";
 
+const DOTTED = 65; // up to so many places that an encoding has are dots
+
 export class Lines {
   constructor({ look }) {
     this.look = look;
@@ -80,14 +82,13 @@ export class Lines {
     for (const [share, caption] of panel.levels ?? []) {
       if (share === null) continue;
       picture.append(svg("line", { class: "level", x1: left, x2: right, y1: this.y(share), y2: this.y(share) }));
-      picture.append(svg("text", { x: left + 4 * u, y: this.y(share) - 8 * u, class: "caption" }, caption));
+      picture.append(svg("text", { x: right - 4 * u, y: this.y(share) - 8 * u, class: "caption end" }, caption));
     }
   }
 
   curve(picture, line) {
     if (line.low) picture.append(svg("path", { class: `region ${line.colour}`, d: region(this.panel.x.at, line, this) }));
     const path = svg("path", { class: `curve ${line.colour}${line.hollow ? " hollow" : ""}`, "stroke-dasharray": line.dash });
-    // Where a curve is smooth between the places that the encoding has, those are dots.
     const dots = svg("path", { class: `dots ${line.colour}` });
     picture.append(path, dots);
     return { path, dots };
@@ -99,9 +100,8 @@ export class Lines {
     const every = (this.panel.between ?? 0) + 1;
     shown.forEach((ys, i) => {
       this.curves[i].path.setAttribute("d", path(xs, ys, this));
-      if (every === 1) return;
       const at = ys.map((_, j) => j).filter((j) => j % every === 0 && ys[j] !== null);
-      if (at.length < 130) this.curves[i].dots.setAttribute("d", at.map((j) => `M${this.x(xs[j]).toFixed(1)} ${this.y(ys[j]).toFixed(1)}h0`).join(""));
+      if (at.length <= DOTTED) this.curves[i].dots.setAttribute("d", at.map((j) => `M${this.x(xs[j]).toFixed(1)} ${this.y(ys[j]).toFixed(1)}h0`).join(""));
     });
   }
 

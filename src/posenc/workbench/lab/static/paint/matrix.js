@@ -63,7 +63,7 @@ export class Matrix {
     const top = html("div", "row head");
     top.append(html("span", "key", small ? "" : panel.rows.label), ...(panel.columns.ticks.length === columns ? panel.columns.ticks.map(([, text]) => html("span", "tick", text)) : []));
     const longest = Math.max(...panel.keys.map((key) => key.length), small ? 0 : panel.rows.label.length - 1);
-    this.element.style.setProperty("--key", `${Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
+    this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
     this.grid.replaceChildren(top, ...fresh.values());
     this.fit(panel.texts.flat());
     slide(before, fresh);
@@ -72,9 +72,9 @@ export class Matrix {
 
   // Numbers are as large as their cells allow; below nine pixels colour alone speaks, and the table has them.
   fit(texts) {
-    const room = this.grid.querySelector(".cell").clientWidth - 4;
+    const { clientWidth, clientHeight } = this.grid.querySelector(".cell");
     const letters = Math.max(...texts.map((text) => text.length));
-    const size = room / (0.66 * letters);
+    const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
     this.element.classList.toggle("mute", size < 8.5);
     this.grid.style.setProperty("--digits", `min(${size}px, 0.86rem)`);
   }

@@ -4,7 +4,6 @@ import csv
 import io
 from typing import Any
 
-from posenc.errors import InvalidArgument
 from posenc.workbench.numbers import fixed, short
 from posenc.workbench.scene.compose import at
 from posenc.workbench.views.view import Heatmap, Lines, Plane, View
@@ -61,22 +60,10 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
     ]
 
 
-def under_pointer(answer: View, panel: int, row: int, column: int) -> str:
-    """What one place of a picture holds, in words; lines are asked by column alone."""
-    if not 0 <= panel < len(answer.panels):
-        raise InvalidArgument(f"panel={panel} is not one of the {len(answer.panels)} panels, counted from 0")
-    asked = answer.panels[panel]
-    if isinstance(asked, Plane):
-        raise InvalidArgument(f"panel={panel} is a plane; its vectors carry their numbers already")
-    columns = asked.columns if isinstance(asked, Heatmap) else asked.x
-    count = len(asked.rows.values) if isinstance(asked, Heatmap) else 1
-    if not (0 <= column < len(columns.values) and 0 <= row < count):
-        raise InvalidArgument(
-            f"row={row}, column={column} lie outside {count} × {len(columns.values)}, counted from 0"
-        )
-    if isinstance(asked, Heatmap):
-        value = float(asked.values[row, column])
-        place = f"{asked.rows.name} {at(asked.rows, row)}, {columns.name} {at(columns, column)}"
-        return f"{place}: {fixed(value, 6)}"
-    values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in asked.lines]
-    return f"{columns.name} {short(columns.values[column])}: " + ", ".join(values)
+def told(panel: Heatmap | Lines, row: int, column: int) -> str:
+    """What one place of a picture holds, in words; every line at that column."""
+    if isinstance(panel, Heatmap):
+        place = f"{panel.rows.name} {at(panel.rows, row)}, {panel.columns.name} {at(panel.columns, column)}"
+        return f"{place}: {fixed(float(panel.values[row, column]), 6)}"
+    values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in panel.lines]
+    return f"{panel.x.name} {short(panel.x.values[column])}: " + ", ".join(values)

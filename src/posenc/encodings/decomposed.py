@@ -1,0 +1,99 @@
+"""Decomposed tables: queries meet a row for the offset along each axis (MViTv2, Li et al. 2022, section 4.1;
+2112.01526; as in ViTDet and SAM).
+
+    score(q, k) = q·k/√D + Σ_a q·R_a[Δ_a],   Δ_a = p_q,a − p_k,a,   |Δ_a| < size_a
+
+R_a has 2·size_a − 1 rows of D numbers, which all heads share; offset Δ has row Δ + size_a − 1. The query that meets
+them is not divided by √D, as in the authors' code. A number for every pair of offsets, as in
+Swin's windows, takes (2·size_y − 1)(2·size_x − 1) a head; these tables take (2·size_y + 2·size_x − 2)·D for all.
+"""
+
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+
+from posenc.encodings.bias import SumBias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.looked_up import QueryTable
+from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.places import check_places, check_size
+from posenc.errors import InvalidArgument
+
+
+@final
+class Decomposed(Encoding):
+    """Adds q·R_y[Δ_y] + q·R_x[Δ_x] to the scores.
+
+    Args:
+        head_dim: D, channels of a head.
+        heads: H, query heads.
+        size: places along every axis, rows before columns; (64, 64) in SAM's whole-picture layers, (14, 14) in its
+            windows.
+        shared: whether all layers read the same tables; in models in use every layer has its own.
+        std: tables start as N(0, std²).
+
+    ``tables`` are R_y and R_x: what checkpoints call rel_pos_h and rel_pos_w.
+    """
+
+    name: ClassVar[str] = "decomposed"
+    doors = ("bias",)
+    relative = True
+    meets = True
+    needs = ("heads", "head_dim")
+
+    def __init__(
+        self,
+        head_dim: int,
+        heads: int,
+        *,
+        size: Sequence[int] = (64, 64),
+        shared: bool = False,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        if head_dim < 1 or heads < 1:
+            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        self.size = check_size(size)
+        self.head_dim, self.heads, self.std = head_dim, heads, std
+        self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)
+        self.roundings = len(self.size) * (head_dim + 2)
+        self.tables = nn.ParameterList(torch.empty(2 * places - 1, head_dim) for places in self.size)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        for table in self.tables:
+            nn.init.normal_(table, std=self.std)
+
+    def check(self, positions: Positions, name: str) -> None:
+        check_places(positions, name, self.size)
+
+    def resized(self, *size: int) -> "Decomposed":
+        """Tables for other sizes, read between rows as SAM reads them: linearly, outer edges aligned."""
+        made = Decomposed(self.head_dim, self.heads, size=size, shared=not self.per_layer, std=self.std)
+        if len(made.size) != len(self.size):
+            raise InvalidArgument(f"size={made.size} must have {len(self.size)} axes, as the tables that there are")
+        for old, new in zip(self.tables, made.tables, strict=True):
+            rows = old.detach().to(torch.promote_types(old.dtype, torch.float32)).T[None]
+            new.data = nn.functional.interpolate(rows, size=len(new), mode="linear")[0].T.to(old).contiguous()
+        return made
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        wide = torch.promote_types(dtype, torch.float32)
+        parts = []
+        for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
+
+            def row(offsets: Int[Tensor, "*shape"], last: int = places - 1) -> Int[Tensor, "*shape"]:
+                return (last - offsets).clamp(0, 2 * last)
+
+            at = q_positions[axis], k_positions[axis]
+            parts.append(QueryTable(table.to(wide).T[None], row, self.heads, *at, scaled=False))
+        return Placed(q_positions, k_positions, self.axes, bias=SumBias(tuple(parts)))
+
+    def describe(self) -> str:
+        return f"decomposed tables of {' + '.join(map(str, self.size))} places: {self.heads} heads, a row an offset"
+
+    def extra_repr(self) -> str:
+        return f"head_dim={self.head_dim}, heads={self.heads}, size={self.size}"

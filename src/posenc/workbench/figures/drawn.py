@@ -1,0 +1,23 @@
+"""A view in a notebook: it draws itself where it is looked at, and is saved on request."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from posenc.workbench.figures.draw import save
+from posenc.workbench.views.view import View
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure that a notebook shows as it is."""
+
+    view: View
+
+    def save(self, path: str | Path) -> Path:
+        """Write it; the name's end decides the format."""
+        return save(self.view, Path(path))
+
+    def _repr_html_(self) -> str:
+        with TemporaryDirectory() as folder:
+            return self.save(Path(folder) / "figure.svg").read_text(encoding="utf-8")

@@ -1,0 +1,46 @@
+"""Decomposed tables: SAM's own module, other sizes, refusals."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import Decomposed
+from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.positions import grid
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(3, 5), (4, 4)])
+def test_sams_bias(rows: int, columns: int) -> None:
+    modeling = pytest.importorskip("transformers.models.sam.modeling_sam")
+    theirs = modeling.SamVisionAttention
+    ours = Decomposed(8, 2, size=(rows, columns), std=1.0).double()
+    q, k = torch.randn(2, 1, 2, rows * columns, 8, dtype=torch.float64)
+    y, x = ours.tables
+    self = type("Attention", (), {"get_rel_pos": theirs.get_rel_pos})()
+    size = (rows, columns)
+    said = theirs.get_decomposed_rel_pos(self, q[0], y, x, size, size).reshape(2, rows * columns, rows * columns)
+    got = posenc.scores(q, k, ours.at(grid(rows, columns), dtype=torch.float64))
+    torch.testing.assert_close(got[0], q[0] @ k[0].mT / 8**0.5 + said, rtol=0, atol=1e-13)
+
+
+def test_other_sizes_read_between_rows_as_sam_does() -> None:
+    modeling = pytest.importorskip("transformers.models.sam.modeling_sam")
+    ours = Decomposed(8, 2, size=(3, 5), std=1.0)
+    larger = ours.resized(7, 4)
+    assert larger.size == (7, 4)
+    for axis, places in enumerate((7, 4)):
+        rows = modeling.SamVisionAttention.get_rel_pos(None, places, places, ours.tables[axis])  # (q, k, D)
+        where = torch.arange(places)[:, None] - torch.arange(places) + places - 1
+        assert torch.equal(larger.tables[axis][where], rows)
+    assert torch.equal(ours.resized(3, 5).tables[1], ours.tables[1])
+
+
+def test_refusals() -> None:
+    with pytest.raises(InvalidArgument, match=r"size=\(7,\) must be two whole numbers"):
+        Decomposed(8, 2, size=(7,))
+    with pytest.raises(InvalidArgument, match="head_dim=0 and heads=2 must both be at least 1"):
+        Decomposed(0, 2)
+    with pytest.raises(InvalidArgument, match=r"size=\(2, 2, 2\) must have 2 axes"):
+        Decomposed(8, 2, size=(3, 3)).resized(2, 2, 2)
+    with pytest.raises(PositionOutOfRange, match=r"axis 1 of q?_?positions holds 4; the last position here is 2"):
+        Decomposed(8, 2, size=(9, 3)).at(grid(2, 5))

@@ -1,0 +1,128 @@
+"""Numbers of encodings from their papers' formulas in 200-bit arithmetic, without posenc, for ``make.py``."""
+
+import mpmath
+from mpmath import mpf
+
+DISTANCES = (0, 1, 7, 100, 1024, 65_537)
+GATES = (0.9, 0.5, 0.99, 0.75, 0.6)
+QUERY = (0.5, -1.25, 2.0, 0.75)
+KEY = (-0.5, 1.5, 0.25, 1.0)
+BUCKETS = ((32, 128, True), (32, 128, False), (64, 128, False), (320, 800, True))
+DEBERTA = ((256, 512), (32, 100))
+
+EVEN = mpf(10) ** -40
+"""What the last bits of a logarithm may be off where it is a whole number of steps."""
+
+
+def softplus(x: mpf) -> mpf:
+    return mpmath.log1p(mpmath.exp(x))
+
+
+def t5() -> list[dict[str, object]]:
+    """The first distance of every bucket past the exact ones: the least n with ln(n/e)/ln(M/e)·(N − e) ≥ j."""
+    made = []
+    for buckets, furthest, two_sided in BUCKETS:
+        side = buckets // 2 if two_sided else buckets
+        exact = side // 2
+        firsts: list[int] = []
+        n = exact
+        for j in range(1, side - exact):
+            least = j * mpmath.log(mpf(furthest) / exact) / (side - exact) - EVEN
+            while mpmath.log(mpf(n) / exact) < least:
+                n += 1
+            firsts.append(n)
+        made.append({"buckets": buckets, "max_distance": furthest, "two_sided": two_sided, "firsts": firsts})
+    return made
+
+
+def kerple() -> dict[str, list[float]]:
+    """−r₁·ln(1 + r₂·n) with 3/2 and 1/2, and −a·n^p with 1/2 and 1/2."""
+    return {
+        "log": [float(-mpf(1.5) * mpmath.log(1 + mpf(0.5) * n)) for n in DISTANCES],
+        "power": [float(-mpf(0.5) * mpmath.sqrt(n)) for n in DISTANCES],
+    }
+
+
+def sandwich() -> list[float]:
+    """Σ_{i=1…32} cos(n/10000^{2i/64}) − 32, for the last head of eight, whose divisor is 8."""
+    return [
+        float((sum(mpmath.cos(n / mpf(10_000) ** (mpf(2 * i) / 64)) for i in range(1, 33)) - 32) / 8)
+        for n in DISTANCES
+    ]
+
+
+def fox() -> list[float]:
+    """Sums of ln f from the key, left out, to the last query."""
+    return [float(sum(mpmath.log(mpf(f)) for f in GATES[j + 1 :])) for j in range(len(GATES))]
+
+
+def pope() -> list[float]:
+    """Σ softplus(q)·softplus(k)·cos(n·10000^{−c/4}): four channels, δ of zero, not yet divided by √4."""
+    return [
+        float(
+            sum(
+                softplus(mpf(q)) * softplus(mpf(k)) * mpmath.cos(n * mpf(10_000) ** (-mpf(c) / 4))
+                for c, (q, k) in enumerate(zip(QUERY, KEY, strict=True))
+            )
+        )
+        for n in DISTANCES
+    ]
+
+
+def xpos() -> list[float]:
+    """Σ ζ^{n/512}·Re(q·k̄·e^{inθ}) over two pairs of neighbours, ζ_i = (2i/D + 2/5)/(7/5)."""
+    made = []
+    for n in DISTANCES:
+        total = mpf(0)
+        for i in range(2):
+            a, b, c, d = QUERY[2 * i], QUERY[2 * i + 1], KEY[2 * i], KEY[2 * i + 1]
+            angle = n * mpf(10_000) ** (-mpf(i) / 2)
+            fades = ((mpf(2 * i) / 4 + mpf(2) / 5) / (mpf(7) / 5)) ** (mpf(n) / 512)
+            total += fades * ((a * c + b * d) * mpmath.cos(angle) + (a * d - b * c) * mpmath.sin(angle))
+        made.append(float(total))
+    return made
+
+
+def cope() -> list[float]:
+    """Five keys of score 1/3, and what a query says of rows 0, 10, 20, 30: gates summed from the end."""
+    gate = 1 / (1 + mpmath.exp(-mpf(1) / 3))
+    return [float(10 * min(gate * (5 - j), mpf(3))) for j in range(5)]
+
+
+def deberta() -> list[dict[str, object]]:
+    """Buckets of distances behind the query: m + ⌈ln(n/m)/ln((M − 1)/m)·(m − 1)⌉ past m."""
+    made = []
+    for buckets, furthest in DEBERTA:
+        middle, found = buckets // 2, []
+        for n in DISTANCES:
+            size = mpf(n)
+            if n > middle:
+                steps = mpmath.log(size / middle) / mpmath.log(mpf(furthest - 1) / middle) * (middle - 1)
+                size = middle + mpmath.ceil(steps - EVEN)
+            found.append(min(int(size) + buckets, 2 * buckets - 1))
+        made.append({"buckets": buckets, "max_distance": furthest, "rows": found})
+    return made
+
+
+def query_scales() -> dict[str, float]:
+    """Factors at position 10⁶, floor 8192: Llama 4 and Ministral 3, amounts of 1/10, and Beam, floor 2048."""
+    p = mpf(10**6)
+    return {
+        "llama4": float(1 + mpmath.log(1 + mpmath.floor((p + 1) / 8192)) / 10),
+        "ministral3": float(1 + mpmath.log(1 + mpmath.floor(p / 8192)) / 10),
+        "beam": float((1 + (p + 1) / 2048) ** (mpf(1) / 10)),
+    }
+
+
+def numbers() -> dict[str, object]:
+    return {
+        "t5": t5(),
+        "kerple": kerple(),
+        "sandwich": sandwich(),
+        "fox": fox(),
+        "pope": pope(),
+        "xpos": xpos(),
+        "cope": cope(),
+        "deberta": deberta(),
+        "query_scales": query_scales(),
+    }
