@@ -3,6 +3,7 @@
 import copy
 import re
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,11 +16,35 @@ from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES, Family
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
 from posenc.integrations.huggingface.schema import KEYS
+from posenc.integrations.huggingface.tower import text_config
 
 BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
 NONE, UNBUILT = "has no positions", "cannot be built"
+THIRDS = {
+    "rope_parameters": {
+        "rope_type": "default",
+        "rope_theta": 17_000.0,
+        "partial_rotary_factor": 0.5,
+        "mrope_section": [8, 12, 12],
+    }
+}
 MORE: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("glm4v_text", "glm_image_text"), THIRDS),
+    **{name: {"text_config": THIRDS} for name in ("glm4v", "glm46v", "glm_image", "glmga")},
+    "glm4v_moe_text": {**THIRDS, "head_dim": 128},
+    "glm4v_moe": {"text_config": {**THIRDS, "head_dim": 128}},
+    "dbrx": {"attn_config": {"rope_theta": 17_000.0}},
+    "deepseek_ocr2_text": {"num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 16},
+    "qwen3_omni_moe_text": {"head_dim": 128},
+    "qwen3_omni_moe_thinker": {"text_config": {"head_dim": 128}},
+    "step3p5": {"sliding_window": 512},
+    "step3p7": {"text_config": {"sliding_window": 512}},
+    "t5gemma2_text": {"dropout_rate": 0.0},
+    "t5gemma2_decoder": {"dropout_rate": 0.0},
+    "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "bamba": {"attn_layer_indices": [1]},
     "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
     "esm": {"vocab_size": 64, "pad_token_id": 1, "mask_token_id": 2},
@@ -43,7 +68,7 @@ def walked(name: str) -> dict[str, object]:
     found: dict[str, object] = {"type": name}
     try:
         config = CONFIG_MAPPING[name]()
-        config = type(config).from_dict(_rebased(copy.deepcopy(config.to_dict())) | MORE.get(name, {}))
+        config = type(config).from_dict(completed(name, _rebased(copy.deepcopy(config.to_dict()))))
         measured = measure(config)
     except Exception as error:
         return found | {"class": UNBUILT, "why": _first(error)}
@@ -64,6 +89,16 @@ def walked(name: str) -> dict[str, object]:
         off = [_first(error)]
     found["turns"] = any(layer.turning for layer in measured.layers)
     return found | {"class": DIFFERENT if off else EQUAL, "why": "; ".join(off[:2])}
+
+
+def completed(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with what a default one of this type lacks, which configs inside keep beside it."""
+    return _merged(config, MORE.get(name, {}))
+
+
+def _merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    inner = {key: config[key] for key in more if key.endswith("_config") and isinstance(config.get(key), Mapping)}
+    return {**config, **more, **{key: _merged(value, more[key]) for key, value in inner.items()}}
 
 
 def _rebased(config: dict[str, Any]) -> dict[str, Any]:
@@ -93,7 +128,7 @@ def _family(name: str, measured: Measured) -> str | None:
                 tried.setdefault(repr(own), own)
     for family in FAMILIES.values():
         tried.setdefault(repr(family), family)
-    text = getattr(measured.config.get_text_config(), "model_type", name)
+    text = getattr(text_config(measured.config), "model_type", name)
     for family in tried.values():
         before = FAMILIES.get(text)
         FAMILIES[text] = replace(family, extra=(*family.extra, *KEYS))

@@ -5,7 +5,7 @@ from typing import Any
 
 import torch
 import transformers
-from tools.walk_type import MORE
+from tools.walk_type import completed
 from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -21,7 +21,7 @@ transformers.logging.set_verbosity_error()
 def small(model_type: str, **more: Any) -> Any:
     """The bare model of a type, large windows and all depths shrunk."""
     config = CONFIG_MAPPING[model_type]()
-    said = shrunk(copy.deepcopy(config.to_dict()) | MORE.get(model_type, {}) | more)
+    said = shrunk(completed(model_type, copy.deepcopy(config.to_dict())) | more)
     return built(type(config).from_dict(said))
 
 

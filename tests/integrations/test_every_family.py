@@ -1,5 +1,6 @@
 """Every family that is read: measured as it was read, and the same answers with its own positions put in for it."""
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -83,6 +84,37 @@ def test_other_positions_give_other_answers(family: str) -> None:
             other[kind] = ALiBi(encoding.heads, max_exponent=3.0)
     with put_in(model, other):
         assert (answers(model, **given) - before).abs().max() > 1e-3 * before.abs().max()
+
+
+def in_parts(model: Any, given: dict[str, torch.Tensor]) -> torch.Tensor | None:
+    """What the model says of the last tokens where a cache has the first; None where it keeps none."""
+    key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
+    rest, ids = {name: one for name, one in given.items() if name != key}, given[key]
+    if "past_key_values" not in inspect.signature(model.forward).parameters:
+        return None
+    with torch.no_grad():
+        first = model(**rest, **{key: ids[:, :6]}, use_cache=True)
+        cache = getattr(first, "past_key_values", None)
+        if cache is None:
+            return None
+        last: torch.Tensor = model(**rest, **{key: ids[:, 6:]}, past_key_values=cache, use_cache=True)[0]
+    return last.float()
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_the_same_answers_with_a_cache(family: str) -> None:
+    model = small(family)
+    given = texts(model)
+    before = in_parts(model, given)
+    if before is None or not any(encoding.doors for encoding in own(model, 12).values()):
+        pytest.skip("no cache, or no positions")
+    with put_in(model, own(model, 12)):
+        ours = in_parts(model, given)
+    again = in_parts(model, given)
+    assert ours is not None
+    assert again is not None
+    assert torch.equal(again, before)
+    torch.testing.assert_close(ours, before, rtol=0, atol=2e-5 * float(before.abs().max()))
 
 
 def test_t5_with_a_cache_is_the_whole() -> None:

@@ -9,6 +9,7 @@ import torch
 
 from integrations.small import small
 from integrations.tiny import tiny
+from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES, Family
@@ -61,6 +62,9 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
         ("cohere2", {"pairing": "half"}, "layer 0 .*: queries at position .* measured 64 interleaved pairs"),
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
         ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
+        ("qwen3_vl_text", {"axes": chunked}, "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20"),
+        ("qwen2_vl_text", {"axes": None}, "read 64 pairs of axes 0, 1, 2 …, measured 16, 24, 24"),
+        ("ultrabert", {"neighbours": False}, "read a window of 5, measured 6"),
     ],
 )
 def test_a_family_read_wrongly_is_found_out(
@@ -70,6 +74,13 @@ def test_a_family_read_wrongly_is_found_out(
     assert differences(found, read(found.config)) == []
     monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
     assert re.search(said, " ".join(differences(found, read(found.config))))
+
+
+def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:
+    layer = measure(small("qwen3_vl_text")).layers[0]
+    assert layer.axes == (*(0, 1, 2) * 20, 0, 0, 0, 0)
+    assert "24, 20, 20 of them by 3 axes" in layer.describe()
+    assert measure(small("arcee")).layers[0].axes is None
 
 
 def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.MonkeyPatch) -> None:

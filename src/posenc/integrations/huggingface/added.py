@@ -37,7 +37,8 @@ def alibi(tower: Mapping[str, nn.Module], positions: ModelPositions, encoding: E
         x: Tensor = args[0] if args else kwargs["hidden_states"]
         cache = kwargs.get("layer_past", kwargs.get("past_key_values"))
         past = 0 if cache is None else int(cache.get_seq_length(module.layer_idx))
-        T, S = x.shape[1], past + x.shape[1]
+        T = x.shape[1]
+        S = kwargs[name].shape[-1] if name == "alibi" else past + T  # a cache of a fixed size has room for more
         placed = encoding.at(make.plain(T, offset=past, device=x.device), make.plain(S, device=x.device))
         assert placed.bias is not None
         bias = placed.bias.rows(0, T, S).squeeze(0).to(x.dtype)

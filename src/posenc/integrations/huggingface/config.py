@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from posenc.encodings.axes import AxisMap
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
@@ -21,6 +22,7 @@ from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.integrations.huggingface.schema import KEYS, NEAR, ROPE
 from posenc.integrations.huggingface.source import Source
 from posenc.integrations.huggingface.stacks import depth, learned, t5
+from posenc.integrations.huggingface.tower import AROUND
 from posenc.schedules import Proportional
 
 
@@ -53,6 +55,10 @@ def _mapping(config: object) -> dict[str, Any]:
         config = _own_dict(config)
     if not isinstance(config, Mapping):
         raise InvalidArgument(f"config is a {type(config).__name__}; expected a config object, a dict or a path")
+    for key in AROUND:
+        if isinstance(config.get(key), Mapping):
+            check_outer(config, config[key])
+            return _mapping(config[key])
     text, model_type = config.get("text_config"), config.get("model_type")
     if text is None:
         if isinstance(model_type, str) and model_type in ALIASES:
@@ -158,10 +164,10 @@ class Reader(Source):
         if self.get("use_sliding_window") is False:
             return (None,) * count
         window, both = self.get("sliding_window"), self.get("local_attention")
-        if both is not None:  # ModernBERT counts a token's neighbours on both sides
-            window = both // 2 + 1
+        window = window if both is None else both // 2  # of which half are on either side
         if not window:
             return (None,) * count
+        window += self.family.neighbours
         if self.get("layer_types") or self.family.pattern:
             near = [kind == NEAR for kind in layer_types(self, count)]
         else:
@@ -184,7 +190,11 @@ class Reader(Source):
 
     def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it."""
+        axes = self.axes(parameters)
         parameters = {key: value for key, value in parameters.items() if key not in self.family.beside}
+        if axes:  # an older spelling of sections and no scaling
+            spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
+            parameters |= dict.fromkeys(spelt, "default")
         if rope_type(parameters) in ("yarn", "longrope", "llama3"):
             outside = self.get("original_max_position_embeddings")
             if outside:  # as transformers: the outer key wins
@@ -208,8 +218,19 @@ class Reader(Source):
             base=self.rotary_base(parameters),
             schedule=schedule,
         )
-        build(recipe, ModelShape(), total_length=length)  # lists of factors must fit
+        recipe = recipe if axes is None else recipe.with_(axes=axes)
+        build(recipe, ModelShape(), total_length=length)  # lists of factors and sections must fit
         return recipe
+
+    def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
+        """Which axis of a position every pair turns by, in a family whose positions have several."""
+        if self.family.axes is None:
+            return None
+        stated = parameters.get("mrope_section")
+        sections = self.family.sections if stated is None else ROPE["mrope_section"].check("mrope_section", stated)
+        if len(sections) != len(self.family.sections):
+            raise InvalidArgument(f"mrope_section={list(sections)} must be {len(self.family.sections)} numbers")
+        return self.family.axes(*sections)
 
     def head_dim(self) -> int:
         if "head_dim" in self.family.defaults:

@@ -3,10 +3,11 @@
 Facts per ``model_type``, checked against transformers by running a tiny model of every family.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from posenc.encodings.axes import AxisMap, chunked, first_last, strided
 from posenc.encodings.rotary import Pairing
 
 Kind = Literal["rotary", "alibi", "learned", "t5", "none"]
@@ -35,6 +36,7 @@ class Family:
         local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
+        neighbours: whether a window counts neighbours alone, as of encoders that see as many on either side.
         still: whether full layers have no positions at all, where there are sliding ones.
         turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
             one of bases, of which only noughts count.
@@ -43,6 +45,8 @@ class Family:
         switch: the key without which no layer turns; with it those of attention do.
         scale: the rule by which it scales queries.
         beside: keys in the rope dictionary that say nothing about frequencies.
+        axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
+        sections: pairs of every axis where the rope dictionary does not say mrope_section.
         second_factor: whether YaRN's second number multiplies the scores.
         states_head_dim: whether transformers scales only where head_dim is stated.
         extra: further keys about positions, read by the family's own rule.
@@ -68,6 +72,7 @@ class Family:
     local_base: float | None = None
     pattern: str | None = None
     first_full: int | None = None
+    neighbours: bool = False
     still: bool = False
     turns: str | None = None
     bases: str | None = None
@@ -75,6 +80,8 @@ class Family:
     switch: str | None = None
     scale: Literal["llama4", "ministral3", "beam"] | None = None
     beside: tuple[str, ...] = ()
+    axes: Callable[..., AxisMap] | None = None
+    sections: tuple[int, ...] = ()
     second_factor: bool = False
     states_head_dim: bool = False
     extra: tuple[str, ...] = ()
@@ -96,6 +103,7 @@ MODERNBERT = Family(
     base="global_rope_theta",
     local="local_rope_theta",
     local_scaled=True,
+    neighbours=True,
     pattern="global_attn_every_n_layers",
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
@@ -217,6 +225,15 @@ T5 = Family(
     extra=("relative_attention_num_buckets", "relative_attention_max_distance"),
 )
 INTERLEAVED = Family(pairing="interleaved")
+MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
+STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))
+ERNIE_VL = replace(
+    MROPE,
+    pairing="interleaved",
+    axes=lambda rows, columns, time: first_last(time, rows, columns),
+    sections=(22, 22, 20),
+)
+GLM4V = replace(MROPE, sections=(8, 12, 12), partial="partial_rotary_factor", silent_partial=1.0)
 ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
     (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
@@ -225,23 +242,41 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "solar_open vaultgemma mellum unlimited_ocr_text"),
     (PARTIAL, "qwen3_next"),
     (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
-    (PARTIAL, "nemotron glm4_moe"),
-    (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe glm_ocr_text helium"),
+    (PARTIAL, "nemotron glm4_moe persimmon zaya mimo_v2_flash phi4_multimodal"),
+    (Family(head_dim="kv_channels"), "jetmoe"),
+    (replace(MODERNBERT, neighbours=False, extra=("local_attention", "sliding_window")), "modernbert-decoder"),
+    (replace(MODERNBERT, extra=("local_attention",)), "ultrabert"),
+    (Family(pairing="interleaved", neighbours=True), "openai_privacy_filter"),
+    (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text t5gemma2_text lfm3 ministral lfm2_moe dots1"),
+    (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
+    (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
+    (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
+    (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe helium"),
+    (MROPE, "qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text"),
+    (replace(MROPE, extra=("position_id_per_seconds",)), "qwen2_5_omni_talker"),
+    (STRIDED, "qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text cosmos3_edge_text"),
+    (replace(STRIDED, sections=(11, 11, 10), partial="partial_rotary_factor"), "qwen3_5_text qwen3_5_moe_text"),
+    (GLM4V, "glm4v_moe_text glm_image_text"),
+    (replace(GLM4V, pairing="interleaved"), "glm4v_text glm_ocr_text"),
+    (ERNIE_VL, "ernie4_5_vl_moe_text"),
     (replace(PARTIAL, pairing="interleaved"), "glm"),
-    (FAMILIES["exaone4"], "afmoe exaone_moe"),
+    (FAMILIES["exaone4"], "afmoe exaone_moe flint kolibri1"),
     (FAMILIES["cohere2"], "cohere2_moe"),
-    (FAMILIES["deepseek_v3"], "axk1 deepseek_v32 glm4_moe_lite glm_moe_dsa"),
+    (FAMILIES["deepseek_v3"], "axk1 deepseek_v2 deepseek_v32 glm4_moe_lite glm_moe_dsa youtu"),
+    (replace(FAMILIES["deepseek_v3"], layers="num_layers"), "longcat_flash"),
+    (FAMILIES["gptj"], "codegen"),
     (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
     (TABLE, "chinese_clip_text_model clip_text_model clipseg_text_model convbert dpr flava_text_model git"),
-    (TABLE, "groupvit_text_model biogpt opt megatron-bert metaclip_2_text_model mobilebert"),
+    (TABLE, "visual_bert groupvit_text_model biogpt opt megatron-bert metaclip_2_text_model mobilebert"),
     (TABLE, "rembert siglip_text_model siglip2_text_model splinter squeezebert xclip_text_model roc_bert"),
     (FAMILIES["gpt2"], "gpt_bigcode imagegpt openai-gpt"),
     (
         replace(TABLE, spare="pad_token_id"),
-        "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl roberta-prelayernorm",
+        "roberta camembert xlm-roberta data2vec-text ibert xlm-roberta-xl roberta-prelayernorm "
+        "altclip_text_model bridgetower_text_model clap_text_model",
     ),
-    (BART, "bart blenderbot-small blenderbot mbart mvp plbart"),
-    (T5, "t5 mt5 switch_transformers"),
+    (BART, "bigbird_pegasus fsmt bart blenderbot-small blenderbot mbart mvp plbart"),
+    (T5, "t5 mt5 switch_transformers umt5"),
 )
 """Families that have all of a row in common, names separated by spaces."""
 FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}

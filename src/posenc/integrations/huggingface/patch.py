@@ -121,11 +121,13 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     for name, encoding in encodings.items():
         _check_rotary(encoding, positions.kinds[name])
     pairs = positions.rotary.get("rotary_dim") // 2
-    tower = [*language(model).values()]
-    if positions.model_type == "gptj":
+    tower = language(model)
+    if FAMILIES[positions.model_type].fixed_base is not None:
         (encoding,) = encodings.values()
-        return _gptj(tower, encoding, pairs, positions.max_length, undo)
-    found = [m for m in tower if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))]
+        return _tables(tower, encoding, pairs, undo)
+    found = [
+        m for m in tower.values() if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))
+    ]
     if not found:
         raise InvalidArgument(f"no rotary module found in this {type(model).__name__}; was it patched by others?")
     for module in found:
@@ -173,15 +175,17 @@ def _layout(own: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """``(B, T, pairs)`` in float32, the attention factor included; no turn at all under NoPE."""
+    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE turns nothing."""
     positions = positions.to(torch.int64)
+    if positions.dim() == 2 and encoding.axes > 1:  # text alone, which stands at one position on all of them
+        positions = positions.expand(encoding.axes, -1, -1)
     if not isinstance(encoding, Turning):
-        shape = (*positions.shape, pairs)
+        shape = (*positions.shape[-2:], pairs)
         return torch.ones(shape, device=positions.device), torch.zeros(shape, device=positions.device)
     encoding.to(positions.device)
     encoding.check(positions, "position_ids")
     cos, sin = encoding.tables(positions)
-    return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() == 2 else (cos, sin)
+    return (cos.squeeze(1), sin.squeeze(1)) if positions.dim() > 1 else (cos, sin)
 
 
 def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitStack) -> None:
@@ -198,12 +202,16 @@ def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitS
     undo.callback(restore)
 
 
-def _gptj(tower: list[nn.Module], encoding: Encoding, pairs: int, length: int, undo: ExitStack) -> None:
-    """GPT-J has a table in every attention module, sines before cosines."""
-    for module in tower:
-        if type(module).__name__.startswith("GPTJ") and "embed_positions" in module._buffers:
-            before = module._buffers["embed_positions"]
-            at = make.plain(length, device=before.device if before is not None else None)
-            cos, sin = _cos_sin(encoding, at, pairs)
-            module._buffers["embed_positions"] = torch.cat((sin, cos), -1)
-            undo.callback(module._buffers.__setitem__, "embed_positions", before)
+def _tables(tower: Mapping[str, nn.Module], encoding: Encoding, pairs: int, undo: ExitStack) -> None:
+    """Tables of angles, sines before cosines: in every attention of GPT-J and CodeGen, in RoFormer's encoder."""
+    for path, module in tower.items():
+        held, name = module._buffers, "embed_positions"
+        if path.endswith(name):
+            held, name = module._parameters, "weight"  # type: ignore[assignment]
+        before = held.get(name)
+        if before is None:
+            continue
+        cos, sin = _cos_sin(encoding, make.plain(len(before), device=before.device), pairs)
+        ours = torch.cat((sin, cos), -1)
+        held[name] = nn.Parameter(ours, requires_grad=False) if name == "weight" else ours
+        undo.callback(held.__setitem__, name, before)

@@ -133,7 +133,11 @@ def _by_type(
     if set(nested) != set(parameters):
         stray = sorted(set(parameters) - set(nested))
         raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
-    if not types or set(types) - set(nested) or any(value is not None and not value for value in nested.values()):
+    if (
+        not types
+        or set(types) - set(nested) - RECURRENT
+        or any(value is not None and not value for value in nested.values())
+    ):
         raise InvalidArgument(
             f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
             "its own entry"
@@ -149,6 +153,7 @@ def _by_type(
                 f"truncate=false under {key!r} is dropped by transformers: the ends of its ramp are rounded"
             )
             given[key] = {**value, "truncate": True}
+    given |= {key: {} for key in RECURRENT & set(types)}
     return {key: reader.rotary(value, length) if value else STILL for key, value in given.items()}, types
 
 

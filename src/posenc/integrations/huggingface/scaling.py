@@ -62,7 +62,7 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
     if "mrope_section" in parameters or "mrope" in types:
         raise InvalidArgument(
             "this config has M-RoPE (mrope_section): three streams of positions for text, height and width, which "
-            "this reader does not build; read the text-only model of the family"
+            "this model_type does not have; name the one that does, such as qwen2_vl_text"
         )
     kind = types.pop() if types else "default"
     if kind not in KEYS:

@@ -55,6 +55,7 @@ SETTING = Values("a number or a flag", lambda value: type(value) in (bool, int, 
 TEXT = Values("a name", lambda value: isinstance(value, str))
 NAMES = Values("a list of names", _listed(lambda entry: isinstance(entry, str)))
 NUMBERS = Values("a list of numbers above 0 and below 10^18", _listed(lambda entry: _finite(entry) and entry > 0))
+SIZES = Values("a list of whole numbers above 0", _listed(lambda entry: SIZE.holds(entry)))
 BASES = Values("a list of numbers below 10^18, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
@@ -132,6 +133,7 @@ KEYS: dict[str, Key] = {
     **dict.fromkeys(("short_factor", "long_factor"), Key(NUMBERS, _BESIDE.meaning)),
     "num_key_value_heads": Key(SIZE, "the number of key heads"),
     "head_dim": Key(SIZE, "the channels of a head"),
+    "kv_channels": Key(SIZE, "the channels of a head"),
     "qk_rope_head_dim": Key(SIZE, "the channels of a head that turn"),
     "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not turn"),
     "rotary_dim": Key(SIZE, "the channels of a head that turn"),
@@ -165,6 +167,7 @@ KEYS: dict[str, Key] = {
     "relative_attention_max_distance": Key(SIZE, "the distance from which on all share a bucket"),
     "pad_token_id": Key(TOKEN, "the id of padding"),
     "relative_attention": Key(FLAG, "whether scores know the distance"),
+    "position_id_per_seconds": Key(POSITIVE, "how many positions a second of sound takes"),
     "use_mrope": Key(FLAG, "whether positions have three axes"),
 }
 """Every key about positions, or about the sizes that they need, that any family reads or could be mistaken for."""
@@ -189,6 +192,8 @@ ROPE: dict[str, Key] = {
     "low_freq_factor": Key(NUMBER, "the turns below which a pair is interpolated"),
     "high_freq_factor": Key(NUMBER, "the turns above which a pair is kept"),
     "llama_4_scaling_beta": KEYS["llama_4_scaling_beta"],
+    "mrope_section": Key(SIZES, "the pairs of every axis of positions"),
+    "mrope_interleaved": Key(FLAG, "whether axes take turns, which is in the family's code"),
 }
 """Every key that a rope dictionary may hold, in some type or family."""
 

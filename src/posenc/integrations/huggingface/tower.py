@@ -4,9 +4,15 @@ from typing import Any
 
 from torch import nn
 
+AROUND = ("vlm_config", "thinker_config")
+"""Keys of a whole model inside another: a retriever's, or one that thinks beside one that talks."""
+
 
 def text_config(config: Any) -> Any:
     """The config of the language model inside a config; the config itself where there is nothing else."""
+    for key in AROUND:
+        if hasattr(config, key):
+            return text_config(getattr(config, key))
     try:
         return config.get_text_config()
     except (AttributeError, ValueError):  # no such method, or several candidates

@@ -8,7 +8,7 @@ from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
-from posenc.integrations.huggingface.measuring.measure import Measured, MeasuredLayer
+from posenc.integrations.huggingface.measuring.measured import Measured, MeasuredLayer
 
 ROUNDING = 1e-5
 """How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
@@ -63,24 +63,27 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
     off, p = _apart(expected, layer)
     if off > ROUNDING:
         found.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
+    found += _axes(layer, encoding)
     return found + _bias(layer, encoding)
 
 
 def _maps(encoding: Encoding, scale: Recipe, layer: MeasuredLayer) -> list[Tensor] | None:
     """The maps that an encoding has, with its channels first in the head and last in it."""
-    at, D = torch.tensor(layer.positions), layer.head_dim
+    at, D, P = torch.tensor(layer.positions), layer.head_dim, len(layer.positions)
     d = getattr(encoding, "head_dim", D)
     if d > D:
         return None
-    eye = torch.eye(d)[None, :, None].expand(1, d, len(at), d)
+    axes = getattr(encoding, "axes", 1)
+    at = at if axes == 1 else at.expand(axes, -1)
+    eye = torch.eye(d)[None, :, None].expand(1, d, P, d)
     turned = encoding.at(at).rotate(eye, eye)[0] if "rotate" in encoding.doors else eye
     maps = turned[0].permute(1, 2, 0).double()
     maps = maps @ torch.linalg.inv(maps[:1])
-    rows = build(scale, ModelShape()).at(at).scale
-    grown = torch.ones(len(at)).double() if rows is None else rows.flatten().double()
+    rows = build(scale, ModelShape()).at(torch.tensor(layer.positions)).scale
+    grown = torch.ones(P).double() if rows is None else rows.flatten().double()
     both = []
     for first in (0, D - d):
-        whole = torch.eye(D, dtype=torch.float64).repeat(len(at), 1, 1)
+        whole = torch.eye(D, dtype=torch.float64).repeat(P, 1, 1)
         whole[:, first : first + d, first : first + d] = maps
         both.append(whole * (grown / grown[0])[:, None, None])
     return both
@@ -91,6 +94,21 @@ def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
     assert layer.maps is not None
     best = min(((one - layer.maps).abs().amax((-1, -2)) for one in expected), key=lambda off: float(off.max()))
     return float(best.max()), layer.positions[int(best.argmax())]
+
+
+def _axes(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
+    """Which coordinate every pair turns by, of a model that takes several."""
+    if layer.axes is None:
+        return []
+    own = getattr(encoding, "axis_map", None)
+    read = (0,) * len(layer.axes) if own is None else own.axis_of_pair
+    if read == layer.axes:
+        return []
+    return [f"read {_counts(read)} pairs of axes 0, 1, 2 …, measured {_counts(layer.axes)}, or in another order"]
+
+
+def _counts(axes: tuple[int, ...]) -> str:
+    return ", ".join(str(axes.count(axis)) for axis in range(max(axes) + 1))
 
 
 def _said(layer: MeasuredLayer) -> str:
@@ -129,7 +147,8 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
 
 def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
     read = [recipe for recipe in positions.kinds.values() if recipe.get("num_positions")]
-    widest = [table for table in measured.tables if table.width > 1]
+    turns = bool(positions.turning)  # the table of a model that turns is one of cos and sin
+    widest = [table for table in measured.tables if table.width > 1 and (table.trained or not turns)]
     if bool(read) != bool(widest):
         return [
             "read a table of positions, looked up none"

@@ -24,7 +24,9 @@ QUERY_HEADS = (
     *("encoder_attention_heads", "num_query_heads", "num_encoder_attention_heads"),
 )
 HEAD_COUNTS = re.compile(r"(^|_)((n|num)_(\w+_)?head|heads)$")
-WIDTHS = re.compile(r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?embed(ding)?_(dim|size)|n_embd|lru_width)$")
+WIDTHS = re.compile(
+    r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?embed(ding)?_(dim|size)|n_embd|lru_width|mamba_d_ssm)$"
+)
 CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
     for pattern, most in (
@@ -36,6 +38,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         ),
         (r"(^|_)(num_|n_)(routed_|local_)?experts$|^moe_num_experts$", 4),
         (r"experts_per_tok(en)?$|^moe_k$|^moe_topk$|^top_k_experts$|^num_selected_experts$", 2),
+        (r"^num_kv_shared_layers$", 0),
         (r"^n_group$|^topk_group$|^num_expert_groups?$", 1),
         (r"^sliding_window(_size)?$", WINDOW),
         (r"^local_attention$", 2 * WINDOW),
@@ -64,9 +67,24 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     periodic = any(PERIODIC.search(key) and value for key, value in config.items())
     depth = LAYERS if periodic else 2
     config = {key: value for key, value in config.items() if key not in OF_STAGES}
+    depth = _ended(config, depth)
+    if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
+        config["head_dim"] = config["hidden_size"] // heads  # as every released config of such a type says
     made = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
-    inner = {key: value for key, value in made.items() if key.endswith("_config") and isinstance(value, dict)}
+    inner = {key: value for key, value in made.items() if isinstance(value, dict) and _is_config(key, value)}
     return made | {key: shrunk(value, widths=widths) for key, value in inner.items()}
+
+
+def _is_config(key: str, value: Mapping[str, Any]) -> bool:
+    return (key.endswith("_config") and key != "per_layer_config") or "model_type" in value
+
+
+def _ended(config: Mapping[str, Any], depth: int) -> int:
+    """A depth at which the last layer is of the kind of the whole model's last, where kinds have settings each."""
+    kinds = config.get("layer_types")
+    if not config.get("per_layer_config") or not kinds or kinds[-1] not in kinds[:depth]:
+        return depth
+    return max(i + 1 for i, kind in enumerate(kinds[:depth]) if kind == kinds[-1])
 
 
 def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
@@ -133,6 +151,9 @@ def built(config: Any) -> nn.Module:
         for parameter in model.parameters():
             if parameter.dim() >= 2 and parameter.requires_grad:
                 parameter.normal_(0, parameter[0].numel() ** -0.5)
+        for module in model.modules():
+            if isinstance(module, nn.LayerNorm) and module.bias is not None:
+                module.bias.normal_(0, 0.1)  # without one its outputs add up to 0, and no map of them is unique
     return model
 
 

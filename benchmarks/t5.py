@@ -1,0 +1,89 @@
+"""``python -m benchmarks.t5``: a T5 encoder under ``patched`` against transformers' own path through SDPA.
+
+Its bias is one number per head and distance. transformers writes it out for every pair of tokens and hands it to
+torch's attention as a mask; under ``patched`` the encoder attends through posenc, which keeps one line a head.
+"""
+
+import argparse
+import statistics
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from transformers import T5Config, T5EncoderModel
+
+from benchmarks.measure import Outputs, peak_memory, timed
+from posenc.integrations.huggingface import patched, read
+
+CHANNELS, LAYERS = 64, 2
+TIME_TARGET, MEMORY_TARGET = 0.4, 0.05
+
+
+def encoder(heads: int) -> nn.Module:
+    """A random encoder whose other parts are small beside its attention."""
+    torch.manual_seed(0)
+    width = heads * CHANNELS
+    config = T5Config(
+        vocab_size=64, d_model=width, d_kv=CHANNELS, d_ff=8, num_layers=LAYERS, num_heads=heads, dropout_rate=0.0
+    )
+    config._attn_implementation = "sdpa"
+    return T5EncoderModel(config)
+
+
+def run(model: nn.Module, ids: Tensor, backward: bool) -> Callable[[], Outputs]:
+    """One forward, and the gradients of all weights where they are wanted."""
+
+    def once() -> Outputs:
+        with torch.set_grad_enabled(backward):
+            y = model(input_ids=ids).last_hidden_state
+        if backward:
+            y.square().mean().backward()
+            model.zero_grad(set_to_none=True)
+        return (y.detach(),)
+
+    return once
+
+
+def compared(length: int, heads: int, backward: bool, rounds: int) -> str:
+    """One row of the table: seconds and bytes of both, in turn, and their ratios."""
+    model = encoder(heads)
+    ids = torch.randint(4, 60, (1, length), generator=torch.Generator().manual_seed(1))
+    own = read(model.config).encodings(length)
+    bias = model.encoder.block[0].layer[0].SelfAttention.relative_attention_bias.weight
+    own["encoder"].weight = nn.Parameter(bias.detach().clone())
+    once = run(model, ids, backward)
+    theirs, ours = [], []
+    for number in range(rounds + 1):
+        (reference,), before = once(), timed(once)
+        with patched(model, own):
+            (answer,), after = once(), timed(once)
+        torch.testing.assert_close(answer, reference, rtol=0, atol=2e-5 * float(reference.abs().max()))
+        if number:  # the first warms up
+            theirs.append(before)
+            ours.append(after)
+    ratio = statistics.median(b / a for a, b in zip(theirs, ours, strict=True))
+    memory = peak_memory(once)
+    with patched(model, own):
+        small = peak_memory(once)
+    seconds = f"{statistics.median(theirs):.2f} | {statistics.median(ours):.2f} | {ratio:.2f}"
+    said = f"{memory / 2**20:,.0f} | {small / 2**20:,.0f} | {small / memory:.1%}"
+    way = "forward and backward" if backward else "forward"
+    return f"| {length:,} tokens, {heads} heads, {way} | {seconds} | {said} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.t5", description=__doc__.splitlines()[0])
+    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--heads", type=int, default=4, help="each takes 4·L² bytes in transformers' path")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--backward", action="store_true", help="with gradients")
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    print("| job | SDPA, s | posenc, s | ratio | SDPA, MiB | posenc, MiB | ratio |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
+    print(compared(given.length, given.heads, given.backward, given.rounds))
+    print(f"Asked for: {TIME_TARGET} of the time, {MEMORY_TARGET:.0%} of the memory.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""What ``measure`` finds: the positions of every layer of a model, and the tables that it looks up."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.integrations.huggingface.measuring.maps import Scores, Turning
+
+AXES = 3
+"""Rows of position ids of models that place text, rows and columns of pictures: no released one has others."""
+EXACT = 1e-4
+"""The share of queries that rounding may leave over where a map explains them."""
+
+
+@dataclass(frozen=True)
+class MeasuredLayer:
+    """One attention layer.
+
+    Args:
+        module: where it is in the model.
+        tower, index: the part of the model that it belongs to, and its number there.
+        heads, head_dim: of the queries as they are multiplied.
+        positions: those that ``maps`` are of.
+        maps: how queries at every position come from those at the first, ``(P, D, D)``; None where the model could
+            not be asked.
+        residual: the share of the queries that no map explains.
+        turning: the pairs that turn; None where none does.
+        growth: what the length of what turns or stands still is multiplied by at every position: a query scale.
+        factor: what cos and sin are multiplied by; None where it does not show.
+        axes: the axis of positions that every pair turns by; None in a model whose positions have one.
+        scores: scale, bias and sight.
+    """
+
+    module: str
+    tower: str
+    index: int
+    heads: int
+    head_dim: int
+    positions: tuple[int, ...]
+    maps: Float[Tensor, "P D D"] | None
+    residual: float
+    turning: Turning | None
+    growth: tuple[float, ...]
+    factor: float | None
+    scores: Scores | None
+    axes: tuple[int, ...] | None = None
+
+    @property
+    def exact(self) -> bool:
+        """Whether one map per position explains the queries, so that nothing else of them depends on it."""
+        return self.maps is not None and self.residual < EXACT
+
+    @property
+    def has_positions(self) -> bool:
+        """Whether positions do anything in this layer itself; what was added to its tokens is not its own."""
+        bias = self.scores is not None and (self.scores.bias is not None or self.scores.follows_content)
+        return bias or (self.exact and self.turning is not None)
+
+    def describe(self) -> str:
+        """What it does, in a few words."""
+        told = []
+        if self.maps is None:
+            told.append("not asked")
+        elif not self.exact:
+            told.append("queries depend on positions in another way than by turning")
+        elif self.turning is not None:
+            own = self.turning
+            how = f"{len(own.pairs)} {own.pairing} pairs of {self.head_dim} channels turn"
+            told.append(f"{how} by {own.frequencies[0]:.4g} to {own.frequencies[-1]:.4g}")
+            if self.axes is not None:
+                shares = (str(self.axes.count(axis)) for axis in range(AXES))
+                told.append(f"{', '.join(shares)} of them by {AXES} axes")
+        if self.exact and max(self.growth) > 1 + 1e-4:
+            told.append("queries grow with their positions")
+        if self.factor is not None and abs(self.factor - 1) > 1e-4:
+            told.append(f"factor {self.factor:.4g}")
+        scores = self.scores
+        if scores is not None:
+            told += ["a bias on scores"] * (scores.bias is not None)
+            told += ["a bias that reads tokens"] * scores.follows_content
+            told += [f"a window of {scores.window}"] * (scores.window is not None) + ["chunks"] * scores.chunked
+        return ", ".join(told) or "no positions"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of positions that was looked up: where, its rows, and the row of position 0."""
+
+    module: str
+    rows: int
+    width: int
+    first: int
+    trained: bool
+
+    def describe(self) -> str:
+        return f"a {'trained' if self.trained else 'fixed'} table of {self.rows - self.first} rows"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was measured, and the config of the model that it was measured in."""
+
+    layers: tuple[MeasuredLayer, ...]
+    tables: tuple[Table, ...]
+    config: Any = field(repr=False)
+
+    @property
+    def has_positions(self) -> bool:
+        return bool(self.tables) or any(layer.has_positions or not layer.exact for layer in self.layers)
+
+    def describe(self) -> str:
+        """What it has, kinds of layers with how many of each, in one line."""
+        kinds = Counter(f"{layer.tower.rpartition('.')[2]}: {layer.describe()}" for layer in self.layers)
+        alone = len({layer.tower for layer in self.layers}) < 2
+        told = [f"{count} × {kind.partition(': ')[2] if alone else kind}" for kind, count in kinds.items()]
+        return "; ".join([*(table.describe() for table in self.tables), *told])

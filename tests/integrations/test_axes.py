@@ -1,0 +1,74 @@
+"""Models whose positions have three axes: sections are read, written back, and turned by in a patched model."""
+
+from typing import Any
+
+import pytest
+import torch
+
+from integrations.small import answers, own, small
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import patched, read, write
+from posenc.schedules import YaRN
+
+SIZES = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
+ROPE = {"rope_type": "default", "rope_theta": 1e6}
+
+
+def config(**more: Any) -> dict[str, Any]:
+    return {"model_type": "qwen2_vl_text", **SIZES, "rope_parameters": {**ROPE, **more}}
+
+
+def test_sections_are_read_as_axes() -> None:
+    (recipe,) = read(config(mrope_section=[20, 22, 22])).kinds.values()
+    assert str(recipe.get("axes")) == "chunked(20, 22, 22)"
+
+
+def test_a_silent_config_has_the_sections_of_the_code() -> None:
+    (recipe,) = read(config()).kinds.values()
+    assert str(recipe.get("axes")) == "chunked(16, 24, 24)"
+
+
+def test_the_older_spelling_says_the_same() -> None:
+    old = {"model_type": "qwen2_vl_text", **SIZES, "rope_theta": 1e6}
+    said = read({**old, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}})
+    assert said.kinds == read(config(mrope_section=[16, 24, 24])).kinds
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ([16, 48], "mrope_section=\\[16, 48\\] must be 3 numbers"),
+        ([16, 24, 0], "mrope_section=\\[16, 24, 0\\] must be a list of whole numbers above 0"),
+        ([16, 24, 25], "65 pairs, 130 channels, and rotary_dim=128"),
+    ],
+)
+def test_sections_that_cannot_be_are_refused(section: list[int], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        read(config(mrope_section=section))
+
+
+def test_sections_are_written_beside_another_schedule() -> None:
+    positions = read(config(mrope_section=[16, 24, 24]))
+    written = write(positions, YaRN(4.0, 64))
+    assert written["rope_parameters"]["mrope_section"] == [16, 24, 24]
+    assert read(written).rotary.get("axes") == positions.rotary.get("axes")
+
+
+def test_a_retriever_is_read_by_the_model_around_its_text() -> None:
+    inner = {"model_type": "qwen2_vl", "text_config": config()}
+    assert read({"model_type": "colqwen2", "vlm_config": inner}).model_type == "qwen2_vl_text"
+    with pytest.raises(InvalidArgument, match=r"rope_theta=5\.0 stands beside"):
+        read({"model_type": "colqwen2", "rope_theta": 5.0, "vlm_config": inner})
+
+
+@pytest.mark.parametrize("family", ["qwen2_vl_text", "qwen3_vl_text"])
+def test_a_patched_model_turns_by_three_rows_of_position_ids(family: str) -> None:
+    model = small(family)
+    ids = torch.randint(4, 60, (2, 12), generator=torch.Generator().manual_seed(3))
+    rows = torch.randint(0, 40, (3, 2, 12), generator=torch.Generator().manual_seed(4))
+    before = answers(model, input_ids=ids, position_ids=rows)
+    with patched(model, own(model, 64)):
+        ours = answers(model, input_ids=ids, position_ids=rows)
+        flat = answers(model, input_ids=ids, position_ids=rows[:1].expand(3, -1, -1))
+    torch.testing.assert_close(ours, before, rtol=0, atol=2e-5 * float(before.abs().max()))
+    assert (flat - before).abs().max() > 1e-3 * before.abs().max()
