@@ -16,9 +16,8 @@ from posenc.workbench.screen import screen
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.experiments.extend import Extension, Request
     from posenc.workbench.experiments.job import Launcher
-    from posenc.workbench.experiments.models import LanguageModel
+    from posenc.workbench.experiments.models import LanguageModel, Opened
     from posenc.workbench.experiments.retrieval import Reader, Retrieval
-    from posenc.workbench.tasks import Text
 
 
 def extend(
@@ -61,12 +60,13 @@ def extend(
     if documents < 1:
         raise InvalidArgument(f"documents={documents} must be at least 1")
     launch = choose(launcher)
-    model, data, read = open_model(path, text, device, dtype)
+    opened = open_model(path, text, device, dtype)
+    model = opened.model
     asked = reader(model) if needle else None
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
     folder = output or (path / "extension" if path.is_dir() else Path("extension"))
     _announce(console, model, request, folder, needle)
-    found, needles, spent = _carry_out(console, (model, data, read), asked, request, folder, launch)
+    found, needles, spent = _carry_out(console, opened, asked, request, folder, launch)
     _leave(console, model, found, needles, folder, spent)
 
 
@@ -106,7 +106,7 @@ def _announce(console: Console, model: "LanguageModel", request: "Request", fold
 
 def _carry_out(
     console: Console,
-    opened: tuple["LanguageModel", bytes, "Text"],
+    opened: "Opened",
     asked: "Reader | None",
     request: "Request",
     folder: Path,

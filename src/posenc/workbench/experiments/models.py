@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
@@ -154,19 +154,27 @@ def trained(study: Path, text: Text) -> Ours:
     raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
 
 
-def open_model(path: Path, text: Path | None, device: str, dtype: str) -> tuple[LanguageModel, bytes, Text]:
-    """The model at ``path``, and the bytes that documents are cut from: a study's own held-out text, or the file.
+class Opened(NamedTuple):
+    """A model, the bytes that documents are cut from, and the text that a fine-tune reads."""
+
+    model: LanguageModel
+    data: bytes
+    text: Text
+
+
+def open_model(path: Path, text: Path | None, device: str, dtype: str) -> Opened:
+    """The model at ``path``; documents are cut from a study's own held-out text, or from the file.
 
     ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
     """
     read = load(text)
     if (path / "ledger.sqlite").exists():
-        return trained(path, read), bytes(read.validation.to(torch.uint8).numpy()), read
+        return Opened(trained(path, read), bytes(read.validation.to(torch.uint8).numpy()), read)
     from posenc.integrations.huggingface.load import Pretrained
 
     model: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
     whole = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return model, bytes(whole.numpy()), read
+    return Opened(model, bytes(whole.numpy()), read)
 
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
