@@ -146,7 +146,8 @@ print("right")
 """
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compiled_models_take_odd_offsets_and_one_tensor_for_both(backend: str) -> None:
     """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
     done = subprocess.run([sys.executable, "-c", COMPILED, backend], capture_output=True, text=True, check=False)

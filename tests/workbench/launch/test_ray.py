@@ -53,6 +53,7 @@ def test_a_machine_killed_in_the_middle_loses_nothing(
     assert "state-dump" not in said.out + said.err
 
 
+@pytest.mark.slow
 def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path) -> None:
     study = replace(TINY, encodings=("rotary",), tasks=("needle",))
     for name, launcher in (("ray", Ray()), ("here", inline)):

@@ -31,9 +31,9 @@ def build(page: Page) -> str:
     return made.get_template("page.html").render(page=page, style=css, draw=drawn)
 
 
-def embedded(view: View, caption: str, name: str = "") -> Picture:
-    """A view's figure inside the page."""
-    sources = {make: _data("image/svg+xml", svg) for make, svg in _svgs(view).items()}
+def embedded(view: View, caption: str, name: str = "", folder: Path | None = None) -> Picture:
+    """A view's figure inside the page; with a ``folder`` the one for light paper also in files there."""
+    sources = {make: _data("image/svg+xml", svg) for make, svg in _svgs(view, folder and folder / name).items()}
     return Picture(sources, _alt(view), caption, name)
 
 
@@ -54,11 +54,15 @@ def made_with(said: str = "") -> str:
     return ", ".join(f"{'Python' if name == 'python' else name} {version}" for name, version in kept.items())
 
 
-def _svgs(view: View) -> dict[str, bytes]:
-    return {
-        paper + ("-narrow" if narrow else ""): ink.rendered(draw(view, PAPERS[paper], narrow=narrow))
-        for paper, narrow in MAKES
-    }
+def _svgs(view: View, at: Path | None = None) -> dict[str, bytes]:
+    made = {}
+    for paper, narrow in MAKES:
+        figure = draw(view, PAPERS[paper], narrow=narrow)
+        made[paper + ("-narrow" if narrow else "")] = ink.rendered(figure)
+        if at is not None and (paper, narrow) == MAKES[0]:
+            ink.write(figure, at.with_suffix(".png"))
+            at.with_suffix(".svg").write_bytes(made["light"])
+    return made
 
 
 def _alt(view: View) -> str:

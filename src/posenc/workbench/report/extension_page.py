@@ -12,7 +12,6 @@ from posenc.workbench.experiments.retrieval import Retrieval
 from posenc.workbench.experiments.statistics import Interval
 from posenc.workbench.experiments.verdict import Line as Judged
 from posenc.workbench.experiments.verdict import Verdict, judge
-from posenc.workbench.figures.draw import save
 from posenc.workbench.numbers import count, plain
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Row, Table, Words
@@ -64,12 +63,10 @@ def write(
 def _measured(found: Extension, verdict: Verdict, folder: Path, *, tuned: bool) -> tuple[Block, ...]:
     name = "extension-tuned" if tuned else "extension"
     view = over_positions(found, tuned=tuned)
-    for kind in ("png", "svg"):
-        save(view, folder / "figures" / f"{name}.{kind}")
     caption = "Loss at every position of the same documents."
     if len(found.window) > 1:
         caption += " Bands are 95% intervals over documents, for the method to use and for no scaling."
-    return embedded(view, caption, name), _table(found, verdict)
+    return embedded(view, caption, name, folder / "figures"), _table(found, verdict)
 
 
 def _table(found: Extension, verdict: Verdict) -> Table:

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.plan import Curve, Plan
-from posenc.workbench.figures.draw import save
 from posenc.workbench.numbers import count
 from posenc.workbench.palette import style, token
 from posenc.workbench.report.blocks import Block, Part, Row, Table, Words
@@ -52,9 +51,8 @@ def part(outcome: Outcome, folder: Path) -> tuple[Part, ...]:
         view = over_steps(task, plans, outcome.curves)
         if not view.panels[0].lines or not len(view.panels[0].lines[0].values):  # type: ignore[union-attr]
             continue
-        for kind in ("png", "svg"):
-            save(view, folder / "figures" / f"{task}-steps.{kind}")
-        blocks.append(embedded(view, f"{task.capitalize()}: training loss, the mean over seeds.", f"{task}-steps"))
+        caption = f"{task.capitalize()}: training loss, the mean over seeds."
+        blocks.append(embedded(view, caption, f"{task}-steps", folder / "figures"))
         blocks.append(_table(task, plans, outcome.curves))
     told = "A loss that still falls at the last step says that more training would change the comparison."
     return (Part("How they learnt", "learnt", (Words(told, quiet=True), *blocks)),) if blocks else ()

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, SENTENCE, Retrieval
 from posenc.workbench.experiments.statistics import over_answers
-from posenc.workbench.figures.draw import save
 from posenc.workbench.numbers import count
 from posenc.workbench.report import blocks
 from posenc.workbench.report.blocks import Part, Row, Words
@@ -74,8 +73,6 @@ def table(needles: Retrieval) -> Table:
 def part(needles: Retrieval, folder: Path) -> Part:
     """The figure, written into ``folder`` too, and the table for the page."""
     view = over_depth(needles)
-    for kind in ("png", "svg"):
-        save(view, folder / "figures" / f"needles.{kind}")
     caption = "Share of needles found, by the length of the text and the depth they lie at."
     how = (
         f"“{HIDDEN}” and eight such sentences, each with its own place and number, lie in one text, one at every "
@@ -87,11 +84,12 @@ def part(needles: Retrieval, folder: Path) -> Part:
         Row(method.label, tuple(map(_cell, cells)))
         for method, cells in zip(needles.methods, needles.found.double(), strict=True)
     )
+    drawn = embedded(view, caption, "needles", folder / "figures")
     found = blocks.Table(_caption(needles), ("method", *(f"at {count(n)}" for n in needles.lengths)), rows)
     return Part(
         "What lies far back",
         "needles",
-        (Words(answer(needles)), embedded(view, caption, "needles"), found, Words(how, quiet=True)),
+        (Words(answer(needles)), drawn, found, Words(how, quiet=True)),
     )
 
 

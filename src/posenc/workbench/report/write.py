@@ -5,7 +5,6 @@ from pathlib import Path
 from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.results import TaskResult
 from posenc.workbench.experiments.study import Study
-from posenc.workbench.figures.draw import save
 from posenc.workbench.files import whole
 from posenc.workbench.report import charts, losses
 from posenc.workbench.report.blocks import Picture
@@ -20,9 +19,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     pictures: dict[str, list[Picture]] = {}
     for result in outcome.results:
         for name, caption, view in _views(result):
-            save(view, folder / "figures" / f"{name}.png")
-            save(view, folder / "figures" / f"{name}.svg")
-            pictures.setdefault(result.task.name, []).append(embedded(view, caption, name))
+            pictures.setdefault(result.task.name, []).append(embedded(view, caption, name, folder / "figures"))
     target = folder / "report.html"
     made = build(page(outcome, pictures, losses.part(outcome, folder), command, as_toml(study)))
     with whole(target) as partial:  # it may be loaded at any moment
