@@ -115,7 +115,7 @@ FEW = ("rotary", "t5")
 """A rotation and a learned line, compiled to the end by every run of the tests; blocks of ALiBi are, too."""
 MORE = ("alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
 SOME = ("stack(rotary, fox(bias=1))",)
-"""A stack of a rotation and gates that read tokens; test_lengths.py has a table, a cache and a mask."""
+"""A stack of a rotation and gates that read tokens; test_lengths.py has a cache and a mask."""
 
 INDUCTOR = {"inductor": FEW, "inductor, more": MORE}
 

@@ -111,7 +111,7 @@ def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.Monk
     assert red(measure(broken, rounds=1)) == {row.name for row in broken.rows} - {"no bias, SDPA"}
 
 
-@pytest.mark.parametrize("how", ["left-padded", "packed into four"])
+@pytest.mark.parametrize("how", ["packed into four", pytest.param("left-padded", marks=pytest.mark.slow)])
 def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
     for short in (1, 128):
