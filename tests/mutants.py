@@ -12,6 +12,7 @@ from broken_scores import BrokenFoX, TwoAxes
 from cases import Case
 from posenc import Encoding
 from posenc.encodings.text import Recipe, parse
+from posenc.kernels.attention.block import SHARES_KEYS
 from posenc.laws import Law, computes, feeding, independence, paths, sharding, survival, texts, tracing
 
 
@@ -43,6 +44,10 @@ WHOLE = {
     "two axes": Mutant("two axes", TwoAxes, FORMULA),
 }
 """What the mutants were before they were broken."""
+
+FAR = Mutant(
+    "far keys that teach nothing", broken_scores.NumberWithoutGradient, paths.gradients_are_those_of_scores
+)
 
 MUTANTS = [
     Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),
@@ -90,7 +95,7 @@ MUTANTS = [
     Mutant("a reach shorter than its rows", broken_scores.ReachTooShort, paths.shortcuts_are_rows),
     Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
-    Mutant("far keys that teach nothing", broken_scores.NumberWithoutGradient, paths.gradients_are_those_of_scores),
+    *([FAR] if SHARES_KEYS else []),  # elsewhere grouped keys go by rows, and none is out of reach
     Mutant("a parameter nobody lists", broken_scores.UnlistedParameter, paths.gradients_are_those_of_scores),
     Mutant(
         "a cache keyed without base",

@@ -61,6 +61,7 @@ def test_a_retriever_is_read_by_the_model_around_its_text() -> None:
         read({"model_type": "colqwen2", "rope_theta": 5.0, "vlm_config": inner})
 
 
+@pytest.mark.usefixtures("recent_transformers")
 @pytest.mark.parametrize("family", ["qwen2_vl_text", "qwen3_vl_text"])
 def test_a_patched_model_turns_by_three_rows_of_position_ids(family: str) -> None:
     model = small(family)

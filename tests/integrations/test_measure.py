@@ -63,7 +63,6 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
         ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
         ("qwen3_vl_text", {"axes": chunked}, "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20"),
-        ("qwen2_vl_text", {"axes": None}, "read 64 pairs of axes 0, 1, 2 …, measured 16, 24, 24"),
         ("ultrabert", {"neighbours": False}, "read a window of 5, measured 6"),
     ],
 )
@@ -74,6 +73,14 @@ def test_a_family_read_wrongly_is_found_out(
     assert differences(found, read(found.config)) == []
     monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
     assert re.search(said, " ".join(differences(found, read(found.config))))
+
+
+@pytest.mark.usefixtures("recent_transformers")
+def test_axes_that_nobody_read_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = measure(small("qwen2_vl_text"))
+    monkeypatch.setitem(FAMILIES, "qwen2_vl_text", replace(FAMILIES["qwen2_vl_text"], axes=None))
+    said = " ".join(differences(found, read(found.config)))
+    assert "read 64 pairs of axes 0, 1, 2 …, measured 16, 24, 24" in said
 
 
 def test_every_pair_is_measured_on_the_axis_that_turns_it() -> None:

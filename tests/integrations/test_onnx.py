@@ -7,7 +7,8 @@ import torch
 
 import posenc
 from posenc import positions
-from posenc.errors import InvalidArgument
+from posenc.errors import ImplUnavailable, InvalidArgument
+from posenc.integrations import onnx as exporting
 from posenc.integrations.onnx import OnnxRotary
 from posenc.schedules import YaRN
 
@@ -19,6 +20,10 @@ SETTINGS = [
 ]
 
 
+needs_the_operator = pytest.mark.skipif(not exporting.serves(), reason="torch's operator errs here")
+
+
+@needs_the_operator
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
 def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
     rotary = posenc.Rotary(16, **settings)  # type: ignore[arg-type]
@@ -29,12 +34,19 @@ def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
         torch.testing.assert_close(theirs, ours, rtol=0, atol=2e-6)
 
 
+def test_a_torch_whose_operator_errs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exporting, "serves", lambda: False)
+    with pytest.raises(ImplUnavailable, match=r"does not turn by its tables; take a newer torch to export"):
+        OnnxRotary(posenc.Rotary(16, pairing="half"), 64)
+
+
 def test_several_axes_have_no_operator() -> None:
     image = posenc.encoding("rotary(axes=axial(4, 4), pairing=half)", head_dim=16)
     with pytest.raises(InvalidArgument, match="rotary has 2 axes; ONNX's RotaryEmbedding has one"):
         OnnxRotary(image, 64)
 
 
+@needs_the_operator
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_exported_it_is_one_operator_and_a_runtime_agrees(tmp_path: Path) -> None:

@@ -174,7 +174,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         config("xlnet"),
         "model_type 'xlnet' is a family of transformers whose config is not read here; its positions can",
     ),
-    (config("deepseek_v4"), "model_type 'deepseek_v4' is a family of transformers whose config is not read here"),
     (
         {"model_type": "paligemma", "text_config": {"model_type": "gemma", "rope_theta": 1e4}},
         "no 'max_position_embeddings'; add it, or pass what transformers' AutoConfig makes of the config",

@@ -4,7 +4,6 @@ import warnings
 from types import ModuleType
 
 import pytest
-from packaging.version import Version
 
 
 @pytest.fixture
@@ -14,11 +13,3 @@ def x_transformers() -> ModuleType:
         warnings.simplefilter("ignore", DeprecationWarning)
         from x_transformers import x_transformers as module
     return module
-
-
-@pytest.fixture
-def recent_transformers() -> None:
-    """transformers as these tests name its parts; before 5.23 many were called otherwise or were not there."""
-    transformers = pytest.importorskip("transformers")
-    if Version(transformers.__version__) < Version("5.23"):
-        pytest.skip("its modules for pictures and videos have other names in this version")

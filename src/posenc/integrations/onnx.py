@@ -1,12 +1,25 @@
 """Rotary positions as ONNX's own operator: ``torch.onnx.export`` gives one RotaryEmbedding node each, opset 23."""
 
+from functools import lru_cache
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as make
 from posenc.encodings.rotary import Rotary
-from posenc.errors import InvalidArgument
+from posenc.errors import ImplUnavailable, InvalidArgument
+
+
+@lru_cache
+def serves() -> bool:
+    """Whether this torch's operator turns every head by its own tokens' rows, which that of torch 2.8 does not."""
+    x, table = torch.arange(24.0).view(1, 2, 3, 4), torch.ones(3, 2)
+    try:
+        turned = torch.onnx.ops.rotary_embedding(x, 0 * table, table, torch.arange(3)[None])
+    except RuntimeError:
+        return False
+    return torch.equal(turned, torch.cat((-x[..., 2:], x[..., :2]), -1))
 
 
 class OnnxRotary(nn.Module):
@@ -20,6 +33,7 @@ class OnnxRotary(nn.Module):
 
     Raises:
         InvalidArgument: a rotary of several axes.
+        ImplUnavailable: a torch whose own operator computes something else.
     """
 
     cos: Float[Tensor, "max_length pairs"]
@@ -29,6 +43,11 @@ class OnnxRotary(nn.Module):
         super().__init__()
         if rotary.axes != 1:
             raise InvalidArgument(f"rotary has {rotary.axes} axes; ONNX's RotaryEmbedding has one")
+        if not serves():
+            raise ImplUnavailable(
+                f"torch.onnx.ops.rotary_embedding of torch {torch.__version__} does not turn by its tables; take a "
+                "newer torch to export"
+            )
         cos, sin = rotary.tables(make.plain(max_length))
         self.register_buffer("cos", cos.reshape(max_length, -1), persistent=False)
         self.register_buffer("sin", sin.reshape(max_length, -1), persistent=False)
