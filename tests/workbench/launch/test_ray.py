@@ -18,7 +18,12 @@ from workbench.launch.cluster import MACHINE, ROOT
 from workbench.launch.work import REASONS, Heard, counting, failing, seeing
 from workbench.studies import TINY, inline, numbers, python_text
 
-pytestmark = pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed")
+LEFT_OPEN = r"ignore:Exception ignored in. <_io\.FileIO:pytest.PytestUnraisableExceptionWarning"
+"""Ray's logs, which Ray 2.40 leaves open."""
+pytestmark = [
+    pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed"),
+    pytest.mark.filterwarnings(LEFT_OPEN),
+]
 
 
 @dataclass
