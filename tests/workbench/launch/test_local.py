@@ -37,7 +37,7 @@ def test_a_worker_that_dies_is_replaced_and_its_job_goes_on_from_what_it_kept(he
 
 def test_errors_arrive_as_themselves_and_end_no_other_job(heard: Heard) -> None:
     assert {name: reason for name, reason in heard.reasons().items() if name in REASONS} == REASONS
-    assert "pickle" in heard.reasons()["closed"]
+    assert "local object 'heard.<locals>.<lambda>'" in heard.reasons()["closed"]
     assert heard.losses[counting(Path(), "lives").plan.id] == list(range(20))
 
 
