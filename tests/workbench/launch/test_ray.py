@@ -42,6 +42,7 @@ class Killing(Heard):
             self.ended.touch()
 
 
+@pytest.mark.slow  # on a loaded machine the state may not have travelled yet when the losses have
 def test_a_machine_killed_in_the_middle_loses_nothing(
     cluster: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
