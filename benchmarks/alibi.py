@@ -31,10 +31,10 @@ def table(
     flex: bool = False,
 ) -> Table:
     """Causal attention under ALiBi, forward or forward and backward; the base has no bias at all."""
-    q, k, v, grad = _inputs(length, dtype, backward, (heads, kv_heads, channels), device)
+    q, k, v, grad = inputs(length, dtype, backward, (heads, kv_heads, channels), device)
     alibi = posenc.ALiBi(heads).to(device)
     at = posenc.positions.plain(length, device=device)
-    whole = _runs(q, k, v, grad, backward)
+    whole = runs(q, k, v, grad, backward)
     grouped = heads != kv_heads
 
     def ours(impl: Impl = "auto") -> Callable[[], Outputs]:
@@ -53,7 +53,7 @@ def table(
     if flex:
         rows.append(_flex(q, k, v, alibi, at, whole))
     groups = f", {kv_heads} key heads" if grouped else ""
-    title = f"ALiBi, {heads} heads{groups}, L={length}, {_said(dtype, backward)}"
+    title = f"ALiBi, {heads} heads{groups}, L={length}, {said(dtype, backward)}"
     note = "Ratios are to causal attention without a bias. The full bias is built beforehand and not counted."
     seen = torch.ones(length, length, dtype=torch.bool, device=device).tril()
     return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
@@ -69,8 +69,8 @@ def hiding(
     device: str = "cpu",
 ) -> Table:
     """The same where padding (a sixteenth of the row) or three other documents are hidden."""
-    q, k, v, grad = _inputs(length, dtype, backward, (heads, heads, channels), device)
-    alibi, nope, whole = posenc.ALiBi(heads).to(device), posenc.NoPE(), _runs(q, k, v, grad, backward)
+    q, k, v, grad = inputs(length, dtype, backward, (heads, heads, channels), device)
+    alibi, nope, whole = posenc.ALiBi(heads).to(device), posenc.NoPE(), runs(q, k, v, grad, backward)
     row = torch.arange(length, device=device)
     if how == "left-padded":
         start = length // 16
@@ -93,16 +93,16 @@ def hiding(
         Row("posenc, without a bias", whole(lambda: posenc.attention(q, k, v, nope.at(at), sight)), None, target),
         Row("full (H, L, L) bias and mask, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias)), None),
     ]
-    title = f"ALiBi, {how}, {heads} heads, L={length}, {_said(dtype, backward)}"
+    title = f"ALiBi, {how}, {heads} heads, L={length}, {said(dtype, backward)}"
     note = "Ratios are to causal attention over the whole row. The full mask is built beforehand and not counted."
     return Table(title, rows, lambda: _exact(q, k, v, grad, alibi, seen, backward), note=note)
 
 
-def _said(dtype: torch.dtype, backward: bool) -> str:
+def said(dtype: torch.dtype, backward: bool) -> str:
     return f"{str(dtype).removeprefix('torch.')}, {'forward and backward' if backward else 'forward'}"
 
 
-def _inputs(
+def inputs(
     length: int, dtype: torch.dtype, backward: bool, sizes: tuple[int, int, int], device: str
 ) -> tuple[Tensor, ...]:
     """q, k, v and the gradient of what comes out."""
@@ -113,7 +113,7 @@ def _inputs(
     return *(x.requires_grad_(backward) for x in (q, k, v)), grad
 
 
-def _runs(
+def runs(
     q: Tensor, k: Tensor, v: Tensor, grad: Tensor, backward: bool
 ) -> Callable[[Callable[[], Tensor]], Callable[[], Outputs]]:
     """Makes of a call one that gives the gradients too, if they are wanted."""

@@ -7,7 +7,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import posenc
-from benchmarks.measure import Outputs, Row, Table
+from benchmarks.alibi import inputs, runs, said
+from benchmarks.measure import Row, Table
 
 LINE, BANDED = 1.3, 1.5
 """What a bias along a line or in channels may cost beside none, and what one within a reach may."""
@@ -33,21 +34,10 @@ TEXTS = {
 
 def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") -> Table:
     """Causal attention under every bias, forward or forward and backward; the base has none."""
-    generator = torch.Generator().manual_seed(0)
-    q, k, v, grad = (
-        torch.randn(1, HEADS, length, HEAD_DIM, generator=generator).to(device, dtype).requires_grad_(backward)
-        for _ in range(4)
-    )
-    x = torch.randn(1, length, HEADS * HEAD_DIM, generator=generator).to(device, dtype)
+    q, k, v, grad = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
+    x = torch.randn(1, length, HEADS * HEAD_DIM, generator=torch.Generator().manual_seed(1)).to(device, dtype)
     at = posenc.positions.plain(length, device=device)
-
-    def whole(attend: Callable[[], Tensor]) -> Callable[[], Outputs]:
-        def run() -> Outputs:
-            with torch.set_grad_enabled(backward):
-                y = attend()
-            return (y, *torch.autograd.grad(y, (q, k, v), grad)) if backward else (y,)
-
-        return run
+    whole = runs(q, k, v, grad, backward)
 
     def under(text: str) -> Callable[[], Tensor]:
         made = posenc.encoding(text, width=HEADS * HEAD_DIM, heads=HEADS, head_dim=HEAD_DIM).to(device)
@@ -55,7 +45,6 @@ def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") 
 
     rows = [Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True)))]
     rows += [Row(text, whole(under(text)), target=target) for text, target in TEXTS.items()]
-    how = "forward and backward" if backward else "forward"
-    title = f"every bias, {HEADS} heads of {HEAD_DIM}, L={length}, {str(dtype).removeprefix('torch.')}, {how}"
+    title = f"every bias, {HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
     note = "Ratios are to causal attention without a bias. What tokens say to a bias is read within the time."
     return Table(title, rows, tuple, note=note)
