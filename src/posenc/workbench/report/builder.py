@@ -2,6 +2,7 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,9 @@ def build(page: Page) -> str:
         macro: str = getattr(blocks, type(block).__name__.lower())(block)
         return macro
 
-    css = stylesheet() + (_source("page.css"))
-    return made.get_template("page.html").render(page=page, style=css, draw=drawn)
+    css = stylesheet() + _source("page.css")
+    told = {"made": page.made or made_with(versions()), "date": datetime.now(UTC).date()}
+    return made.get_template("page.html").render(page=page, style=css, draw=drawn, **told)
 
 
 def embedded(view: View, caption: str, name: str = "", folder: Path | None = None) -> Picture:
@@ -50,9 +52,9 @@ def beside(view: View, caption: str, folder: Path, name: str) -> Picture:
     return Picture(sources, _alt(view), caption, name)
 
 
-def made_with(said: str = "") -> str:
-    """Versions as words, from the JSON that a run keeps or of what runs now."""
-    kept: dict[str, str] = json.loads(said or versions())
+def made_with(said: str) -> str:
+    """Versions as words, from the JSON that a run keeps."""
+    kept: dict[str, str] = json.loads(said)
     return ", ".join(f"{'Python' if name == 'python' else name} {version}" for name, version in kept.items())
 
 
