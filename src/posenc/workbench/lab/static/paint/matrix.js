@@ -34,6 +34,7 @@ export class Matrix {
   }
 
   async paint(panel, count, index) {
+    const moved = this.panel !== panel; // else the window has another size, and rows stand where they stood
     this.panel = panel;
     const [rows, columns] = panel.shape;
     const steps = await tones(panel.scale);
@@ -66,7 +67,7 @@ export class Matrix {
     this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
     this.grid.replaceChildren(top, ...fresh.values());
     this.fit(panel.texts.flat(), panel.columns.ticks.flatMap(([, text]) => text.split(" ")));
-    slide(before, fresh);
+    if (moved) slide(before, fresh);
     this.rows = fresh;
   }
 
