@@ -190,7 +190,7 @@ def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
 
 def _along_line(q: Tensor, work: Work, learning: bool) -> bool:
     """Whether the line is taken where channels are right too: asked for, or faster on this machine."""
-    if work.line is None or torch.compiler.is_compiling() or not q.is_cpu:
+    if work.line is None or work.learned or torch.compiler.is_compiling() or not q.is_cpu:
         return False
     return work.impl == "line" or (work.impl == "auto" and choice(q, learning, _ways).impl == "line")
 
