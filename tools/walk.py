@@ -3,12 +3,15 @@
     python -m tools.walk                      # all types, two at a time; goes on where it was stopped
     python -m tools.walk --types llama,t5     # some, told on the screen only
 
-Every type is measured in a worker process, which is ended when one takes too long; each result is kept at once.
+Every type is measured in a worker process, which a type that takes too long of the processor's time ends, and which
+has so much memory and no more; each result is kept at once.
 """
 
 import argparse
 import json
+import resource
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,14 +24,20 @@ from tools.walk_page import page
 ROOT = Path(__file__).resolve().parents[1]
 FEW = 60
 """Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
+MEMORY = 6 * 2**30
+"""Bytes that a worker may have; a type that wants more is refused them, and says so."""
+PATIENCE = 20
+"""How many times its limit a worker is waited for, whose processor others may share."""
 
 
-def work() -> None:
-    """A worker: model types come in by line, results leave as JSON by line."""
+def work(limit: float) -> None:
+    """A worker: model types come in by line, results leave as JSON by line; a signal ends it at its limit."""
     from tools.walk_type import walked
 
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     out, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
+        signal.setitimer(signal.ITIMER_PROF, limit)
         print(json.dumps(walked(line.strip())), file=out, flush=True)
 
 
@@ -44,7 +53,7 @@ class Worker:
         """The result of a type, or that it could not be had in time."""
         if self.process is None or self.taken >= FEW:
             self.end()
-            command = [sys.executable, "-W", "ignore", "-m", "tools.walk", "--work"]
+            command = [sys.executable, "-W", "ignore", "-m", "tools.walk", "--work", "--limit", f"{self.limit:g}"]
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -59,15 +68,15 @@ class Worker:
         assert process.stdout is not None
         process.stdin.write(name + "\n")
         process.stdin.flush()
-        patience = self.limit + (60 if self.taken == 0 else 0)  # the first waits for the imports
         self.taken += 1
-        ready, _, _ = select.select([process.stdout], [], [], patience)
+        ready, _, _ = select.select([process.stdout], [], [], PATIENCE * self.limit)
         line = process.stdout.readline() if ready else ""
         if line:
             found: dict[str, object] = json.loads(line)
             return found
+        late = not ready or process.wait() == -signal.SIGPROF
         self.end()
-        why = f"takes more than {self.limit:g} s" if not ready else "ends the process that builds it"
+        why = f"takes more than {self.limit:g} s" if late else "ends the process that builds it"
         return {"type": name, "class": "cannot be built", "why": why}
 
     def end(self) -> None:
@@ -111,13 +120,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.walk", description=__doc__.splitlines()[0])
     parser.add_argument("--types", help="some types, separated by commas; nothing is written")
     parser.add_argument("--workers", type=int, default=2, help="types at a time")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that one may take")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds of the processor that one may take")
     parser.add_argument("--again", help="classes to walk again, separated by commas; 'all' for everything")
     parser.add_argument("--page", action="store_true", help="write the page from what was walked so far")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
-        return work()
+        return work(given.limit)
     version, names = versions()
     if given.types:
         for found in results(given.types.split(","), 1, given.limit):

@@ -13,7 +13,9 @@ from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.measuring.asked import _layer
 from posenc.integrations.huggingface.measuring.maps import turning
+from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
 
 
@@ -99,6 +101,26 @@ def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.Mon
     found = measure(small("smollm3"))
     monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
     assert [text[:7] for text in differences(found, read(found.config))] == ["layer 3", "layer 7"]
+
+
+@pytest.mark.parametrize(("bend", "turns"), [(0.0, True), (1e-3, True), (0.3, False)])
+def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
+    """LiLT's positions are in its tokens: maps of its queries fit, in no order of pairs, and keep no angles."""
+    at = (0, 1, 2, 5)
+    draw = torch.Generator().manual_seed(0)
+    tokens = torch.randn(16, 5, generator=draw, dtype=torch.float64)
+    cos, sin = torch.tensor(at).double().cos(), torch.tensor(at).double().sin()
+    maps = torch.eye(5, dtype=torch.float64).repeat(len(at), 1, 1)
+    for a, b in ((0, 1), (2, 4)):
+        maps[:, [a, a, b, b], [a, b, a, b]] = torch.stack((cos, -sin, sin, cos), -1)
+    maps[1:, 0] *= 1 + bend
+    moved = torch.einsum("td,pde->pte", tokens, maps)[:, None].float()
+    plain = tokens[None, None, :8].float()
+    scores = plain @ plain.mT
+    first, later = (Attention("layers.0.attention", x, x, scores, ()) for x in (plain, moved))
+    layer = _layer(first, later, at)
+    assert (layer.turning is not None) is turns
+    assert layer.exact is turns
 
 
 def test_what_no_position_depends_on_is_shrunk() -> None:
