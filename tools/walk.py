@@ -3,6 +3,9 @@
     python -m tools.walk                      # all types, two at a time; goes on where it was stopped
     python -m tools.walk --types llama,t5     # some, told on the screen only
 
+Under another version of transformers the same command keeps its results beside, and says what changed up to the
+newest version that was walked; the page is that version's, and has what changed since the oldest.
+
 Every type is measured in a worker process, which a type that takes too long of the processor's time ends, and which
 has so much memory and no more; each result is kept at once.
 """
@@ -19,9 +22,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from tools.walk_page import page
+from packaging.version import Version
+from tools.walk_page import Walk, changes, page
 
 ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build"
 FEW = 60
 """Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
 MEMORY = 6 * 2**30
@@ -128,26 +133,48 @@ def main() -> None:
     if given.work:
         return work(given.limit)
     version, names = versions()
+    KEPT.mkdir(exist_ok=True)
     if given.types:
-        for found in results(given.types.split(","), 1, given.limit):
+        sample = Walk(version, given.types.split(","), {})
+        for found in results(sample.names, 1, given.limit):
+            sample.found[str(found["type"])] = found
             print(json.dumps(found, indent=1))
+        for other in kept()[-1:]:
+            if other.version != version:
+                print("\n".join(changes(sample, other.only(sample.names))))
         return None
-    kept = ROOT / "build" / f"walk-{version}.jsonl"
-    kept.parent.mkdir(exist_ok=True)
-    lines = kept.read_text().splitlines() if kept.exists() else []
-    known = {one["type"]: one for one in map(json.loads, lines)}
+    (KEPT / f"walk-{version}.types").write_text("\n".join(names))
+    lines = (KEPT / f"walk-{version}.jsonl").open("a")
     again = given.again.split(",") if given.again else []
-    known = {name: one for name, one in known.items() if "all" not in again and one["class"] not in again}
-    missing = [name for name in names if name not in known]
-    if given.page:
-        missing = []
-    with kept.open("a") as file:
+    known = next(walk for walk in kept() if walk.version == version)
+    known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
+    missing = [name for name in names if name not in known.found and not given.page]
+    with lines:
         for count, found in enumerate(results(missing, given.workers, given.limit), 1):
-            known[str(found["type"])] = found
-            print(json.dumps(found), file=file, flush=True)
+            known.found[str(found["type"])] = found
+            print(json.dumps(found), file=lines, flush=True)
             print(f"{count}/{len(missing)}  {found['type']}: {found['class']}", file=sys.stderr)
-    print(page(version, [known[name] for name in names if name in known], len(names), ROOT / "docs" / "models.md"))
+    print(told(known))
     return None
+
+
+def kept() -> list[Walk]:
+    """All walks that there are results of, oldest version first, with the last result of every type."""
+    walks = []
+    for file in KEPT.glob("walk-*.types"):
+        names = file.read_text().split()
+        found = {one["type"]: one for one in map(json.loads, file.with_suffix(".jsonl").read_text().splitlines())}
+        known = {name: found[name] for name in names if name in found}
+        walks.append(Walk(file.stem.removeprefix("walk-"), names, known))
+    return sorted(walks, key=lambda walk: Version(walk.version))
+
+
+def told(walk: Walk) -> str:
+    """Write the page where this is the newest version walked; else say what changed from it to that one."""
+    first, last = (kept()[end] for end in (0, -1))
+    if walk.version != last.version:
+        return "\n".join(changes(walk, last))
+    return page(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs" / "models.md")
 
 
 if __name__ == "__main__":

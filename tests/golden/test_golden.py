@@ -162,10 +162,9 @@ def token(numbers: Sequence[float]) -> torch.Tensor:
 def test_fire() -> None:
     """With a network of one unit that hands on what it reads."""
     made = FIRE(1, units=1).double()
+    own = (made.c, made.inner, made.inner_bias, made.outer, made.outer_bias)
     with torch.no_grad():
-        for parameter, value in zip(
-            (made.inner, made.inner_bias, made.outer, made.outer_bias), (1, 0, 1, 0), strict=True
-        ):
+        for parameter, value in zip(own, (0.1, 1, 0, 1, 0), strict=True):
             parameter.fill_(value)
     for (position, distance), want in zip(golden.ROWS, GOLDEN["fire"], strict=True):
         bias = made.at(torch.tensor([position]), torch.tensor([position - distance]), dtype=torch.float64).bias
@@ -181,7 +180,7 @@ def test_grape() -> None:
     q, k = (token(numbers).expand(1, 2, 1, 4) for numbers in (golden.QUERY, golden.KEY))
     for distance, want in zip(golden.DISTANCES, GOLDEN["grape"], strict=True):
         placed = made.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
-        close((scores(q, k, placed, scale=1.0) - (q * k).sum())[0, 1, 0], [want], 2.0**-50 * max(1, -want))
+        close((scores(q, k, placed, scale=1.0) - (q * k).sum(-1))[0, 1, 0], [want], 2.0**-50 * max(1, -want))
 
 
 def test_shaw() -> None:

@@ -1,7 +1,12 @@
-"""A worker of the walk over all model types ends with a type that takes too long, and the walk goes on."""
+"""The walk over all model types: it goes on after a type that takes too long, and tells two versions apart."""
+
+import json
+from pathlib import Path
 
 import pytest
-from tools.walk import Worker
+from tools.walk import Worker, kept, told
+
+from tools import walk
 
 
 @pytest.mark.slow
@@ -13,3 +18,42 @@ def test_a_type_that_takes_too_long_is_left_and_the_next_is_taken() -> None:
         assert worker.ask("llama")["class"] == "read and equal"
     finally:
         worker.end()
+
+
+def found(name: str, kind: str, measured: str = "", why: str = "") -> dict[str, object]:
+    return {"type": name, "class": kind, "measured": measured, "why": why, "turns": "turn" in measured}
+
+
+def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walks = {
+        "5.9.0": [
+            found("a", "read and equal", "2 pairs turn"),
+            found("b", "cannot be built", why="one"),
+            found("c", "has no positions"),
+        ],
+        "5.10.1": [
+            found("a", "read and equal", "4 pairs turn"),
+            found("b", "cannot be built", why="two"),
+            found("d", "has no positions"),
+        ],
+    }
+    for version, ones in walks.items():
+        (tmp_path / f"walk-{version}.types").write_text("\n".join(str(one["type"]) for one in ones))
+        (tmp_path / f"walk-{version}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in ones))
+    (tmp_path / "docs").mkdir()
+    page = tmp_path / "docs" / "models.md"
+    page.write_text("# Real models\n\n<!-- walk -->\n")
+    monkeypatch.setattr(walk, "KEPT", tmp_path)
+    monkeypatch.setattr(walk, "ROOT", tmp_path)
+    older, newer = kept()
+    said = told(older)
+    assert "1 types came and 1 went; of 2 walked in both, 1 are measured or read otherwise." in said
+    assert "| `a` | read and equal: 2 pairs turn | read and equal: 4 pairs turn |" in said
+    assert page.read_text().count("\n") == 3
+    assert told(newer).startswith("wrote models.md: 1 read and equal")
+    assert page.read_text().startswith(
+        "# Real models\n\n<!-- walk -->\n\nOf the 3 model types of transformers 5.10"
+    )
+    assert said.strip() in page.read_text()
