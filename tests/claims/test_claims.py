@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from decimal import Decimal
 from functools import partial
 
@@ -15,7 +16,7 @@ from posenc.encodings.alibi import LinearBias
 from posenc.encodings.catalogue import Entry
 from posenc.errors import UnknownName
 from posenc.schedules import default
-from posenc.workbench.claims import properties, sinusoids
+from posenc.workbench.claims import properties, sinusoids, training
 from posenc.workbench.claims import rotary as rotary_module
 from posenc.workbench.claims.catalogue import CLAIMS, chosen
 from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
@@ -34,6 +35,16 @@ def broken(*names: str) -> set[str]:
 def test_the_verdict_stands(name: str) -> None:
     outcome = run(CLAIMS[name])
     assert outcome.stands, (outcome.error, [f for f in outcome.findings if not f.ok])
+
+
+def test_a_claim_that_trains_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    little = replace(training.PLAN, steps=1, batch=1, test_count=1)
+    monkeypatch.setattr(training, "PLAN", little)
+    training.taught.cache_clear()
+    outcome = run(CLAIMS["flat-perplexity-is-no-proof"])
+    training.taught.cache_clear()
+    assert outcome.error == ""
+    assert all(math.isfinite(found.value) for found in outcome.findings)
 
 
 @pytest.mark.parametrize("name", CLAIMS)

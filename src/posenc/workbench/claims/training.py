@@ -6,13 +6,10 @@ from functools import cache
 import torch
 
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.experiments.evaluate import evaluate
 from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.training import build, learn
-from posenc.workbench.tasks import task
-from posenc.workbench.tasks.language import TARGETS, Language
+from posenc.workbench.experiments.training import Taught, teach
+from posenc.workbench.tasks.language import TARGETS
 from posenc.workbench.tasks.text import load
-from posenc.workbench.transformer import Transformer
 
 PLAN = Plan(
     encoding="rotary",
@@ -27,27 +24,15 @@ PLAN = Plan(
 )
 
 
-def prepared() -> Language:
-    """The language task on the standard text, tested up to the plan's longest length."""
-    made = task("language", load(), PLAN.lengths[-1])
-    assert isinstance(made, Language)
-    return made
-
-
 @cache
-def trained(encoding: str) -> Transformer:
-    """A model of the plan with this encoding, trained at 128 bytes."""
-    plan = replace(PLAN, encoding=encoding)
-    made = prepared()
-    model = build(plan, made)
-    learn(model, made, plan)
-    return model.eval()
+def taught(encoding: str) -> Taught:
+    """A model of the plan with this encoding, trained at 128 bytes and tested."""
+    return teach(replace(PLAN, encoding=encoding), load())
 
 
 def losses(encoding: str) -> tuple[float, float]:
     """Nats per byte of the same fixed targets at 128 and at 1024 bytes of context."""
-    cells = evaluate(trained(encoding), prepared(), PLAN.lengths, PLAN.test_count)
-    by_length = {c.length: c.value for c in cells if c.measure == "loss"}
+    by_length = {c.length: c.value for c in taught(encoding).cells if c.measure == "loss"}
     return by_length[PLAN.lengths[0]], by_length[PLAN.lengths[-1]]
 
 
@@ -80,22 +65,26 @@ def past_the_trained_length() -> Evidence:
     settles=("other-perplexity",),
     slow=True,
 )
-@torch.inference_mode()
 def flat_perplexity_is_no_proof() -> Evidence:
-    made, model = prepared(), trained("alibi")
-    generator = torch.Generator().manual_seed(0)
-    real: list[torch.Tensor] = []
-    noise: list[torch.Tensor] = []
-    for batch in made.test_batches(1024, PLAN.test_count):
-        scrambled = batch.tokens.clone()
-        scrambled[:, : 1024 - 256 - TARGETS] = torch.randint(32, 127, (1024 - 256 - TARGETS,), generator=generator)
-        for tokens, kept in ((batch.tokens, real), (scrambled, noise)):
-            outputs = model(tokens)[:, -TARGETS:]
-            targets = batch.targets[:, -TARGETS:]
-            kept.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
     near, far = losses("alibi")
-    lost = float(torch.cat(noise).mean() - torch.cat(real).mean())
+    lost = lost_to_noise(taught("alibi"))
     return (
         below("change of the loss from 128 to 1024 (nats)", abs(far - near), 0.10),
         below("nats lost when the far text is noise", lost, 0.05),
     )
+
+
+@torch.inference_mode()
+def lost_to_noise(pupil: Taught) -> float:
+    """Nats lost when everything that lies more than 256 bytes before the targets is random bytes."""
+    generator = torch.Generator().manual_seed(0)
+    real: list[torch.Tensor] = []
+    noise: list[torch.Tensor] = []
+    for batch in pupil.task.test_batches(1024, PLAN.test_count):
+        scrambled = batch.tokens.clone()
+        scrambled[:, : 1024 - 256 - TARGETS] = torch.randint(32, 127, (1024 - 256 - TARGETS,), generator=generator)
+        for tokens, kept in ((batch.tokens, real), (scrambled, noise)):
+            outputs = pupil.model(tokens)[:, -TARGETS:]
+            targets = batch.targets[:, -TARGETS:]
+            kept.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
+    return float(torch.cat(noise).mean() - torch.cat(real).mean())

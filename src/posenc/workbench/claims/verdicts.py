@@ -10,12 +10,11 @@ from importlib.resources import files
 from statistics import fmean
 from typing import Any
 
-from posenc.workbench.experiments.evaluate import evaluate
 from posenc.workbench.experiments.statistics import Interval, over_seeds
 from posenc.workbench.experiments.study import Study
-from posenc.workbench.experiments.training import build, learn
+from posenc.workbench.experiments.training import teach
 from posenc.workbench.numbers import MINUS
-from posenc.workbench.tasks import Text, task
+from posenc.workbench.tasks import Text
 
 SEEDS = tuple(range(5))
 AT, LONG, FAR = 128, 256, 1024
@@ -44,11 +43,8 @@ def measure(text: Text) -> Losses:
     found: Losses = {}
     for study in STUDIES:
         for plan in sorted(study.plans(text), key=lambda plan: plan.seed):
-            made = task(plan.task, text, plan.lengths[-1], plan.train_length)
-            model = build(plan, made)
-            learn(model, made, plan)
             by_length = found.setdefault(f"{plan.encoding}@{plan.train_length}", {})
-            for cell in evaluate(model.eval(), made, plan.lengths, plan.test_count):
+            for cell in teach(plan, text).cells:
                 if cell.measure == "loss":
                     by_length.setdefault(str(cell.length), []).append(round(cell.value, 6))
     return found

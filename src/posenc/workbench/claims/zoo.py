@@ -3,10 +3,8 @@
 from functools import cache
 
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.experiments.evaluate import evaluate
 from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.training import build, learn
-from posenc.workbench.tasks import task
+from posenc.workbench.experiments.training import teach
 from posenc.workbench.tasks.text import load
 
 SEEDS = (0, 1, 2)
@@ -28,11 +26,7 @@ def right(encoding: str) -> tuple[float, ...]:
             lengths=(16, 128),
             test_count=128,
         )
-        made = task(plan.task, load(), plan.lengths[-1], plan.train_length)
-        model = build(plan, made)
-        learn(model, made, plan)
-        cells = evaluate(model.eval(), made, plan.lengths, plan.test_count)
-        found.append(next(c.value for c in cells if c.length == 128))
+        found.append(next(c.value for c in teach(plan, load()).cells if c.length == 128))
     return tuple(found)
 
 

@@ -14,14 +14,14 @@ from posenc.workbench.experiments.devices import over
 from posenc.workbench.experiments.evaluate import evaluate
 from posenc.workbench.experiments.job import Report, find_modules, unheard
 from posenc.workbench.experiments.machine import hardware, versions
-from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.experiments.plan import Cell, Plan, Run
 from posenc.workbench.experiments.ranks import ALONE, Alone
 from posenc.workbench.experiments.settings import Model
 from posenc.workbench.experiments.sharded import forget
 from posenc.workbench.experiments.state import Trained
 from posenc.workbench.experiments.trainer import Recipe, train
 from posenc.workbench.experiments.weights import save
-from posenc.workbench.tasks import Source, Task, task
+from posenc.workbench.tasks import Source, Task, Text, task
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 
@@ -49,28 +49,58 @@ class TrainingJob:
         text = self.source.load()
         if plan.text_sha256 not in ("", text.sha256):
             raise StudyError(f"text {text.name!r} is no longer what the study began with; run the command again")
-        made = task(plan.task, text, plan.lengths[-1], plan.train_length)
-        model = build(plan, made)
         state = self.folder / f"{plan.id}.state"
-        trained = learn(model, made, plan, report, state, ranks)
-        model = ranks.whole(model, lambda: build(plan, made))
+        taught = teach(plan, text, report, state, ranks)
         if not ranks.first:
             return None
-        cells = () if trained.verdict else evaluate(model.eval(), made, plan.lengths, plan.test_count)
-        save(model, self.folder / f"{plan.id}.safetensors")
+        save(taught.model, self.folder / f"{plan.id}.safetensors")
         forget(state)
-        parameters = sum(p.numel() for p in model.parameters())
+        parameters = sum(p.numel() for p in taught.model.parameters())
         return Run(
             plan,
-            cells,
+            taught.cells,
             time.perf_counter() - started,
             parameters,
-            trained.final_loss,
+            taught.trained.final_loss,
             versions=versions(),
             hardware=hardware(plan.device),
-            verdict=trained.verdict,
-            curve=trained.curve,
+            verdict=taught.trained.verdict,
+            curve=taught.trained.curve,
         )
+
+
+@dataclass(frozen=True)
+class Taught:
+    """What became of a plan.
+
+    Args:
+        task: that it was taught.
+        model: with what it learnt, ready to be asked.
+        trained: its losses, and a verdict where it was lost.
+        cells: what its tests found; none where it was lost, nor where another process tests.
+    """
+
+    task: Task
+    model: Transformer
+    trained: Trained
+    cells: tuple[Cell, ...]
+
+
+def teach(
+    plan: Plan, text: Text, report: Report = unheard, state: Path | None = None, ranks: Alone = ALONE
+) -> Taught:
+    """Build the transformer of a plan, train it on the plan's task and test it, here and now; nothing is kept."""
+    made = task_of(plan, text)
+    model = build(plan, made)
+    trained = learn(model, made, plan, report, state, ranks)
+    model = ranks.whole(model, lambda: build(plan, made)).eval()
+    asked = ranks.first and not trained.verdict
+    return Taught(made, model, trained, evaluate(model, made, plan.lengths, plan.test_count) if asked else ())
+
+
+def task_of(plan: Plan, text: Text) -> Task:
+    """The task of a plan, learnt and tested at the plan's lengths."""
+    return task(plan.task, text, plan.lengths[-1], plan.train_length)
 
 
 def encoding(plan: Plan) -> Encoding:
