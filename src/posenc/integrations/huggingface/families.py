@@ -28,6 +28,7 @@ class Family:
         silent_partial: that share where the config is silent; None where it must be stated.
         rotary_dim: the key of the number of channels that turn, instead of a share.
         head_dim: the key of the channels per head; width / heads where it is absent.
+        full_head_dim: the key of the channels per head in full layers, where they have others.
         defaults: values that hold when the config is silent, because every released model of the family has
             them; the reader states each one it uses. A value that varies within a family is not here.
         fixed_base: a base written in the family's code, which no config can change.
@@ -40,6 +41,7 @@ class Family:
         still: whether full layers have no positions at all, where there are sliding ones.
         turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
             one of bases, of which only noughts count.
+        attends: the key of a list with the numbers of the layers that attend, the others being recurrent.
         bases: the key of a list with the base of every layer, 0 for none.
         still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
         switch: the key without which no layer turns; with it those of attention do.
@@ -49,6 +51,7 @@ class Family:
         sections: pairs of every axis where the rope dictionary does not say mrope_section.
         second_factor: whether YaRN's second number multiplies the scores.
         states_head_dim: whether transformers scales only where head_dim is stated.
+        tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
         extra: further keys about positions, read by the family's own rule.
     """
 
@@ -65,6 +68,7 @@ class Family:
     silent_partial: float | None = None
     rotary_dim: str | None = None
     head_dim: str = "head_dim"
+    full_head_dim: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed_base: float | None = None
     local: str | None = None
@@ -72,9 +76,10 @@ class Family:
     local_base: float | None = None
     pattern: str | None = None
     first_full: int | None = None
-    back: Callable[[int], int] = int
+    back: Callable[[int], int | None] = int
     still: bool = False
     turns: str | None = None
+    attends: str | None = None
     bases: str | None = None
     still_from_last: int | None = None
     switch: str | None = None
@@ -84,6 +89,7 @@ class Family:
     sections: tuple[int, ...] = ()
     second_factor: bool = False
     states_head_dim: bool = False
+    tables: Literal["one", "each"] = "one"
     extra: tuple[str, ...] = ()
 
 
@@ -95,6 +101,10 @@ def beside(neighbours: int) -> int:
 def halved(both: int) -> int:
     """A window of both sides, the token itself among those behind."""
     return (both + 1) // 2
+
+
+def unseen(window: int) -> None:
+    """A window that the family's code does not apply."""
 
 
 GEMMA3 = Family(
@@ -235,6 +245,8 @@ T5 = Family(
     extra=("relative_attention_num_buckets", "relative_attention_max_distance"),
 )
 INTERLEAVED = Family(pairing="interleaved")
+SLICE = Family(pairing="interleaved", head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim"))
+GEMMA4 = Family(full_head_dim="global_head_dim", defaults={"global_head_dim": 512})
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))
 ERNIE_VL = replace(
@@ -259,6 +271,13 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(pairing="interleaved", back=beside), "openai_privacy_filter"),
     (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text lfm3 ministral lfm2_moe dots1"),
     (Family(back=halved), "t5gemma2_text"),
+    (Family(back=unseen), "moshi"),
+    (Family(), "step3p5"),
+    (GEMMA4, "gemma4_text gemma4_unified_text"),
+    (replace(GEMMA4, back=beside), "embedding_gemma2_text"),
+    (replace(PARTIAL, attends="attn_layer_indices"), "bamba"),
+    (replace(SLICE, beside=("partial_rotary_factor",)), "dots3_note_text"),
+    (replace(SLICE, length="model_max_length"), "bailing_hybrid"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
     (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
     (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
@@ -287,7 +306,8 @@ ALIKE: tuple[tuple[Family, str], ...] = (
         "altclip_text_model bridgetower_text_model clap_text_model",
     ),
     (BART, "bigbird_pegasus fsmt bart blenderbot-small blenderbot mbart mvp plbart"),
-    (T5, "t5 mt5 switch_transformers umt5"),
+    (T5, "t5 mt5 switch_transformers"),
+    (replace(T5, tables="each"), "umt5"),
 )
 """Families that have all of a row in common, names separated by spaces."""
 FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}
