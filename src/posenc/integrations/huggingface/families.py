@@ -38,6 +38,8 @@ class Family:
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
         back: how many tokens back, itself included, a token sees by a window of so many, as encoders count theirs.
+        both_sides: the same, where the config says that tokens also see what comes after them
+            (use_bidirectional_attention).
         still: whether full layers have no positions at all, where there are sliding ones.
         turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
             one of bases, of which only noughts count.
@@ -77,6 +79,7 @@ class Family:
     pattern: str | None = None
     first_full: int | None = None
     back: Callable[[int], int | None] = int
+    both_sides: Callable[[int], int] | None = None
     still: bool = False
     turns: str | None = None
     attends: str | None = None
@@ -107,7 +110,19 @@ def unseen(window: int) -> None:
     """A window that the family's code does not apply."""
 
 
+def exclusive(both: int) -> int:
+    """A window of both sides, whose ends are left out."""
+    return both // 2 + 1
+
+
+def inclusive(both: int) -> int:
+    """The same, whose ends are seen: Gemma 4 widens it as Gemma 3 does, and then sees the ends too."""
+    return both // 2 + 2
+
+
 GEMMA3 = Family(
+    both_sides=exclusive,
+    extra=("use_bidirectional_attention",),
     local="rope_local_base_freq",
     pattern="sliding_window_pattern",
     defaults={
@@ -246,7 +261,12 @@ T5 = Family(
 )
 INTERLEAVED = Family(pairing="interleaved")
 SLICE = Family(pairing="interleaved", head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim"))
-GEMMA4 = Family(full_head_dim="global_head_dim", defaults={"global_head_dim": 512})
+GEMMA4 = Family(
+    both_sides=inclusive,
+    full_head_dim="global_head_dim",
+    defaults={"global_head_dim": 512},
+    extra=("use_bidirectional_attention",),
+)
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))
 ERNIE_VL = replace(
