@@ -221,9 +221,15 @@ def test_files(tmp_path: Path) -> None:
     assert read(tmp_path) == read(str(tmp_path / "config.json")) == read(LLAMA)
     with pytest.raises(InvalidArgument, match="cannot be read"):
         read(tmp_path / "none.json")
-    (tmp_path / "config.json").write_text("{")
-    with pytest.raises(InvalidArgument, match="is not JSON"):
-        read(tmp_path)
+    for damaged in ("{", '{"a":' * 100_000, "\xff"):
+        (tmp_path / "config.json").write_text(damaged, encoding="latin-1")
+        with pytest.raises(InvalidArgument, match="is not JSON"):
+            read(tmp_path)
+
+
+def test_a_file_without_an_end_is_no_config() -> None:
+    with pytest.raises(InvalidArgument, match="/dev/zero is not JSON"):
+        read("/dev/zero")
 
 
 def test_nothing_here_needs_transformers_to_be_imported() -> None:

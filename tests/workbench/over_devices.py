@@ -12,22 +12,18 @@ from torch import Tensor
 from posenc.workbench.experiments import trainer
 from posenc.workbench.experiments.plan import Plan
 from posenc.workbench.experiments.ranks import ALONE, WAYS, Alone, Ranks
-from posenc.workbench.experiments.training import build, learn
-from posenc.workbench.tasks import task
-from workbench.studies import python_text
+from posenc.workbench.experiments.training import build, learn, task_of
+from workbench.studies import plan_of, python_text
 
 BOUND = 1e-11
 """float64: a gradient is a sum of some 10⁵ products of order one, each rounded by 1e-16; four steps of rate 0.1 in
 another order of summing keep within a tenth of that each."""
 
-PLAN = Plan(
-    encoding="layers(rotary + alibi)",
+PLAN = plan_of(
+    "layers(rotary + alibi)",
     task="language",
-    seed=0,
     steps=4,
-    batch=4,
     learning_rate=0.1,
-    train_length=64,
     lengths=(64,),
     test_count=4,
     width=16,
@@ -49,7 +45,7 @@ def trained(
 ) -> tuple[dict[str, Tensor], list[float]]:
     """Weights and losses of the plan."""
     plan = replace(plan, devices=1 if ranks is ALONE else 2, parallel=way)
-    made = task(plan.task, python_text(), plan.lengths[-1], plan.train_length)
+    made = task_of(plan, python_text())
     model = build(plan, made)
     found = learn(model, made, plan, state=state, ranks=ranks)
     return dict(ranks.whole(model, lambda: build(plan, made)).state_dict()), found.losses

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from typer.testing import CliRunner
 from posenc.workbench.cli import app
 from posenc.workbench.entry import main
 from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.job import Job, Launcher
 from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.launch.needs import Needs
 from posenc.workbench.report.write import write
 from workbench.studies import TINY, inline, python_text
 
@@ -57,6 +60,46 @@ def test_what_is_refused_is_one_line_and_status_2(
     with pytest.raises(SystemExit) as ended:
         main()
     refused(ended.value.code, *capsys.readouterr(), message)
+
+
+def test_a_command_that_is_stopped_says_how_it_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("posenc.workbench.cli.app", stopped)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == "stopped; the same command goes on where this one ended\n"
+
+
+class AskedError(Exception):
+    """Raised in place of training."""
+
+
+def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, Needs | None]] = []
+
+    def chosen(name: str, workers: int | None, needs: Needs) -> Launcher:
+        asked.append((name, needs))
+
+        def carry_out(jobs: Sequence[Job], *_: object) -> None:
+            assert all(job.folder == (tmp_path / "study" / "checkpoints").resolve() for job in jobs)
+            assert len({job.plan.id for job in jobs}) == 15
+            raise AskedError
+
+        return carry_out
+
+    monkeypatch.setattr("posenc.workbench.launch.choose.choose", chosen)
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", "--device", "cuda", "--launcher", "ray", "--cpus", "4"]
+    for more in ([], ["--gpus", "0.5"]):
+        assert isinstance(CliRunner().invoke(app, [*words, *more]).exception, AskedError)
+    assert asked == [("ray", Needs(4, 1)), ("ray", Needs(4, 0.5))]
 
 
 @pytest.fixture(scope="module")

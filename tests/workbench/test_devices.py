@@ -1,5 +1,6 @@
 """One run over several processes gives the numbers of one, and its state is read by any number of them."""
 
+import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,9 +16,9 @@ from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.ranks import WAYS, Ranks
 from posenc.workbench.experiments.sharded import ShardedState, forget
 from posenc.workbench.experiments.study import Study
-from posenc.workbench.experiments.training import TrainingJob, build
+from posenc.workbench.experiments.training import TrainingJob, build, task_of
 from posenc.workbench.launch.choose import choose
-from posenc.workbench.tasks import Source, task
+from posenc.workbench.tasks import Source
 from workbench.over_devices import BOUND, PLAN, gap, rank, trained
 from workbench.studies import inline, numbers, python_text
 
@@ -34,7 +35,7 @@ def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("way", WAYS)
 def test_a_state_written_by_two_is_read_by_one(left: Path, way: str) -> None:
     want, losses = trained("ddp", None)
-    made = task(PLAN.task, python_text(), PLAN.lengths[-1], PLAN.train_length)
+    made = task_of(PLAN, python_text())
     model = build(replace(PLAN, seed=1), made)
     optimiser = torch.optim.SGD(model.parameters(), 0.1, PLAN.beta1)
     state = ShardedState(left / f"{way}.state", model, optimiser, torch.Generator())
@@ -54,7 +55,7 @@ def test_a_state_without_its_last_file_is_none_and_one_that_has_ended_goes(tmp_p
 
 
 def test_what_cannot_be_shared_out_is_refused() -> None:
-    made = task(PLAN.task, python_text(), PLAN.lengths[-1], PLAN.train_length)
+    made = task_of(PLAN, python_text())
     with pytest.raises(InvalidArgument, match=r"parallel='context' cannot share .* as fox; choose ddp or fsdp"):
         Ranks("context", "cpu").wrapped(build(replace(PLAN, encoding="fox"), made))
 
@@ -72,28 +73,58 @@ def test_a_job_over_two_devices_leaves_one_run(tmp_path: Path, way: str) -> None
     assert sorted(file.name for file in tmp_path.iterdir()) == sorted(f"{p.id}.safetensors" for p in (plan, PLAN))
 
 
+WORDS = ["compare", "--encodings", "rotary,alibi", "--tasks", "needle", "--lengths", "1,2", "--answers", "8"]
+WORDS += ["--steps", "3", "--batch", "4", "--dtype", "float64", "--launcher", "torchrun"]
+
+
+def typed(machines: int, folder: Path, devices: int) -> list[tuple[int, str, str]]:
+    """The study over two processes under torchrun, of one machine or of as many agents that meet as machines do.
+
+    Of each agent its status, what it printed, and its errors.
+    """
+    with socket.create_server(("localhost", 0)) as free:
+        meet = f"localhost:{free.getsockname()[1]}"
+    over = ["--rdzv-backend", "c10d", "--rdzv-endpoint", meet, "--local-addr", "localhost"]
+    how = ["--nnodes", str(machines), "--nproc-per-node", str(2 // machines), *over]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        *how,
+        "-m",
+        "posenc",
+        *WORDS,
+        "--devices",
+        str(devices),
+    ]
+    agents = [
+        subprocess.Popen(
+            [*command, "--output", str(folder)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        for _ in range(machines)
+    ]
+    said = [agent.communicate() for agent in agents]
+    return [(agent.returncode, *each) for agent, each in zip(agents, said, strict=True)]
+
+
 @pytest.mark.slow
-def test_torchrun_shares_a_study_out_and_leaves_the_numbers_of_devices(tmp_path: Path) -> None:
-    """And a study for another number of processes is refused by all of them."""
-    words = ["compare", "--encodings", "rotary,alibi", "--tasks", "needle", "--lengths", "1,2", "--answers", "8"]
-    words += ["--steps", "3", "--batch", "4", "--dtype", "float64", "--devices"]
-    run = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", "-m", "posenc"]
-    shared = subprocess.run(
-        [*run, *words, "2", "--launcher", "torchrun", "--output", str(tmp_path / "torchrun")],
-        capture_output=True,
-        text=True,
-    )
-    assert shared.returncode == 0, shared.stderr
-    assert shared.stdout.count("2 runs, 0 already done") == 1
+@pytest.mark.parametrize("machines", [1, 2])
+def test_torchrun_shares_a_study_out_and_leaves_the_numbers_of_devices(machines: int, tmp_path: Path) -> None:
+    agents = typed(machines, tmp_path / "torchrun", 2)
+    assert [status for status, _, _ in agents] == [0] * machines, agents
+    assert sum(out.count("2 runs, 0 already done") for _, out, _ in agents) == 1
     same = {"lengths": (1, 2), "answers": 8, "steps": 3, "batch": 4, "dtype": "float64", "devices": 2}
     study = Study(encodings=("rotary", "alibi"), tasks=("needle",), **same)
     with Ledger(tmp_path / "here", write=True) as ledger:
         compare(study, python_text(), ledger, inline)
     assert numbers(tmp_path / "torchrun") == numbers(tmp_path / "here")
-    wrong = [*run, *words, "3", "--launcher", "torchrun", "--output", str(tmp_path / "wrong")]
-    refused = subprocess.run(wrong, capture_output=True, text=True)
-    assert refused.returncode != 0
-    assert "devices=3 of needle/rotary/seed 0 must be the 2 processes of torchrun" in refused.stderr
+
+
+@pytest.mark.slow
+def test_a_study_for_another_number_of_processes_is_refused_by_all_of_them(tmp_path: Path) -> None:
+    ((status, _, errors),) = typed(1, tmp_path, 3)
+    assert status != 0
+    assert "devices=3 of needle/rotary/seed 0 must be the 2 processes of torchrun" in errors
 
 
 def test_torchrun_is_asked_for_where_it_started_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,7 @@ from posenc.workbench.experiments.plan import Plan
 from posenc.workbench.experiments.settings import Training
 from posenc.workbench.experiments.state import Trained
 from posenc.workbench.experiments.trainer import factor
-from posenc.workbench.experiments.training import build, learn
-from posenc.workbench.tasks import task
+from posenc.workbench.experiments.training import build, learn, task_of
 from workbench.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
@@ -32,7 +31,7 @@ def trained(
     plan: Plan, state: Path | None = None, *, killed_at: int = 0
 ) -> tuple[dict[str, torch.Tensor], Trained]:
     """Weights and losses of a plan's training, which may be stopped after so many steps."""
-    made = task(plan.task, python_text(), plan.lengths[-1], plan.train_length)
+    made = task_of(plan, python_text())
     model = build(plan, made)
     seen = 0
 

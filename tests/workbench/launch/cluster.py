@@ -11,7 +11,9 @@ import pytest
 from posenc.workbench.launch.ray import QUIET
 
 ROOT = Path(__file__).parents[3]
-MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20}
+MACHINE = {"num_cpus": 1, "num_gpus": 2, "object_store_memory": 80 * 2**20, "include_log_monitor": False}
+HEAD = {"include_dashboard": False, "no_monitor": True}
+"""What watches a cluster is no part of these tests, and costs as much as they do."""
 
 
 @contextmanager
@@ -24,7 +26,7 @@ def running() -> Iterator[Any]:
             patch.setenv(name, value)
         from ray.cluster_utils import Cluster
 
-        made = Cluster(initialize_head=True, head_node_args={**MACHINE, "include_dashboard": False})
+        made = Cluster(initialize_head=True, head_node_args={**MACHINE, **HEAD})
         patch.setenv("RAY_ADDRESS", made.address)
         yield made
         sys.modules["ray"].shutdown()

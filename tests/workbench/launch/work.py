@@ -26,7 +26,7 @@ class Count(Identified):
     fails: str = ""
     told: str = ""
     waits: str = ""
-    """A file that it waits for at step 40."""
+    """A file that it waits for at step 40, saying so now and then."""
 
     @property
     def name(self) -> str:
@@ -57,6 +57,7 @@ class Counting:
                 os.kill(os.getpid(), signal.SIGKILL)
             while step == 40 and self.plan.waits and not Path(self.plan.waits).exists():
                 time.sleep(0.05)
+                report(Progress(self.plan.id, 0))
             total += step
             report(Progress(self.plan.id, 1, step, (float(step),)))
             self._write(state, [step + 1, total])

@@ -25,6 +25,9 @@ from posenc.integrations.huggingface.stacks import depth, learned, t5
 from posenc.integrations.huggingface.tower import AROUND
 from posenc.schedules import Proportional
 
+LARGEST = 2**24
+"""Bytes that are read of a config: one that goes on behind them is none, and a device has no end."""
+
 
 def read(config: object, *, base: float | None = None) -> ModelPositions:
     """What ``config`` does with positions.
@@ -46,10 +49,12 @@ def _mapping(config: object) -> dict[str, Any]:
         path = Path(config)
         path = path / "config.json" if path.is_dir() else path
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
+            with path.open("rb") as file:
+                said = file.read(LARGEST)
+            config = json.loads(said)
         except OSError as error:
             raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
         config = _own_dict(config)

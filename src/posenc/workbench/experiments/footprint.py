@@ -10,8 +10,8 @@ import torch
 from posenc.errors import StudyError
 from posenc.integrations.huggingface.load import free_memory
 from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.training import config, encoding
-from posenc.workbench.tasks import Task, Text, task
+from posenc.workbench.experiments.training import config, encoding, task_of
+from posenc.workbench.tasks import Task, Text
 from posenc.workbench.transformer import Transformer
 
 BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
@@ -62,7 +62,7 @@ def check_room(plans: Sequence[Plan], text: Text, folder: Path, at_once: int) ->
         StudyError: with the figures.
     """
     alike = {(p.settings, p.task, p.width, p.layers, p.train_length, p.batch): p for p in plans}
-    needs = {key: footprint(p, task(p.task, text, p.lengths[-1], p.train_length)) for key, p in alike.items()}
+    needs = {key: footprint(p, task_of(p, text)) for key, p in alike.items()}
     if not needs:
         return
     largest = max(needs.values(), key=lambda need: need.memory)

@@ -9,9 +9,9 @@ from torch import Tensor
 from posenc.encodings.catalogue import CATALOGUE
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.training import build
+from posenc.workbench.experiments.training import build, task_of
 from posenc.workbench.experiments.weights import weights
-from posenc.workbench.tasks import Source, task
+from posenc.workbench.tasks import Source
 
 ROWS = "encoding.weight"
 """The rows' name among the weights of a run."""
@@ -33,8 +33,7 @@ def newest_table(study: Path, name: str) -> LearntTable | None:
     if not plans:
         return None
     plan = plans[-1]
-    made = task(name, Source().load(), plan.lengths[-1], plan.train_length)
-    fresh = build(replace(plan, device="cpu"), made).get_parameter(ROWS)
+    fresh = build(replace(plan, device="cpu"), task_of(plan, Source().load())).get_parameter(ROWS)
     return LearntTable(plan, fresh, weights(study, plan)[ROWS])
 
 

@@ -90,12 +90,17 @@ def teach(
     plan: Plan, text: Text, report: Report = unheard, state: Path | None = None, ranks: Alone = ALONE
 ) -> Taught:
     """Build the transformer of a plan, train it on the plan's task and test it, here and now; nothing is kept."""
-    made = task(plan.task, text, plan.lengths[-1], plan.train_length)
+    made = task_of(plan, text)
     model = build(plan, made)
     trained = learn(model, made, plan, report, state, ranks)
     model = ranks.whole(model, lambda: build(plan, made)).eval()
     asked = ranks.first and not trained.verdict
     return Taught(made, model, trained, evaluate(model, made, plan.lengths, plan.test_count) if asked else ())
+
+
+def task_of(plan: Plan, text: Text) -> Task:
+    """The task of a plan, learnt and tested at the plan's lengths."""
+    return task(plan.task, text, plan.lengths[-1], plan.train_length)
 
 
 def encoding(plan: Plan) -> Encoding:
