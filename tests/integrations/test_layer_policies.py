@@ -202,6 +202,7 @@ NESTED = {
     "layer_types": ["sliding_attention", "full_attention"],
     "sliding_window": 8,
     "head_dim": 16,
+    "rope_theta": None,
 }
 
 
