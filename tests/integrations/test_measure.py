@@ -12,7 +12,8 @@ from integrations.tiny import tiny
 from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
-from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.measuring.asked import _layer
 from posenc.integrations.huggingface.measuring.maps import turning
 from posenc.integrations.huggingface.measuring.record import Attention
