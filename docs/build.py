@@ -11,11 +11,10 @@ from posenc import CATALOGUE
 from posenc.workbench.claims.encodings import table as all_encodings
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.claims.properties import measured
-from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
+from posenc.workbench.figures.papers import on_both
 from posenc.workbench.lab.rooms import ROOMS, find
-from posenc.workbench.scene.colours import DARK, LIGHT
 from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.four import NAMES, four
 
@@ -42,8 +41,7 @@ def on_files(files: Any, config: Any) -> Any:
     views = {name: view() for name, view in VIEWS.items()}
     views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
     for name, view in views.items():
-        for ending, paper in (("", LIGHT), ("-dark", DARK)):
-            picture = rendered(draw(view, paper))
+        for ending, picture in zip(("", "-dark"), on_both(view), strict=True):
             files.append(File.generated(config, f"figures/{name}{ending}.svg", content=picture))
     lesson = rendered(three_panels(), "png")
     files.append(File.generated(config, "figures/positional_encoding_viz.png", content=lesson))

@@ -3,12 +3,18 @@
     python -m tools.walk                      # all types, two at a time; goes on where it was stopped
     python -m tools.walk --types llama,t5     # some, told on the screen only
 
-Every type is measured in a worker process, which is ended when one takes too long; each result is kept at once.
+Under another version of transformers the same command keeps its results beside, and says what changed up to the
+newest version that was walked; the page is that version's, and has what changed since the oldest.
+
+Every type is measured in a worker process, which a type that takes too long of the processor's time ends, and which
+has so much memory and no more; each result is kept at once.
 """
 
 import argparse
 import json
+import resource
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,19 +22,27 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
-from tools.walk_page import page
+from packaging.version import Version
+from tools.walk_page import Walk, changes, page
 
 ROOT = Path(__file__).resolve().parents[1]
+KEPT = ROOT / "build"
 FEW = 60
 """Types that a worker takes before it is replaced, since the code of every model stays in its memory."""
+MEMORY = 6 * 2**30
+"""Bytes that a worker may have; a type that wants more is refused them, and says so."""
+PATIENCE = 20
+"""How many times its limit a worker is waited for, whose processor others may share."""
 
 
-def work() -> None:
-    """A worker: model types come in by line, results leave as JSON by line."""
+def work(limit: float) -> None:
+    """A worker: model types come in by line, results leave as JSON by line; a signal ends it at its limit."""
     from tools.walk_type import walked
 
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     out, sys.stdout = sys.stdout, sys.stderr
     for line in sys.stdin:
+        signal.setitimer(signal.ITIMER_PROF, limit)
         print(json.dumps(walked(line.strip())), file=out, flush=True)
 
 
@@ -44,7 +58,7 @@ class Worker:
         """The result of a type, or that it could not be had in time."""
         if self.process is None or self.taken >= FEW:
             self.end()
-            command = [sys.executable, "-W", "ignore", "-m", "tools.walk", "--work"]
+            command = [sys.executable, "-W", "ignore", "-m", "tools.walk", "--work", "--limit", f"{self.limit:g}"]
             self.process = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -59,15 +73,15 @@ class Worker:
         assert process.stdout is not None
         process.stdin.write(name + "\n")
         process.stdin.flush()
-        patience = self.limit + (60 if self.taken == 0 else 0)  # the first waits for the imports
         self.taken += 1
-        ready, _, _ = select.select([process.stdout], [], [], patience)
+        ready, _, _ = select.select([process.stdout], [], [], PATIENCE * self.limit)
         line = process.stdout.readline() if ready else ""
         if line:
             found: dict[str, object] = json.loads(line)
             return found
+        late = not ready or process.wait() == -signal.SIGPROF
         self.end()
-        why = f"takes more than {self.limit:g} s" if not ready else "ends the process that builds it"
+        why = f"takes more than {self.limit:g} s" if late else "ends the process that builds it"
         return {"type": name, "class": "cannot be built", "why": why}
 
     def end(self) -> None:
@@ -111,34 +125,56 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tools.walk", description=__doc__.splitlines()[0])
     parser.add_argument("--types", help="some types, separated by commas; nothing is written")
     parser.add_argument("--workers", type=int, default=2, help="types at a time")
-    parser.add_argument("--limit", type=float, default=60.0, help="seconds that one may take")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds of the processor that one may take")
     parser.add_argument("--again", help="classes to walk again, separated by commas; 'all' for everything")
     parser.add_argument("--page", action="store_true", help="write the page from what was walked so far")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.work:
-        return work()
+        return work(given.limit)
     version, names = versions()
+    KEPT.mkdir(exist_ok=True)
     if given.types:
-        for found in results(given.types.split(","), 1, given.limit):
+        sample = Walk(version, given.types.split(","), {})
+        for found in results(sample.names, 1, given.limit):
+            sample.found[str(found["type"])] = found
             print(json.dumps(found, indent=1))
+        for other in kept()[-1:]:
+            if other.version != version:
+                print("\n".join(changes(sample, other.only(sample.names))))
         return None
-    kept = ROOT / "build" / f"walk-{version}.jsonl"
-    kept.parent.mkdir(exist_ok=True)
-    lines = kept.read_text().splitlines() if kept.exists() else []
-    known = {one["type"]: one for one in map(json.loads, lines)}
+    (KEPT / f"walk-{version}.types").write_text("\n".join(names))
+    lines = (KEPT / f"walk-{version}.jsonl").open("a")
     again = given.again.split(",") if given.again else []
-    known = {name: one for name, one in known.items() if "all" not in again and one["class"] not in again}
-    missing = [name for name in names if name not in known]
-    if given.page:
-        missing = []
-    with kept.open("a") as file:
+    known = next(walk for walk in kept() if walk.version == version)
+    known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
+    missing = [name for name in names if name not in known.found and not given.page]
+    with lines:
         for count, found in enumerate(results(missing, given.workers, given.limit), 1):
-            known[str(found["type"])] = found
-            print(json.dumps(found), file=file, flush=True)
+            known.found[str(found["type"])] = found
+            print(json.dumps(found), file=lines, flush=True)
             print(f"{count}/{len(missing)}  {found['type']}: {found['class']}", file=sys.stderr)
-    print(page(version, [known[name] for name in names if name in known], len(names), ROOT / "docs" / "models.md"))
+    print(told(known))
     return None
+
+
+def kept() -> list[Walk]:
+    """All walks that there are results of, oldest version first, with the last result of every type."""
+    walks = []
+    for file in KEPT.glob("walk-*.types"):
+        names = file.read_text().split()
+        found = {one["type"]: one for one in map(json.loads, file.with_suffix(".jsonl").read_text().splitlines())}
+        known = {name: found[name] for name in names if name in found}
+        walks.append(Walk(file.stem.removeprefix("walk-"), names, known))
+    return sorted(walks, key=lambda walk: Version(walk.version))
+
+
+def told(walk: Walk) -> str:
+    """Write the page where this is the newest version walked; else say what changed from it to that one."""
+    first, last = (kept()[end] for end in (0, -1))
+    if walk.version != last.version:
+        return "\n".join(changes(walk, last))
+    return page(walk, changes(first, walk) if first.version != walk.version else [], ROOT / "docs" / "models.md")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""The part of docs/models.md that the walk writes: the classes, and every type with its reason."""
+"""The part of docs/models.md that the walk writes: the classes, every type with its reason, and what changed."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
@@ -15,16 +16,40 @@ CLASSES = {
 START, END = "<!-- walk -->", "<!-- end of walk -->"
 
 
-def page(version: str, found: Sequence[Mapping[str, object]], total: int, path: Path) -> str:
-    """Write the part into the page; the answer in one line."""
+Found = Mapping[str, object]
+
+
+@dataclass
+class Walk:
+    """What was found under one version of transformers.
+
+    Args:
+        version: of transformers.
+        names: the types that it has.
+        found: the result of every type walked so far.
+    """
+
+    version: str
+    names: list[str]
+    found: dict[str, Found]
+
+    def only(self, names: Collection[str]) -> "Walk":
+        """The walk over those of its types alone."""
+        found = {name: one for name, one in self.found.items() if name in names}
+        return Walk(self.version, [name for name in self.names if name in names], found)
+
+
+def page(walk: Walk, since: Sequence[str], path: Path) -> str:
+    """Write the part into the page, with what changed since another version; the answer in one line."""
+    found = [*walk.found.values()]
     counts = Counter(str(one["class"]) for one in found)
     turning = [one for one in found if one.get("turns")]
     read = sum(one["class"] == "read and equal" for one in turning)
     lines = [
-        f"Of the {len(found)} model types of transformers {version} ({date.today():%d %B %Y}, "
+        f"Of the {len(found)} model types of transformers {walk.version} ({date.today():%d %B %Y}, "
         f"`python -m tools.walk`), {len(turning)} turn queries and keys as measured on token ids, and {read} of "
         f"those ({read / max(1, len(turning)):.0%}) are read as they were measured.",
-        *_rest(total - len(found)),
+        *_rest(len(walk.names) - len(found)),
         "",
         "| class | types | |",
         "| --- | ---: | --- |",
@@ -35,10 +60,39 @@ def page(version: str, found: Sequence[Mapping[str, object]], total: int, path: 
         if own:
             lines += ["", f"### {name.capitalize()}", "", "| type | measured | |", "| --- | --- | --- |"]
             lines += [_row(one) for one in own]
+    lines += since
     text = path.read_text()
     before = text.split(START)[0].rstrip()
     path.write_text(f"{before}\n\n{START}\n\n" + "\n".join(lines) + f"\n\n{END}\n")
     return f"wrote {path.name}: " + ", ".join(f"{counts[name]} {name}" for name in CLASSES)
+
+
+def changes(older: Walk, newer: Walk) -> list[str]:
+    """What changed from one version of transformers to another: types that came or went, and what others do."""
+    came, went = sorted({*newer.names} - {*older.names}), sorted({*older.names} - {*newer.names})
+    both = [(older.found[name], newer.found[name]) for name in sorted({*older.found} & {*newer.found})]
+    other = [(a, b) for a, b in both if _said(a) != _said(b)]
+    lines = ["", f"### From transformers {older.version} to {newer.version}", ""]
+    lines.append(
+        f"{len(came)} types came and {len(went)} went; of {len(both)} walked in both, {len(other)} are measured or "
+        "read otherwise."
+    )
+    for how, names in (("Came", came), ("Went", went)):
+        if names:
+            lines += ["", f"{how}: {', '.join(f'`{name}`' for name in names)}."]
+    if other:
+        lines += ["", f"| type | in {older.version} | in {newer.version} |", "| --- | --- | --- |"]
+        lines += [f"| `{a['type']}` | {_cell(_said(a))} | {_cell(_said(b))} |" for a, b in other]
+    return lines
+
+
+def _said(one: Found) -> str:
+    """What a type does, and how it is read; for one that could not be built the reason is nobody's change."""
+    return ": ".join(str(one[key]) for key in ("class", "measured") if one.get(key))
+
+
+def _cell(text: object) -> str:
+    return str(text or "").replace("|", "\\|")
 
 
 def _rest(count: int) -> list[str]:
@@ -48,5 +102,5 @@ def _rest(count: int) -> list[str]:
 
 
 def _row(one: Mapping[str, object]) -> str:
-    cells = (str(one.get(key) or "").replace("|", "\\|") for key in ("measured", "why"))
+    cells = (_cell(one.get(key)) for key in ("measured", "why"))
     return f"| `{one['type']}` | {' | '.join(cells)} |"

@@ -143,6 +143,28 @@ def test_building_from_settings_checks_them() -> None:
         posenc.encoding("stack(rotary, alibi)", heads=4, head_dim=8, base=4)
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("t5(two_sided=no)", "two_sided='no' must be True or False"),
+        ("t5(shared=1)", "shared=1 must be True or False"),
+        ("t5(buckets=many)", "buckets='many' must be a whole number"),
+        ("t5(std=(1, 2))", r"std=\(1, 2\) must be a number"),
+        ("alibi(max_exponent=True)", "max_exponent=True must be a number"),
+    ],
+)
+def test_a_setting_of_another_type_is_refused(text: str, message: str) -> None:
+    """A word where yes or no is meant would count as yes."""
+    with pytest.raises(InvalidArgument, match=message):
+        build(parse(text), SHAPE)
+
+
+@pytest.mark.parametrize("written", ["False", "false"])
+def test_yes_and_no_are_written_as_in_python_or_in_toml(written: str) -> None:
+    assert not build(parse(f"t5(two_sided={written})"), SHAPE).two_sided
+    assert str(canonical(parse(f"t5(shared={written})"))) == "t5(shared=False)"
+
+
 def test_letters_that_python_folds_in_names_come_back_as_they_were() -> None:
     """U+FB00 is one letter, which a bare name would lose for two."""
     recipe = parse("rotary(base='\ufb00')")

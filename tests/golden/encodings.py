@@ -9,6 +9,12 @@ QUERY = (0.5, -1.25, 2.0, 0.75)
 KEY = (-0.5, 1.5, 0.25, 1.0)
 BUCKETS = ((32, 128, True), (32, 128, False), (64, 128, False), (320, 800, True))
 DEBERTA = ((256, 512), (32, 100))
+ROWS = ((10, 5), (511, 511), (2000, 1000))
+"""Positions of queries and distances from them, on both sides of FIRE's 512."""
+OFFSETS = (-100, -3, -1, 0, 1, 5)
+TABLE = ((1.0, 0.5, -0.5, 0.25), (0.75, -1.0, 2.0, 0.5), (-0.25, 0.5, 1.5, -2.0))
+LATE = 1_048_575
+"""A position past Inkling's floor of 128 000."""
 
 EVEN = mpf(10) ** -40
 """What the last bits of a logarithm may be off where it is a whole number of steps."""
@@ -104,6 +110,45 @@ def deberta() -> list[dict[str, object]]:
     return made
 
 
+def fire() -> list[float]:
+    """ln(n/10 + 1)/(ln(max(p, 512)/10 + 1) + 10⁻⁶): what the network reads."""
+    tenth, least = mpf(1) / 10, mpf(10) ** -6
+    return [float(mpmath.log(n * tenth + 1) / (mpmath.log(max(p, 512) * tenth + 1) + least)) for p, n in ROWS]
+
+
+def grape() -> list[float]:
+    """−n/256·(softplus(a·q + 1/4) + softplus(b·k − 1/2)): the second of two heads, a the key and b the query."""
+    product = sum(mpf(q) * mpf(k) for q, k in zip(QUERY, KEY, strict=True))
+    rate = softplus(product + mpf(1) / 4) + softplus(product - mpf(1) / 2)
+    return [float(-n * rate / 256) for n in DISTANCES]
+
+
+def shaw() -> list[float]:
+    """q·A[offset] of a table from one behind to one ahead."""
+    rows = (TABLE[max(-1, min(offset, 1)) + 1] for offset in OFFSETS)
+    return [float(sum(mpf(q) * mpf(a) for q, a in zip(QUERY, row, strict=True))) for row in rows]
+
+
+def inkling() -> list[float]:
+    """(1 + ln((p + 1)/128000)/10)·r·P[:, n] of four distances and one too far, where r = W x."""
+    said = [sum(mpf(w) * mpf(x) for w, x in zip(row, QUERY, strict=True)) for row in TABLE[:2]]
+    grown = 1 + mpmath.log(mpf(LATE + 1) / 128_000) / 10
+    curves = [[mpf(1) / (n + 1), mpf(n) / 2] for n in range(4)]
+    return [float(grown * sum(r * p for r, p in zip(said, curve, strict=True))) for curve in curves] + [0.0]
+
+
+def transformer_xl() -> list[float]:
+    """u·k + (q + v)·W s(n) of two channels: sines and cosines of n and n/100, u and v rows of the table."""
+    q, k, (u, v) = QUERY[:2], KEY[:2], (TABLE[0][:2], TABLE[1][:2])
+    made = []
+    for n in DISTANCES:
+        s = [wave(n * rate) for rate in (mpf(1), mpf(1) / 100) for wave in (mpmath.sin, mpmath.cos)]
+        moved = [sum(mpf(w) * x for w, x in zip(row, s, strict=True)) for row in TABLE[1:]]
+        of_keys = sum(mpf(a) * mpf(b) for a, b in zip(u, k, strict=True))
+        made.append(float(of_keys + sum((mpf(a) + mpf(b)) * c for a, b, c in zip(q, v, moved, strict=True))))
+    return made
+
+
 def query_scales() -> dict[str, float]:
     """Factors at position 10⁶, floor 8192: Llama 4 and Ministral 3, amounts of 1/10, and Beam, floor 2048."""
     p = mpf(10**6)
@@ -124,5 +169,10 @@ def numbers() -> dict[str, object]:
         "xpos": xpos(),
         "cope": cope(),
         "deberta": deberta(),
+        "fire": fire(),
+        "grape": grape(),
+        "shaw": shaw(),
+        "inkling": inkling(),
+        "transformer_xl": transformer_xl(),
         "query_scales": query_scales(),
     }

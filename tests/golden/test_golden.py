@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 
 import pytest
 import torch
@@ -9,17 +10,22 @@ import torch
 from golden import encodings as golden
 from golden import make
 from posenc import (
+    FIRE,
     T5,
     ALiBi,
     CoPE,
     DeBERTa,
     Encoding,
+    Grape,
+    Inkling,
     Kerple,
     PoPE,
     QueryScale,
     Rotary,
     Sandwich,
+    Shaw,
     Sinusoidal,
+    TransformerXL,
     XPos,
     attention,
     scores,
@@ -146,6 +152,73 @@ def test_cope() -> None:
     q, k = torch.ones(1, 1, 5, 1, dtype=torch.float64), torch.full((1, 1, 5, 1), 1 / 3, dtype=torch.float64)
     found = scores(q, k, made.at(plain(5), dtype=torch.float64), True, scale=1.0)[0, 0, 4] - 1 / 3
     close(found, GOLDEN["cope"], 1e-13)
+
+
+def token(numbers: Sequence[float]) -> torch.Tensor:
+    """A query or a key of one head."""
+    return torch.tensor(numbers, dtype=torch.float64).view(1, 1, 1, -1)
+
+
+def test_fire() -> None:
+    """With a network of one unit that hands on what it reads."""
+    made = FIRE(1, units=1).double()
+    own = (made.c, made.inner, made.inner_bias, made.outer, made.outer_bias)
+    with torch.no_grad():
+        for parameter, value in zip(own, (0.1, 1, 0, 1, 0), strict=True):
+            parameter.fill_(value)
+    for (position, distance), want in zip(golden.ROWS, GOLDEN["fire"], strict=True):
+        bias = made.at(torch.tensor([position]), torch.tensor([position - distance]), dtype=torch.float64).bias
+        assert bias is not None
+        close(bias.rows(0, 1, 1)[0, 0, 0], [want], 1e-15)
+
+
+def test_grape() -> None:
+    made = Grape(4, 2).double()
+    with torch.no_grad():
+        made.weight.copy_(torch.tensor([golden.KEY, golden.QUERY])[:, None])
+        made.bias.copy_(torch.tensor([[0.25], [-0.5]]))
+    q, k = (token(numbers).expand(1, 2, 1, 4) for numbers in (golden.QUERY, golden.KEY))
+    for distance, want in zip(golden.DISTANCES, GOLDEN["grape"], strict=True):
+        placed = made.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
+        close((scores(q, k, placed, scale=1.0) - (q * k).sum(-1))[0, 1, 0], [want], 2.0**-50 * max(1, -want))
+
+
+def test_shaw() -> None:
+    made = Shaw(4, 1, behind=1, ahead=1).double()
+    with torch.no_grad():
+        made.weight.copy_(torch.tensor(golden.TABLE))
+    at = torch.tensor([100])
+    placed = made.at(at, at + torch.tensor(golden.OFFSETS), dtype=torch.float64)
+    k = torch.zeros(1, 1, len(golden.OFFSETS), 4, dtype=torch.float64)
+    close(scores(token(golden.QUERY), k, placed, scale=1.0)[0, 0, 0], GOLDEN["shaw"], 1e-15)
+
+
+def test_inkling() -> None:
+    made = Inkling(4, 1, extent=4, basis=2, log_floor=128_000).double()
+    with torch.no_grad():
+        made.weight.copy_(torch.tensor(golden.TABLE[:2]))
+        made.curves.copy_(torch.tensor([[1 / (n + 1), n / 2] for n in range(4)], dtype=torch.float64).T)
+    at = torch.tensor([golden.LATE])
+    placed, _ = made.at(at, at - torch.arange(5), dtype=torch.float64).read(token(golden.QUERY)[0])
+    q, k = token([0.0]), torch.zeros(1, 1, 5, 1, dtype=torch.float64)
+    close(scores(q, k, placed, scale=1.0)[0, 0, 0], GOLDEN["inkling"], 1e-14)
+
+
+def test_transformer_xl() -> None:
+    """By differences of two positions, and looked up where they count up by one."""
+    made = TransformerXL(4, 1, 2).double()
+    with torch.no_grad():
+        made.weight.copy_(torch.tensor(golden.TABLE[1:]))
+        made.u.copy_(torch.tensor(golden.TABLE[:1])[:, :2])
+        made.v.copy_(torch.tensor(golden.TABLE[1:2])[:, :2])
+    q, k = token(golden.QUERY[:2]), token(golden.KEY[:2])
+    qk = (q * k).sum()
+    for distance, want in zip(golden.DISTANCES, GOLDEN["transformer_xl"], strict=True):
+        placed = made.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
+        close((scores(q, k, placed, scale=1.0) - qk).view(-1), [want], 1e-12)
+    placed = made.at(torch.tensor([100]), plain(101), dtype=torch.float64)
+    row = (scores(q, k.expand(1, 1, 101, 2), placed, scale=1.0) - qk)[0, 0, 0]
+    close(row[[100 - n for n in golden.DISTANCES[:4]]], GOLDEN["transformer_xl"][:4], 1e-12)
 
 
 @pytest.mark.parametrize(("rule", "floor"), [("llama4", 8192), ("ministral3", 8192), ("beam", 2048)])

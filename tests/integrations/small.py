@@ -24,8 +24,11 @@ def small(model_type: str, **more: Any) -> Any:
     if model_type not in CONFIG_MAPPING:
         pytest.skip(f"this version of transformers has no {model_type}")
     config = CONFIG_MAPPING[model_type]()
-    said = shrunk(completed(model_type, copy.deepcopy(config.to_dict())) | more)
-    return built(type(config).from_dict(said))
+    said = completed(model_type, copy.deepcopy(config.to_dict())) | more
+    try:
+        return built(type(config).from_dict(shrunk(said)))
+    except ValueError:  # widths that must fit others, as in CSM's codec
+        return built(type(config).from_dict(shrunk(said, widths=False)))
 
 
 def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]:

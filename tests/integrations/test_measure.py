@@ -13,7 +13,10 @@ from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.measuring.asked import _layer
 from posenc.integrations.huggingface.measuring.maps import turning
+from posenc.integrations.huggingface.measuring.record import Attention
+from posenc.integrations.huggingface.measuring.shrink import shrunk
 
 
 def test_frequencies_are_known_past_whole_turns() -> None:
@@ -66,7 +69,8 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
         ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
         ("qwen3_vl_text", {"axes": chunked}, "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20"),
-        ("ultrabert", {"neighbours": False}, "read a window of 5, measured 6"),
+        ("ultrabert", {"back": int}, "read a window of 5, measured 6"),
+        ("t5gemma2_text", {"back": int}, "read a window of 5, measured 3"),
     ],
 )
 def test_a_family_read_wrongly_is_found_out(
@@ -97,6 +101,37 @@ def test_a_plain_row_would_miss_layers_without_positions(monkeypatch: pytest.Mon
     found = measure(small("smollm3"))
     monkeypatch.setitem(FAMILIES, "smollm3", Family(extra=("no_rope_layers", "no_rope_layer_interval")))
     assert [text[:7] for text in differences(found, read(found.config))] == ["layer 3", "layer 7"]
+
+
+@pytest.mark.parametrize(("bend", "turns"), [(0.0, True), (1e-3, True), (0.3, False)])
+def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
+    """LiLT's positions are in its tokens: maps of its queries fit, in no order of pairs, and keep no angles."""
+    at = (0, 1, 2, 5)
+    draw = torch.Generator().manual_seed(0)
+    tokens = torch.randn(16, 5, generator=draw, dtype=torch.float64)
+    cos, sin = torch.tensor(at).double().cos(), torch.tensor(at).double().sin()
+    maps = torch.eye(5, dtype=torch.float64).repeat(len(at), 1, 1)
+    for a, b in ((0, 1), (2, 4)):
+        maps[:, [a, a, b, b], [a, b, a, b]] = torch.stack((cos, -sin, sin, cos), -1)
+    maps[1:, 0] *= 1 + bend
+    moved = torch.einsum("td,pde->pte", tokens, maps)[:, None].float()
+    plain = tokens[None, None, :8].float()
+    scores = plain @ plain.mT
+    first, later = (Attention("layers.0.attention", x, x, scores, ()) for x in (plain, moved))
+    layer = _layer(first, later, at)
+    assert (layer.turning is not None) is turns
+    assert layer.exact is turns
+
+
+def test_what_no_position_depends_on_is_shrunk() -> None:
+    widths = {"hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 35, "emb_dim": 2048}
+    recurrent = {"mamba_d_state": 256, "mamba_chunk_size": 256, "linear_key_head_dim": 128}
+    made = shrunk({**widths, **recurrent, "intermediate_size": [16384] * 35, "head_dim": 128})
+    assert made["hidden_size"] == 512
+    assert made["emb_dim"] == 256
+    assert made["head_dim"] == 128
+    assert {made[key] for key in recurrent} == {16}
+    assert made["intermediate_size"] == [64, 64]
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         {**MPT, "attn_config": {"alibi": True, "alibi_bias_max": float("nan")}},
         "alibi_bias_max=nan must be a number above 0",
     ),
+    (
+        {"model_type": "bloom", "n_head": 0, "n_layer": 2, "seq_length": 64},
+        "n_head=0 must be a whole number from 1 to",
+    ),
     (config("falcon", alibi="false"), "alibi='false' must be true or false: it is whether scores are biased"),
     (config("cohere2", layer_types=["full_attention"]), "layer_types has 1 entries and num_hidden_layers is 4"),
     (

@@ -190,18 +190,21 @@ def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
 
 def _along_line(q: Tensor, work: Work, learning: bool) -> bool:
     """Whether the line is taken where channels are right too: asked for, or faster on this machine."""
-    if work.line is None or torch.compiler.is_compiling() or not q.is_cpu:
+    if work.line is None or work.learned or torch.compiler.is_compiling() or not q.is_cpu:
         return False
     return work.impl == "line" or (work.impl == "auto" and choice(q, learning, _ways).impl == "line")
 
 
 def _ways(heads: int, length: int) -> Ways:
-    """Both ways for any bias that has a line and channels, to be timed; the line first, as it needs less memory."""
+    """Both ways for any bias that has a line and channels, to be timed.
+
+    Channels come first: they are one call whose lead grows with the length, past what is timed.
+    """
     at = torch.arange(length)
     placed = Placed(at, at, bias=LinearBias(torch.full((heads,), 0.1), at, at))
     return {
-        "line": lambda q, k, v: attention(q, k, v, placed, True, impl="line"),
         "channels": lambda q, k, v: attention(q, k, v, placed, True, impl="channels"),
+        "line": lambda q, k, v: attention(q, k, v, placed, True, impl="line"),
     }
 
 

@@ -73,10 +73,14 @@ class Work:
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line, where nothing hides keys besides causality and no gradient flows to it."""
-        if self.bias is None or not self.sight.only_causal or self.learned or self.exact_rows:
+        """The bias along a line, where nothing hides keys besides causality."""
+        if self.bias is None or not self.sight.only_causal or self.exact_rows:
             return None
         return None if self.impl == "blocks" else self.bias.line
+
+    def made_line(self) -> Tensor | None:
+        """The line made anew from what is learned, for a gradient of its own."""
+        return None if self.bias is None else self.bias.made_line()
 
     def may_widen(self, q: Tensor, dropout: float) -> bool:
         """Whether channels would be right for this call, if the bias has any."""

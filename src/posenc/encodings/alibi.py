@@ -22,6 +22,7 @@ from posenc.kernels.attention.channels import SPAN, Channels, linear
 from posenc.kernels.attention.flex import alibi_score_mod
 from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
+from posenc.schedules.checks import at_least_one
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -30,8 +31,7 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
         heads = heads.__index__()
     except AttributeError:
         raise InvalidArgument(f"heads={heads!r} must be a whole number") from None
-    if heads < 1:
-        raise InvalidArgument(f"heads={heads} must be at least 1")
+    at_least_one(heads=heads)
     if not 0 < max_exponent < 100:
         raise InvalidArgument(f"max_exponent={max_exponent} must lie between 0 and 100; the paper has 8")
     power = 1 << (heads.bit_length() - 1)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn.functional import pad
 
 from posenc.kernels.attention.channels import SPAN, Channels
 from posenc.kernels.attention.flex import ScoreMod
@@ -68,6 +67,10 @@ class Bias(ABC):
         """What the rows give every key that is out of ``reach``; None for nothing."""
         return None
 
+    def made_line(self) -> Float[Tensor, "H offsets"] | None:
+        """``line`` made anew from what is learned, so that each gradient of it goes its own way."""
+        return self.line
+
     def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.
 
@@ -113,8 +116,14 @@ class OffsetBias(Bias):
         self.values, self.heads, self.learned, self.axes = values, heads, learned, axes
         self.q_positions, self.k_positions = q_positions, k_positions
         if consecutive(q_positions, k_positions):
-            last = k_positions.shape[0] - 1
-            self.line = values(torch.arange(-last, last + 1, device=k_positions.device)).contiguous()
+            self.line = self._along()
+
+    def _along(self) -> Float[Tensor, "H offsets"]:
+        last = self.k_positions.shape[0] - 1
+        return self.values(torch.arange(-last, last + 1, device=self.k_positions.device)).contiguous()
+
+    def made_line(self) -> Float[Tensor, "H offsets"] | None:
+        return None if self.line is None else self._along()
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys)))
@@ -143,12 +152,15 @@ class SumBias(Bias):
         self.parts, self.heads = parts, parts[0].heads
         self.learned = tuple(tensor for part in parts for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in parts)
-        lines = [part.line for part in parts]
-        if all(line is not None for line in lines):
-            self.line = torch.stack([line for line in lines if line is not None]).sum(0)
+        self.line = self.made_line()
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return added([part.rows(first, last, keys, scores) for part in self.parts])
+
+    def made_line(self) -> Float[Tensor, "H offsets"] | None:
+        lines = [part.made_line() for part in self.parts]
+        found = [line for line in lines if line is not None]
+        return torch.stack(found).sum(0) if len(found) == len(lines) else None
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
@@ -174,114 +186,6 @@ class SumBias(Bias):
 
     def _of(self, parts: tuple[Bias, ...]) -> Bias:
         return self if parts == self.parts else SumBias(parts)
-
-
-class HeadsBias(Bias):
-    """Biases of some heads each, in order; ``None`` for heads without one."""
-
-    def __init__(self, parts: tuple[tuple[Bias | None, int], ...]) -> None:
-        self.parts, self.heads = parts, sum(heads for _, heads in parts)
-        present = [part for part, _ in parts if part is not None]
-        self.learned = tuple(tensor for part in present for tensor in part.learned)
-        self.needs_scores = any(part.needs_scores for part in present)
-
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return self._joined(lambda part, own: part.rows(first, last, keys, own), last - first, keys, scores)
-
-    def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
-    ) -> Float[Tensor, "#B H rows S"]:
-        def block(part: Bias, own: Tensor | None) -> Tensor:
-            return part.differences(first, last, keys, visible, own)
-
-        return self._joined(block, last - first, keys, scores)
-
-    def _joined(
-        self, block: Callable[[Bias, Tensor | None], Tensor], rows: int, keys: int, scores: Tensor | None
-    ) -> Tensor:
-        blocks, start = [], 0
-        for part, heads in self.parts:
-            own = None if scores is None else scores[:, start : start + heads]
-            blocks.append(None if part is None else block(part, own))
-            start += heads
-        like = next(block for block in blocks if block is not None)
-        batch = max(block.shape[0] for block in blocks if block is not None)
-        filled = [
-            like.new_zeros(1, heads, rows, keys) if block is None else block
-            for block, (_, heads) in zip(blocks, self.parts, strict=True)
-        ]
-        return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
-
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """Those of every part beside each other, zero for the queries of other heads."""
-        found, start = [], 0
-        for part, heads in self.parts:
-            own = None if part is None else part.channels(dtype, scale)
-            if part is not None and own is None:
-                return None
-            if own is not None:
-                around = (0, 0, 0, 0, start, self.heads - start - heads)
-                q = pad(own[0].expand(-1, heads, -1, -1), around)
-                found.append((q, own[1] if own[1].shape[1] == 1 else pad(own[1], around)))
-            start += heads
-        return beside([q for q, _ in found]), beside([k for _, k in found])
-
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        return HeadsBias(tuple((part and part.part(row, first, last), heads) for part, heads in self.parts))
-
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return HeadsBias(tuple((part and part.ordered(q_order, k_order), heads) for part, heads in self.parts))
-
-    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        group, counts = q.shape[1] // k.shape[1], [heads for _, heads in self.parts]
-        own = zip(self.parts, q.split(counts, dim=1), k.split([n // group for n in counts], dim=1), strict=True)
-        return HeadsBias(
-            tuple((part and part.meeting(some_q, some_k, scale), n) for (part, n), some_q, some_k in own)
-        )
-
-
-class SomeHeads(Bias):
-    """The heads ``first`` to ``last`` (excluded) of a bias: one rank's share of it."""
-
-    def __init__(self, whole: Bias, first: int, last: int) -> None:
-        self.whole, self.first, self.last, self.heads = whole, first, last, last - first
-        self.learned, self.needs_scores = whole.learned, whole.needs_scores
-        self.line = None if whole.line is None else whole.line[first:last]
-
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
-
-    def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
-    ) -> Float[Tensor, "#B H rows S"]:
-        of_all = self.whole.differences(first, last, keys, visible, self._own(scores))
-        return of_all[:, self.first : self.last]
-
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        whole = self.whole.channels(dtype, scale)
-        if whole is None:
-            return None
-        q, k = (x if x.shape[1] == 1 else x[:, self.first : self.last] for x in whole)
-        return q, k
-
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        return SomeHeads(self.whole.part(row, first, last), self.first, self.last)
-
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return SomeHeads(self.whole.ordered(q_order, k_order), self.first, self.last)
-
-    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        group = q.shape[1] // k.shape[1]
-        whole = self.whole.meeting(self._among_all(q), self._among_all(k, group), scale)
-        return SomeHeads(whole, self.first, self.last)
-
-    def _own(self, scores: Tensor | None) -> Tensor | None:
-        return None if scores is None else self._among_all(scores)
-
-    def _among_all(self, x: Tensor, group: int = 1) -> Tensor:
-        """What belongs to these heads, with zeros for the others, as the whole bias takes it."""
-        before, behind = self.first // group, (self.whole.heads - self.last) // group
-        return torch.nn.functional.pad(x, (0, 0, 0, 0, before, behind))
 
 
 def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:

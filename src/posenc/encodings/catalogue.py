@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from numbers import Integral, Real
 from typing import Any
 
 from posenc.encodings import axes as axis_maps
@@ -197,6 +198,10 @@ def lookup(name: str) -> Entry:
     return CATALOGUE[name]
 
 
+PLAIN = {bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number")}
+"""What a setting of these types takes, and how that is said."""
+
+
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     """The settings that a recipe gives, all by name, checked against what the class has."""
     known = _parameters(entry)
@@ -210,6 +215,9 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
             raise UnknownName(f"setting of {recipe.name}", name, known)
         if name in given:
             raise InvalidArgument(f"{recipe} gives {name} twice; leave one out")
+        kind, what = PLAIN.get(known[name].annotation, (object, "anything"))
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind in (Integral, Real)):
+            raise InvalidArgument(f"{recipe}: {name}={value!r} must be {what}")
         given[name] = value
     return given
 

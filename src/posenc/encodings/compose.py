@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc.clock import Phases
-from posenc.encodings.bias import HeadsBias, SumBias
+from posenc.encodings.bias import SumBias
+from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument

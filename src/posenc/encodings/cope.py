@@ -23,6 +23,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 class CountedBias(Bias):
@@ -99,8 +100,7 @@ class CoPE(Encoding):
 
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
         super().__init__()
-        if head_dim < 1 or heads < 1:
-            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        at_least_one(head_dim=head_dim, heads=heads)
         if positions < 2:
             raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
         self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std

@@ -26,6 +26,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
@@ -69,8 +70,7 @@ class DeBERTa(Encoding):
         self, head_dim: int, heads: int, *, buckets: int = 256, max_distance: int = 512, std: float = 0.02
     ) -> None:
         super().__init__()
-        if head_dim < 1 or heads < 1:
-            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        at_least_one(head_dim=head_dim, heads=heads)
         if buckets < 4 or buckets % 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
         if max_distance - 1 <= buckets // 2:

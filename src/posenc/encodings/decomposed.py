@@ -21,6 +21,7 @@ from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 @final
@@ -54,8 +55,7 @@ class Decomposed(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        if head_dim < 1 or heads < 1:
-            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        at_least_one(head_dim=head_dim, heads=heads)
         self.size = check_size(size)
         self.head_dim, self.heads, self.std = head_dim, heads, std
         self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)

@@ -22,6 +22,7 @@ from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.channels import Channels, of_sums
+from posenc.schedules.checks import at_least_one
 
 
 class ForgetBias(Bias):
@@ -120,8 +121,7 @@ class FoX(Encoding):
 
     def __init__(self, width: int, heads: int, *, bias: float = 5.0) -> None:
         super().__init__()
-        if width < 1 or heads < 1:
-            raise InvalidArgument(f"width={width} and heads={heads} must both be at least 1")
+        at_least_one(width=width, heads=heads)
         self.width, self.heads, self.start = width, heads, bias
         self.weight = nn.Parameter(torch.empty(heads, width))
         self.bias = nn.Parameter(torch.empty(heads))

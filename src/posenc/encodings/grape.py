@@ -25,6 +25,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import for_every_head
+from posenc.schedules.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]
 Read = tuple[Float[Tensor, "H D 1"], Float[Tensor, "H 1 1"]]
@@ -88,8 +89,7 @@ class Grape(Encoding):
 
     def __init__(self, head_dim: int, heads: int, *, gates: Gates = "both", start: float = 0.5) -> None:
         super().__init__()
-        if head_dim < 1 or heads < 1:
-            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        at_least_one(head_dim=head_dim, heads=heads)
         if gates not in get_args(Gates):
             raise UnknownName("gates", gates, get_args(Gates))
         if not 0 < start < float("inf"):

@@ -24,6 +24,7 @@ from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 class PlacedInkling(Placed):
@@ -76,8 +77,7 @@ class Inkling(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        if width < 1 or heads < 1:
-            raise InvalidArgument(f"width={width} and heads={heads} must both be at least 1")
+        at_least_one(width=width, heads=heads)
         if extent < 1 or basis < 1:
             raise InvalidArgument(
                 f"extent={extent} and basis={basis} must both be at least 1; Inkling: 1024 and 16"

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import UnknownName
+from posenc.schedules.checks import at_least_one
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
@@ -45,8 +46,7 @@ class Kerple(Encoding):
 
     def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()
-        if heads < 1:
-            raise InvalidArgument(f"heads={heads} must be at least 1")
+        at_least_one(heads=heads)
         if kernel not in get_args(Kernel):
             raise UnknownName("kernel", kernel, get_args(Kernel))
         self.heads, self.kernel, self.per_layer = heads, kernel, not shared

@@ -15,7 +15,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.schedules.checks import whole
+from posenc.schedules.checks import at_least_one, whole
 
 PastEnd = Literal["error", "clamp"]
 
@@ -41,8 +41,7 @@ class Learned(Encoding):
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
         num_positions, width = whole(num_positions, "num_positions"), whole(width, "width")
-        if num_positions < 1 or width < 1:
-            raise InvalidArgument(f"num_positions={num_positions} and width={width} must both be at least 1")
+        at_least_one(num_positions=num_positions, width=width)
         if past_end not in get_args(PastEnd):
             raise UnknownName("past_end", past_end, get_args(PastEnd))
         self.num_positions = num_positions

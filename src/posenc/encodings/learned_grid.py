@@ -20,7 +20,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.schedules.checks import whole
+from posenc.schedules.checks import at_least_one, whole
 
 Tables = Literal["grid", "sum"]
 
@@ -90,8 +90,7 @@ class LearnedGrid(Encoding):
                 "resize is missing; name the convention that the checkpoint was trained with, such as 'timm', 'vit'"
             )
         rows, columns = whole(rows, "rows"), whole(columns, "columns")
-        if min(rows, columns) < 1:
-            raise InvalidArgument(f"rows={rows} and columns={columns} must both be at least 1")
+        at_least_one(rows=rows, columns=columns)
         with torch.device("meta"):
             made = LearnedGrid(
                 self.shape[0], self.width, columns=self.shape[1], tables=self.tables, resize=how, std=self.std

@@ -26,7 +26,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.specification import Pairing
-from posenc.schedules.checks import real, whole
+from posenc.schedules.checks import at_least_one, real, whole
 from posenc.schedules.schedule import ladder_float32
 
 
@@ -69,8 +69,7 @@ class LearnedRotary(Encoding):
             raise UnknownName("pairing", pairing, get_args(Pairing))
         self.head_dim = whole(head_dim, "head_dim")
         self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
-        if axes < 1 or groups < 1:
-            raise InvalidArgument(f"axes={axes} and groups={groups} must both be at least 1")
+        at_least_one(axes=axes, groups=groups)
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
                 f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "

@@ -23,7 +23,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import real, whole
+from posenc.schedules.checks import at_least_one, real, whole
 from posenc.schedules.schedule import exact
 from posenc.schedules.spectrum import Spectrum
 
@@ -73,8 +73,7 @@ class Sandwich(Encoding):
 
     def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()
-        if heads < 1:
-            raise InvalidArgument(f"heads={heads} must be at least 1")
+        at_least_one(heads=heads)
         if whole(channels, "channels") < 2 or channels % 2:
             raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
         if first not in (0, 1):

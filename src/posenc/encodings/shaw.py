@@ -17,6 +17,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 @final
@@ -50,8 +51,7 @@ class Shaw(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        if head_dim < 1 or heads < 1:
-            raise InvalidArgument(f"head_dim={head_dim} and heads={heads} must both be at least 1")
+        at_least_one(head_dim=head_dim, heads=heads)
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
                 f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"

@@ -17,7 +17,7 @@ from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import is_number, real, whole
+from posenc.schedules.checks import at_least_one, is_number, real, whole
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import exact
 from posenc.schedules.spectrum import Spectrum
@@ -35,8 +35,7 @@ def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
 
 def sinusoid_spectrum(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Spectrum:
     """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
-    if width < 1:
-        raise InvalidArgument(f"width={width} must be at least 1")
+    at_least_one(width=width)
     if spacing not in get_args(Spacing):
         raise UnknownName("spacing", spacing, get_args(Spacing))
     if spacing == "paper" and width % 2 == 0:

@@ -5,7 +5,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.encodings.bias import SomeHeads as SomeHeadsBias
+from posenc.encodings.bias_of_heads import SomeHeads as SomeHeadsBias
 from posenc.encodings.compose import Composed, Heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import whole
+from posenc.schedules.checks import at_least_one, whole
 
 
 @final
@@ -41,8 +41,7 @@ class SSMax(Encoding):
     def __init__(self, heads: int, *, length: int = 1024, offset: bool = False) -> None:
         super().__init__()
         self.heads, self.length = whole(heads, "heads"), length
-        if heads < 1:
-            raise InvalidArgument(f"heads={heads} must be at least 1")
+        at_least_one(heads=heads)
         if type(length) is not int or length < 2:
             raise InvalidArgument(f"length={length!r} must be a whole number of positions, at least 2")
         self.weight = nn.Parameter(torch.empty(heads))

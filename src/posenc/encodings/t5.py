@@ -22,6 +22,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
@@ -75,8 +76,7 @@ class T5(Encoding):
     ) -> None:
         super().__init__()
         side = buckets // 2 if two_sided else buckets
-        if heads < 1:
-            raise InvalidArgument(f"heads={heads} must be at least 1")
+        at_least_one(heads=heads)
         if buckets < 4 or buckets % 2 or side < 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")
         if max_distance <= side // 2:

@@ -190,5 +190,5 @@ def _value(node: ast.expr, names: list[str]) -> Any:
     if isinstance(node, ast.Call):
         return _recipe(node, names)
     if isinstance(node, ast.Name):
-        return _name(node, names)
+        return node.id == "true" if node.id in ("true", "false") else _name(node, names)  # as TOML has them
     raise InvalidArgument(f"{ast.unparse(node)!r} is no value; write numbers, names, tuples, or name(…)")

@@ -23,6 +23,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, sinusoid_spectrum, sinusoids
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import at_least_one
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -95,8 +96,7 @@ class TransformerXL(Encoding):
         super().__init__()
         if width < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
-        if heads < 1 or head_dim < 1:
-            raise InvalidArgument(f"heads={heads} and head_dim={head_dim} must both be at least 1")
+        at_least_one(heads=heads, head_dim=head_dim)
         if order not in ("interleaved", "block"):
             raise UnknownName("order", order, ("interleaved", "block"))
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base

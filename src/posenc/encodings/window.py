@@ -20,7 +20,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size
-from posenc.errors import InvalidArgument
+from posenc.schedules.checks import at_least_one
 
 
 @final
@@ -43,8 +43,7 @@ class Window(Encoding):
         self, heads: int, *, size: Sequence[int] = (64, 64), shared: bool = False, std: float = 0.02
     ) -> None:
         super().__init__()
-        if heads < 1:
-            raise InvalidArgument(f"heads={heads} must be at least 1")
+        at_least_one(heads=heads)
         self.heads, self.size, self.std = heads, check_size(size), std
         self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)
         self.weight = nn.Parameter(torch.empty(math.prod(2 * places - 1 for places in self.size), heads))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from posenc.kernels.choose import Choice
 
 MARGIN = 0.02
-"""What a way has to win by before it replaces the one that costs less memory, as a share of its time."""
+"""What a way has to win by before it replaces the first, as a share of its time."""
 
 
 def race(ways: Mapping[str, Callable[[], object]], rounds: int = 2) -> dict[str, float]:
@@ -28,4 +28,4 @@ def decide(seconds: Mapping[str, float]) -> Choice:
     took = ", ".join(f"{name} {1e3 * s:.1f} ms" for name, s in seconds.items())
     if seconds[fastest] < (1 - MARGIN) * seconds[first]:
         return Choice(fastest, f"measured here: {took}")
-    return Choice(first, f"measured here: {took}; {first} needs less memory and the rest do not win {MARGIN:.0%}")
+    return Choice(first, f"measured here: {took}; {first} stays, as nothing wins by {MARGIN:.0%}")

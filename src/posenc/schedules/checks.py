@@ -23,6 +23,13 @@ def whole(value: Any, name: str) -> int:
         raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None
 
 
+def at_least_one(**counts: int) -> None:
+    """An error that names them all where one of these counts is below 1."""
+    if min(counts.values()) < 1:
+        named = " and ".join(f"{name}={count}" for name, count in counts.items())
+        raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
+
+
 def real(value: Any, name: str) -> float:
     """The value as a Python number, from any type of real number."""
     if not isinstance(value, Real):

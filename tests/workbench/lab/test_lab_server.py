@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
@@ -174,3 +175,28 @@ def test_the_library_is_imported_once_the_first_page_is_out(monkeypatch: pytest.
         assert started.acquire(timeout=60)
         client.get("/order")
     assert not started.acquire(blocking=False)
+
+
+def test_the_warm_up_and_the_first_question_import_the_library_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two threads that import it at once meet modules that are half made."""
+    inside, most = [], []
+
+    def slow(path: str, query: str = "") -> replies.Reply:
+        inside.append(path)
+        most.append(len(inside))
+        time.sleep(0.05)
+        inside.remove(path)
+        return replies.Reply(b"")
+
+    monkeypatch.setattr(server, "reply", slow)
+    both = [
+        threading.Thread(target=server.warm_up),
+        threading.Thread(target=server.computed, args=("/api/shuffle",)),
+    ]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    assert most == [1, 1]

@@ -36,7 +36,7 @@ class Family:
         local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
-        neighbours: whether a window counts neighbours alone, as of encoders that see as many on either side.
+        back: how many tokens back, itself included, a token sees by a window of so many, as encoders count theirs.
         still: whether full layers have no positions at all, where there are sliding ones.
         turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
             one of bases, of which only noughts count.
@@ -72,7 +72,7 @@ class Family:
     local_base: float | None = None
     pattern: str | None = None
     first_full: int | None = None
-    neighbours: bool = False
+    back: Callable[[int], int] = int
     still: bool = False
     turns: str | None = None
     bases: str | None = None
@@ -85,6 +85,16 @@ class Family:
     second_factor: bool = False
     states_head_dim: bool = False
     extra: tuple[str, ...] = ()
+
+
+def beside(neighbours: int) -> int:
+    """A window that counts neighbours alone."""
+    return neighbours + 1
+
+
+def halved(both: int) -> int:
+    """A window of both sides, the token itself among those behind."""
+    return (both + 1) // 2
 
 
 GEMMA3 = Family(
@@ -103,7 +113,7 @@ MODERNBERT = Family(
     base="global_rope_theta",
     local="local_rope_theta",
     local_scaled=True,
-    neighbours=True,
+    back=beside,
     pattern="global_attn_every_n_layers",
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
@@ -244,10 +254,11 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
     (PARTIAL, "nemotron glm4_moe persimmon zaya mimo_v2_flash phi4_multimodal"),
     (Family(head_dim="kv_channels"), "jetmoe"),
-    (replace(MODERNBERT, neighbours=False, extra=("local_attention", "sliding_window")), "modernbert-decoder"),
+    (replace(MODERNBERT, back=int, extra=("local_attention", "sliding_window")), "modernbert-decoder"),
     (replace(MODERNBERT, extra=("local_attention",)), "ultrabert"),
-    (Family(pairing="interleaved", neighbours=True), "openai_privacy_filter"),
-    (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text t5gemma2_text lfm3 ministral lfm2_moe dots1"),
+    (Family(pairing="interleaved", back=beside), "openai_privacy_filter"),
+    (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text lfm3 ministral lfm2_moe dots1"),
+    (Family(back=halved), "t5gemma2_text"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
     (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
     (Family(), "csm evolla gradium_phonon_tts pocket_tts"),

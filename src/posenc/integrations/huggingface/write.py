@@ -40,54 +40,75 @@ def write(
     """
     if spelling not in get_args(Spelling):
         raise UnknownName("spelling", spelling, get_args(Spelling))
-    family = FAMILIES[positions.model_type]
-    config = dict(positions.source)
     if schedule is not None:
-        positions = positions.rescaled(schedule)
-        reach = math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
-        # Dynamic scaling starts at the length that the config allows.
-        max_length = positions.original_length if isinstance(schedule, DynamicNTK) else max_length or reach
-    if family.kind != "rotary" or family.fixed_base is not None:
-        if schedule not in (None, Default()):
-            raise InvalidArgument(
-                f"model_type {positions.model_type!r} has no key for {schedule}; it is in its code"
-            )
-        return config
-    if len(positions.turning) > 1 and family.bases:
-        if schedule is None:
-            return config
-        raise InvalidArgument(
-            f"model_type {positions.model_type!r} has one rope_parameters for several bases, {family.bases}; scale "
-            "it there by hand"
-        )
-    if not positions.turning:
-        return config
-    for key in (*BOTH_FORMS, family.base, family.partial, family.local):
-        config.pop(key or "", None)
-    config[family.length] = max_length or positions.max_length
-    if "original_max_position_embeddings" in family.extra:
-        config["original_max_position_embeddings"] = positions.original_length
-    beside = {key: value for key, value in _rope(positions.source).items() if key in family.beside}
-    if family.states_head_dim and config.get("head_dim") is None:
-        config["head_dim"] = positions.rotary.get("head_dim")
+        positions, max_length = _stretched(positions, schedule, max_length)
+    if not _says(positions, schedule):
+        return dict(positions.source)
+    config = _without(positions, max_length or positions.max_length)
     entries = {name: _entry(positions, recipe) for name, recipe in positions.turning.items()}
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
                 "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
             )
-        config["layer_types"] = list(positions.layers)
-        config["rope_parameters"] = {name: entries.get(name) for name in positions.kinds}
-        return config
-    entry = {**next(iter(entries.values())), **beside}
-    if spelling == "v5":
-        return {**config, "rope_parameters": entry}
-    config[family.base] = entry.pop("rope_theta")
-    if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
-        config[family.partial] = entry.pop("partial_rotary_factor")
-    plain = entry == {"rope_type": "default"} and "rope_parameters" not in silent().get(positions.model_type, {})
-    config["rope_scaling"] = None if plain else entry  # null is the family's own, and not everywhere none
+        nested = {name: entries.get(name) for name in positions.kinds}
+        return {**config, "layer_types": list(positions.layers), "rope_parameters": nested}
+    beside = FAMILIES[positions.model_type].beside
+    kept = {key: value for key, value in _rope(positions.source).items() if key in beside}
+    entry = {**next(iter(entries.values())), **kept}
+    return {**config, **(_older(positions, entry) if spelling == "v4" else {"rope_parameters": entry})}
+
+
+def _stretched(
+    positions: ModelPositions, schedule: Schedule | LengthSchedule, max_length: int | None
+) -> tuple[ModelPositions, int]:
+    """The positions under this schedule, and the longest input that the config then allows."""
+    positions = positions.rescaled(schedule)
+    if isinstance(schedule, DynamicNTK):  # which starts at the length that the config allows
+        return positions, positions.original_length
+    return positions, max_length or math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
+
+
+def _says(positions: ModelPositions, schedule: Schedule | LengthSchedule | None) -> bool:
+    """Whether the config has a rope dictionary; an error where it has none and the schedule needs one."""
+    family = FAMILIES[positions.model_type]
+    if family.kind != "rotary" or family.fixed_base is not None:
+        if schedule not in (None, Default()):
+            raise InvalidArgument(
+                f"model_type {positions.model_type!r} has no key for {schedule}; it is in its code"
+            )
+        return False
+    if len(positions.turning) > 1 and family.bases:
+        if schedule is not None:
+            raise InvalidArgument(
+                f"model_type {positions.model_type!r} has one rope_parameters for several bases, {family.bases}; "
+                "scale it there by hand"
+            )
+        return False
+    return bool(positions.turning)
+
+
+def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
+    """The config without its rope dictionary and what may stand for one, its lengths said."""
+    family = FAMILIES[positions.model_type]
+    gone = {*BOTH_FORMS, family.base, family.partial, family.local}
+    config = {key: value for key, value in positions.source.items() if key not in gone}
+    config[family.length] = max_length
+    if "original_max_position_embeddings" in family.extra:
+        config["original_max_position_embeddings"] = positions.original_length
+    if family.states_head_dim and config.get("head_dim") is None:
+        config["head_dim"] = positions.rotary.get("head_dim")
     return config
+
+
+def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """One rope dictionary as transformers v4 spells it, base and share of channels beside it."""
+    family, entry = FAMILIES[positions.model_type], dict(entry)
+    said = {family.base: entry.pop("rope_theta")}
+    if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
+        said[family.partial] = entry.pop("partial_rotary_factor")
+    plain = entry == {"rope_type": "default"} and "rope_parameters" not in silent().get(positions.model_type, {})
+    return {**said, "rope_scaling": None if plain else entry}  # null is the family's own, and not everywhere none
 
 
 def changes(positions: ModelPositions, schedule: Schedule | LengthSchedule, **options: Any) -> dict[str, Any]:

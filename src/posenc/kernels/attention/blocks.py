@@ -23,6 +23,7 @@ from posenc.kernels.attention.block import (
     plain_forward,
     products,
 )
+from posenc.kernels.attention.diagonals import Diagonals
 
 ROWS = 128
 """Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
@@ -61,6 +62,8 @@ class Work(Protocol):
     @property
     def needs_scores(self) -> bool: ...
 
+    def made_line(self) -> Tensor | None: ...
+
     def keys(self, last: int) -> int: ...
 
     def start(self, first: int) -> int: ...
@@ -73,14 +76,17 @@ class Work(Protocol):
 
 
 class Masks:
-    """The masks of a call's blocks: none where it is whole, views of a line, or made by ``work``."""
+    """The masks of a call's blocks: none where it is whole, views of a line, or made by ``work``.
 
-    def __init__(self, work: Work, rows: int, dtype: torch.dtype) -> None:
+    A learned bias has its line where gradients are made by hand, since no gradient flows through a view of it.
+    """
+
+    def __init__(self, work: Work, rows: int, dtype: torch.dtype, by_hand: bool = False) -> None:
         self.work, self.whole = work, work.whole
         self.size = max(work.queries, 1) if self.whole else rows
-        self.line = work.line
+        self.line = work.line if by_hand or not work.learned else None
         if self.line is not None:
-            line = self.line.to(dtype)
+            line = self.line.detach().to(dtype)
             # Of the future, a block sees at most as many keys as it has rows.
             future = line.new_full((line.shape[0], rows), -math.inf)
             self.line = (
@@ -170,7 +176,7 @@ class _Recomputed(torch.autograd.Function):
     def forward(ctx: Any, work: Work, q: Tensor, k: Tensor, v: Tensor, *learned: Tensor) -> tuple[Tensor, Tensor]:
         ctx.fused = fused(q, k, v) and not work.needs_scores and not work.exact_rows
         if ctx.fused:
-            masks, results = Masks(work, TRAINING_ROWS, mask_dtype(q)), []
+            masks, results = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=True), []
             for first, last, keys in masks:
                 start, of = masks.start(first), (k[:, :, :keys], v[:, :, :keys])
                 rows, mask = masks.turned(q[:, :, first:last]), masks.at(first, last, keys, start)
@@ -198,21 +204,25 @@ class _Recomputed(torch.autograd.Function):
         grad = torch.zeros_like(out) if grad is None else grad
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         own = [torch.zeros_like(tensor) for tensor in learned]
-        masks = Masks(work, TRAINING_ROWS, mask_dtype(q))
+        masks = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
         through = ctx.fused and not learned and grad_lse is None
+        diagonals = None
+        if learned and masks.line is not None and grad_lse is None:
+            diagonals = Diagonals(q, k, masks.size, mask_dtype(q))
         if through and masks.whole:
             return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
         for first, last, keys in masks:
             start = masks.start(first) if ctx.fused else 0
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse)]
-            if through:
+            if through or diagonals is not None:
                 rows, about, *result = (masks.turned(x) for x in block)
-                mask = masks.at(first, last, keys, start)
-                more_q, more_k, more_v = fused_backward(
-                    rows, about, to, of, mask, False, work.scale, (result[0], result[1])
-                )
-                more_q = masks.turned(more_q)
+                mask, total = masks.at(first, last, keys, start), (result[0], result[1])
+                if diagonals is None or mask is None:
+                    found = fused_backward(rows, about, to, of, mask, False, work.scale, total)
+                else:
+                    found = diagonals.backward(rows, about, to, of, mask, last, work.scale, total)
+                more_q, more_k, more_v = masks.turned(found[0]), found[1], found[2]
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
                 more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, work, (first, last, start))
@@ -228,7 +238,18 @@ class _Recomputed(torch.autograd.Function):
             dq[:, :, first:last] = more_q
             dk[:, :, start:keys] += more_k
             dv[:, :, start:keys] += more_v
+        if diagonals is not None:
+            own = _through_line(work, diagonals.line)
         return None, dq, dk, dv, *own
+
+
+def _through_line(work: Work, grad: Float[Tensor, "H places"]) -> list[Tensor]:
+    """Gradients of the learned values, from that of the line that is made of them."""
+    with torch.enable_grad():
+        line = work.made_line()
+    assert line is not None
+    found = torch.autograd.grad(line, work.learned, grad.to(line.dtype), allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(work.learned, found, strict=True)]
 
 
 def _by_autograd(

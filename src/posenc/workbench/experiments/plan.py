@@ -11,7 +11,7 @@ from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
 from posenc.workbench.experiments.settings import Model, Training
 
-NUMERICS = 2
+NUMERICS = 3
 """How numbers come about; raised by hand when the same plan gives others than before. 0: before plans held every
 setting."""
 

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from importlib import import_module
 from pathlib import Path
 
 from posenc.errors import InvalidArgument, MissingExtra
@@ -34,7 +35,12 @@ TEXT, SMALL = 9.0, 8.0
 DPI = 150
 LEFT = 0.7
 """Share of its height that a panel keeps beside its title and names."""
-FORMATS = ("svg", "png", "pdf")
+FORMATS: dict[str, tuple[str, dict[str, None]]] = {
+    "svg": ("svg", {"Date": None}),
+    "png": ("agg", {"Software": None}),
+    "pdf": ("pdf", {"CreationDate": None}),
+}
+"""matplotlib's backend for each, and what that would say of the day or the machine."""
 
 STYLE: dict[str, object] = {
     "font.family": "sans-serif",
@@ -90,7 +96,7 @@ def sheet(
 def colours(bar: Bar, paper: Paper) -> Colormap:
     """A bar's colours as matplotlib has them; what has no value is left as paper."""
     made = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)], bar.scale)
-    return made.with_extremes(bad=paper.paper)
+    return made.with_extremes(bad="none")
 
 
 def folded(words: str, inches: float, size: float = TEXT) -> str:
@@ -182,10 +188,14 @@ def rendered(drawing: Axes | Figure, kind: str = "svg") -> bytes:
         raise InvalidArgument(f"format {kind!r} is not one of {', '.join(FORMATS)}")
     figure = drawing if isinstance(drawing, Figure) else drawing.get_figure(root=True)
     assert figure is not None, "these axes were removed from their figure"
-    undated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "png": {"Software": None}}
+    backend, undated = FORMATS[kind]
+    canvas, dots = figure.canvas, figure.dpi
     out = io.BytesIO()
-    with ink():
-        figure.savefig(out, format=kind, metadata=undated[kind], facecolor=figure.get_facecolor())
+    with ink():  # savefig draws once for the layout and once more for the file
+        printer = import_module(f"matplotlib.backends.backend_{backend}").FigureCanvas(figure)
+        getattr(printer, f"print_{kind}")(out, metadata=undated)
+    figure.set_canvas(canvas)
+    figure.dpi = dots  # a vector's canvas leaves its own
     return out.getvalue()
 
 

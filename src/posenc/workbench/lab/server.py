@@ -26,6 +26,7 @@ except ModuleNotFoundError as error:
     raise MissingExtra(error.name or "starlette", "lab") from error
 
 log = logging.getLogger("posenc.lab")
+_computing = threading.Lock()
 
 PAUSE = 0.5
 """Seconds from the first page to the import of torch, for style and script: an import may hold up everything."""
@@ -70,12 +71,16 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> ASGIA
 
 
 def computed(path: str, query: str = "") -> Reply:
-    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
-    import torch
+    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait.
 
-    if torch.get_num_threads() != 1:
-        torch.set_num_threads(1)
-    return reply(path, query)
+    One reply at a time: modules that two threads import at once see each other half made.
+    """
+    with _computing:
+        import torch
+
+        if torch.get_num_threads() != 1:
+            torch.set_num_threads(1)
+        return reply(path, query)
 
 
 def warm_up() -> None:

@@ -81,13 +81,13 @@ class Page:
     """A page: what kind it is, its answer in a sentence, and its parts.
 
     Args:
-        made: versions, as words. date: when, as ``2026-11-22``. command: what made it, as it was typed.
+        command: what made it, as it was typed.
+        made: versions, as words; by default those that run now.
     """
 
     kind: str
     answer: str
     lead: str
     parts: tuple[Part, ...]
-    made: str
-    date: str
     command: str = ""
+    made: str = ""

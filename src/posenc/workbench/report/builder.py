@@ -2,19 +2,19 @@
 
 import base64
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from posenc.workbench.experiments.machine import versions
-from posenc.workbench.figures import ink
-from posenc.workbench.figures.draw import draw
+from posenc.workbench.figures.papers import on_both
 from posenc.workbench.report.blocks import Block, Code, Page, Picture
-from posenc.workbench.scene.colours import PAPERS, stylesheet
+from posenc.workbench.scene.colours import stylesheet
 from posenc.workbench.templates import templates
 from posenc.workbench.views.view import View
 
 HERE = "posenc.workbench.report"
-MAKES = tuple((paper, narrow) for paper in PAPERS for narrow in (False, True))
+MAKES = "light", "dark", "light-narrow", "dark-narrow"
 """Every figure exists for both papers, wide and for a phone."""
 
 
@@ -27,13 +27,17 @@ def build(page: Page) -> str:
         macro: str = getattr(blocks, type(block).__name__.lower())(block)
         return macro
 
-    css = stylesheet() + (_source("page.css"))
-    return made.get_template("page.html").render(page=page, style=css, draw=drawn)
+    css = stylesheet() + _source("page.css")
+    told = {"made": page.made or made_with(versions()), "date": datetime.now(UTC).date()}
+    return made.get_template("page.html").render(page=page, style=css, draw=drawn, **told)
 
 
 def embedded(view: View, caption: str, name: str = "", folder: Path | None = None) -> Picture:
     """A view's figure inside the page; with a ``folder`` the one for light paper also in files there."""
-    sources = {make: _data("image/svg+xml", svg) for make, svg in _svgs(view, folder and folder / name).items()}
+    svgs = _svgs(view, folder and folder / f"{name}.png")
+    if folder:
+        (folder / f"{name}.svg").write_bytes(svgs["light"])
+    sources = {make: _data("image/svg+xml", svg) for make, svg in svgs.items()}
     return Picture(sources, _alt(view), caption, name)
 
 
@@ -48,21 +52,14 @@ def beside(view: View, caption: str, folder: Path, name: str) -> Picture:
     return Picture(sources, _alt(view), caption, name)
 
 
-def made_with(said: str = "") -> str:
-    """Versions as words, from the JSON that a run keeps or of what runs now."""
-    kept: dict[str, str] = json.loads(said or versions())
+def made_with(said: str) -> str:
+    """Versions as words, from the JSON that a run keeps."""
+    kept: dict[str, str] = json.loads(said)
     return ", ".join(f"{'Python' if name == 'python' else name} {version}" for name, version in kept.items())
 
 
-def _svgs(view: View, at: Path | None = None) -> dict[str, bytes]:
-    made = {}
-    for paper, narrow in MAKES:
-        figure = draw(view, PAPERS[paper], narrow=narrow)
-        made[paper + ("-narrow" if narrow else "")] = ink.rendered(figure)
-        if at is not None and (paper, narrow) == MAKES[0]:
-            ink.write(figure, at.with_suffix(".png"))
-            at.with_suffix(".svg").write_bytes(made["light"])
-    return made
+def _svgs(view: View, png: Path | None = None) -> dict[str, bytes]:
+    return dict(zip(MAKES, (*on_both(view, png=png), *on_both(view, narrow=True)), strict=True))
 
 
 def _alt(view: View) -> str:

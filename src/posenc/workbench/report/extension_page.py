@@ -2,7 +2,6 @@
 
 import json
 import math
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from posenc.workbench.experiments.verdict import Verdict, judge
 from posenc.workbench.numbers import count, plain
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Row, Table, Words
-from posenc.workbench.report.builder import build, embedded, made_with
+from posenc.workbench.report.builder import build, embedded
 from posenc.workbench.report.extension import HEADS, answer, numbers, over_positions
 from posenc.workbench.report.words import seconds
 
@@ -30,34 +29,37 @@ def write(
 ) -> Path:
     """Figures and ``report.html`` in ``folder``; ``patch`` is what the config gets, where there is one."""
     verdict = judge(found)
-    parts = [Part("Loss by position", "loss", _measured(found, verdict, folder, tuned=False))]
-    if any(curve.tuned for curve in found.curves):
-        tuned = judge(found, tuned=True)
-        blocks = (Words(answer(found, tuned)), *_measured(found, tuned, folder, tuned=True))
-        parts.append(Part(f"After {found.finetune} steps of fine-tuning", "tuned", blocks))
-    if needles is not None:
-        parts.append(retrieval.part(needles, folder))
-    if patch is not None:
-        told = (
-            "transformers reads these keys, and so do servers that read its configs; null means that the key goes "
-            "away."
-        )
-        change = Code(json.dumps(patch, indent=2), file="config-patch.json")
-        parts.append(Part("The change to config.json", "config", (Words(told), change)))
-    parts.append(Part("How it was measured", "method", (Facts(_method(found, command, spent)),)))
-    lead = f"{found.model} on {count(len(found.window))} documents of {count(found.length)} {found.unit}s."
-    made = Page(
-        "posenc extend",
-        answer(found, verdict),
-        lead,
-        tuple(parts),
-        made_with(),
-        str(datetime.now(UTC).date()),
-        command,
+    parts = (
+        Part("Loss by position", "loss", _measured(found, verdict, folder, tuned=False)),
+        *_tuned(found, folder),
+        *((retrieval.part(needles, folder),) if needles is not None else ()),
+        *_change(patch),
+        Part("How it was measured", "method", (Facts(_method(found, command, spent)),)),
     )
+    lead = f"{found.model} on {count(len(found.window))} documents of {count(found.length)} {found.unit}s."
     target = folder / "report.html"
-    target.write_text(build(made), encoding="utf-8")
+    made = build(Page("posenc extend", answer(found, verdict), lead, parts, command))
+    target.write_text(made, encoding="utf-8")
     return target
+
+
+def _tuned(found: Extension, folder: Path) -> tuple[Part, ...]:
+    """The same once more for the tuned curves, where there are any."""
+    if not any(curve.tuned for curve in found.curves):
+        return ()
+    verdict = judge(found, tuned=True)
+    blocks = (Words(answer(found, verdict)), *_measured(found, verdict, folder, tuned=True))
+    return (Part(f"After {found.finetune} steps of fine-tuning", "tuned", blocks),)
+
+
+def _change(patch: dict[str, Any] | None) -> tuple[Part, ...]:
+    if patch is None:
+        return ()
+    told = (
+        "transformers reads these keys, and so do servers that read its configs; null means that the key goes away."
+    )
+    change = Code(json.dumps(patch, indent=2), file="config-patch.json")
+    return (Part("The change to config.json", "config", (Words(told), change)),)
 
 
 def _measured(found: Extension, verdict: Verdict, folder: Path, *, tuned: bool) -> tuple[Block, ...]:

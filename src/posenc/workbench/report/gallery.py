@@ -1,11 +1,10 @@
 """The page of `posenc show all`: every figure with what it says, how to draw it, and how to get its numbers."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 
 from posenc.workbench.report.blocks import Code, Page, Part, Picture
-from posenc.workbench.report.builder import beside, build, made_with
+from posenc.workbench.report.builder import MAKES, beside, build
 from posenc.workbench.views.catalogue import VIEWS
 
 
@@ -17,7 +16,7 @@ def gallery(names: Iterable[str], folder: Path, lesson: str) -> Path:
         picture = beside(view, "", folder, name)
         how = Code(f"posenc show {name} -o {name}.svg"), Code(view.python, "the same numbers in Python")
         parts.append(Part(name, name, (picture, *how)))
-    three = Picture(dict.fromkeys(("light", "dark", "light-narrow", "dark-narrow"), lesson), "Three panels")
+    three = Picture(dict.fromkeys(MAKES, lesson), "Three panels")
     parts.append(Part("lesson", "lesson", (three, Code("posenc show lesson"))))
     page = folder / "index.html"
     made = Page(
@@ -25,8 +24,6 @@ def gallery(names: Iterable[str], folder: Path, lesson: str) -> Path:
         "Every figure",
         "Each answers one question, which is its title; its settings are listed by posenc show.",
         tuple(parts),
-        made_with(),
-        str(datetime.now(UTC).date()),
         "posenc show all",
     )
     page.write_text(build(made), encoding="utf-8")

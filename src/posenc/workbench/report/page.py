@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
 from posenc.workbench.experiments.compare import Outcome
 from posenc.workbench.experiments.plan import Run
@@ -35,9 +34,8 @@ def page(
         answer(results),
         _scope(runs) + _under_way(outcome),
         (*parts, *learnt, *_refusal(results), _method(outcome), _again(study), *_failures(outcome)),
-        made_with(runs[0].versions if runs else ""),
-        str(datetime.now(UTC).date()),
         command,
+        made_with(runs[0].versions) if runs else "",
     )
 
 

@@ -1,6 +1,7 @@
 """Every colour by name on either paper: ink that can be read, lines, and the steps of a heatmap's scale."""
 
 import colorsys
+import itertools
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -75,19 +76,30 @@ def line(name: str, paper: Paper) -> str:
 
 @lru_cache
 def text(name: str, paper: Paper) -> str:
-    """The ink of a label beside that line: its hue, dark or light enough to be read."""
-    return readable(LINES[name], paper.paper, TEXT)
+    """The ink of a label beside that line: its hue, dark or light enough to be read.
+
+    It is never the line's own colour, so that a drawing tells them apart and can be recoloured.
+    """
+    return readable(LINES[name], paper.paper, TEXT, least_steps=1)
 
 
-def readable(colour: str, paper: str, least: float) -> str:
+def readable(colour: str, paper: str, least: float, *, least_steps: int = 0) -> str:
     """The nearest lightness of this hue whose contrast with the paper is at least ``least``."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
-    found = rgb(colour)
-    while contrast(found, rgb(paper)) < least:
-        lightness += step
-        found = _bytes(colorsys.hls_to_rgb(hue, lightness, saturation))
-    return "#" + "".join(f"{v:02x}" for v in found)
+    steps = itertools.count(least_steps)
+    shades = (_bytes(colorsys.hls_to_rgb(hue, lightness + step * n, saturation)) for n in steps)
+    return _hex(next(shade for shade in shades if contrast(shade, rgb(paper)) >= least))
+
+
+@lru_cache
+def partners() -> dict[str, str]:
+    """What every colour of light paper is on dark paper."""
+    return dict(zip(*(map(str.lower, _variables(paper).values()) for paper in PAPERS.values()), strict=True))
+
+
+def _hex(colour: tuple[int, int, int]) -> str:
+    return "#" + "".join(f"{v:02x}" for v in colour)
 
 
 def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:

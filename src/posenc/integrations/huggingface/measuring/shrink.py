@@ -25,7 +25,7 @@ QUERY_HEADS = (
 )
 HEAD_COUNTS = re.compile(r"(^|_)((n|num)_(\w+_)?head|heads)$")
 WIDTHS = re.compile(
-    r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?embed(ding)?_(dim|size)|n_embd|lru_width|mamba_d_ssm)$"
+    r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?emb(ed|edding)?_(dim|size)|n_embd|lru_width|mamba_d_ssm)$"
 )
 CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
@@ -43,6 +43,7 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"^sliding_window(_size)?$", WINDOW),
         (r"^local_attention$", 2 * WINDOW),
         (r"^(attention_chunk_size|floor_scale)$", WINDOW),
+        (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # of recurrent layers
         (r"^(image|img|input)_size$", 64),
     )
 )
@@ -89,7 +90,7 @@ def _ended(config: Mapping[str, Any], depth: int) -> int:
 
 def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
     if isinstance(value, (list, tuple)) and len(value) in depths and len(value) > depth:
-        return value[:depth]
+        return [_capped(key, one) for one in value[:depth]]
     if isinstance(value, dict) and value and all(str(name).isdigit() for name in value) and "label" not in key:
         return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
     if type(value) is not int:
@@ -102,8 +103,13 @@ def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -
         return max(1, int(value * ratio)) if value > 0 else value
     if WIDTHS.search(key):
         return max(8, int(value * ratio))
-    most = next((most for pattern, most in CAPS if pattern.search(key)), value)
-    return min(value, most)
+    return _capped(key, value)
+
+
+def _capped(key: str, value: Any) -> Any:
+    if type(value) is not int:
+        return value
+    return min(value, next((most for pattern, most in CAPS if pattern.search(key)), value))
 
 
 def opened(path: str | Path) -> Any:

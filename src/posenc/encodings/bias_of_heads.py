@@ -1,0 +1,123 @@
+"""Biases by heads: of some heads each, and one rank's share of a bias."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import pad
+
+from posenc.encodings.bias import Bias, Visible, beside
+from posenc.kernels.attention.channels import Channels
+
+
+class HeadsBias(Bias):
+    """Biases of some heads each, in order; ``None`` for heads without one."""
+
+    def __init__(self, parts: tuple[tuple[Bias | None, int], ...]) -> None:
+        self.parts, self.heads = parts, sum(heads for _, heads in parts)
+        present = [part for part, _ in parts if part is not None]
+        self.learned = tuple(tensor for part in present for tensor in part.learned)
+        self.needs_scores = any(part.needs_scores for part in present)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        return self._joined(lambda part, own: part.rows(first, last, keys, own), last - first, keys, scores)
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        def block(part: Bias, own: Tensor | None) -> Tensor:
+            return part.differences(first, last, keys, visible, own)
+
+        return self._joined(block, last - first, keys, scores)
+
+    def _joined(
+        self, block: Callable[[Bias, Tensor | None], Tensor], rows: int, keys: int, scores: Tensor | None
+    ) -> Tensor:
+        blocks, start = [], 0
+        for part, heads in self.parts:
+            own = None if scores is None else scores[:, start : start + heads]
+            blocks.append(None if part is None else block(part, own))
+            start += heads
+        like = next(block for block in blocks if block is not None)
+        batch = max(block.shape[0] for block in blocks if block is not None)
+        filled = [
+            like.new_zeros(1, heads, rows, keys) if block is None else block
+            for block, (_, heads) in zip(blocks, self.parts, strict=True)
+        ]
+        return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
+
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        """Those of every part beside each other, zero for the queries of other heads."""
+        found, start = [], 0
+        for part, heads in self.parts:
+            own = None if part is None else part.channels(dtype, scale)
+            if part is not None and own is None:
+                return None
+            if own is not None:
+                around = (0, 0, 0, 0, start, self.heads - start - heads)
+                q = pad(own[0].expand(-1, heads, -1, -1), around)
+                found.append((q, own[1] if own[1].shape[1] == 1 else pad(own[1], around)))
+            start += heads
+        return beside([q for q, _ in found]), beside([k for _, k in found])
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return HeadsBias(tuple((part and part.part(row, first, last), heads) for part, heads in self.parts))
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return HeadsBias(tuple((part and part.ordered(q_order, k_order), heads) for part, heads in self.parts))
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        group, counts = q.shape[1] // k.shape[1], [heads for _, heads in self.parts]
+        own = zip(self.parts, q.split(counts, dim=1), k.split([n // group for n in counts], dim=1), strict=True)
+        return HeadsBias(
+            tuple((part and part.meeting(some_q, some_k, scale), n) for (part, n), some_q, some_k in own)
+        )
+
+
+class SomeHeads(Bias):
+    """The heads ``first`` to ``last`` (excluded) of a bias: one rank's share of it."""
+
+    def __init__(self, whole: Bias, first: int, last: int) -> None:
+        self.whole, self.first, self.last, self.heads = whole, first, last, last - first
+        self.learned, self.needs_scores = whole.learned, whole.needs_scores
+        self.line = None if whole.line is None else whole.line[first:last]
+
+    def made_line(self) -> Float[Tensor, "H offsets"] | None:
+        line = self.whole.made_line()
+        return None if line is None else line[self.first : self.last]
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+        return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
+
+    def differences(
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+    ) -> Float[Tensor, "#B H rows S"]:
+        of_all = self.whole.differences(first, last, keys, visible, self._own(scores))
+        return of_all[:, self.first : self.last]
+
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        whole = self.whole.channels(dtype, scale)
+        if whole is None:
+            return None
+        q, k = (x if x.shape[1] == 1 else x[:, self.first : self.last] for x in whole)
+        return q, k
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return SomeHeads(self.whole.part(row, first, last), self.first, self.last)
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return SomeHeads(self.whole.ordered(q_order, k_order), self.first, self.last)
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        group = q.shape[1] // k.shape[1]
+        whole = self.whole.meeting(self._among_all(q), self._among_all(k, group), scale)
+        return SomeHeads(whole, self.first, self.last)
+
+    def _own(self, scores: Tensor | None) -> Tensor | None:
+        return None if scores is None else self._among_all(scores)
+
+    def _among_all(self, x: Tensor, group: int = 1) -> Tensor:
+        """What belongs to these heads, with zeros for the others, as the whole bias takes it."""
+        before, behind = self.first // group, (self.whole.heads - self.last) // group
+        return pad(x, (0, 0, 0, 0, before, behind))

@@ -1,0 +1,59 @@
+"""Gradients of rows whose mask lies along a learned line; its own are sums along diagonals of the scores' ones.
+
+Rows come reversed, as in blocks.py, so that row r and key s read the line at r + s. The scores' gradients are laid
+out with as many zeros behind each row as there are rows: read with one number less from row to row, what stood on a
+diagonal stands in a column. Plain products of matrices, in float32 or wider, in memory that all blocks share.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.kernels.attention.block import Block, split
+
+
+class Diagonals:
+    """Gradients block by block, of at most ``rows`` rows; those of the line ``(H, 2S − 1)`` add up in ``line``."""
+
+    def __init__(
+        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], rows: int, dtype: torch.dtype
+    ) -> None:
+        B, H, T, _ = q.shape
+        longest = min(rows, T)
+        size = B * H * longest * (k.shape[2] + longest)
+        self.first, self.second = (torch.empty(size, dtype=dtype, device=q.device) for _ in range(2))
+        self.line, self.queries = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype), T
+
+    def backward(
+        self,
+        grad: Float[Tensor, "B H rows V"],
+        q: Float[Tensor, "B H rows D"],
+        k: Float[Tensor, "B K S D"],
+        v: Float[Tensor, "B K S V"],
+        mask: Float[Tensor, "1 H rows S"],
+        last: int,
+        scale: float,
+        of: Block,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of q, k and v of the block that ends before row ``last``."""
+        (out, lse), wide = of, mask.dtype
+        (B, H, R, _), (_, K, S, _) = q.shape, k.shape
+        grad, q = (split(x.to(wide), K).flatten(0, 1) for x in (grad, q))
+        k, v = (x.to(wide).flatten(0, 1) for x in (k, v))
+        inner = (grad * split(out.to(wide), K).flatten(0, 1)).sum(-1, keepdim=True)
+
+        padded = self.first[: B * H * R * (S + R)].view(B, H, R, S + R)
+        padded[..., S:] = 0
+        torch.sub(mask, lse.to(wide)[..., None], out=padded[..., :S])
+        weights = padded.view(B * K, H // K * R, S + R)[..., :S]
+        weights.baddbmm_(q, k.mT, alpha=scale).exp_()
+        dv = weights.mT @ grad
+        weighed = self.second[: B * H * R * S].view(B * K, H // K * R, S)
+        torch.baddbmm(inner, grad, v.mT, beta=-1, out=weighed)
+        scores = weights.mul_(weighed)
+
+        dq, dk = (scores @ k).mul_(scale).view(B, H, R, -1), (scores.mT @ q).mul_(scale)
+        strides = H * R * (S + R), R * (S + R), S + R - 1, 1
+        places = slice(self.queries - last, self.queries - last + R + S - 1)
+        self.line[:, places] += padded.as_strided((B, H, R, S + R - 1), strides).sum((0, 2))
+        return dq, dk.view(B, K, S, -1), dv.view(B, K, S, -1)

@@ -1,0 +1,79 @@
+"""A bias along a line that is learned: gradients over several blocks of rows are those of scores, seconds too."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import posenc
+from posenc import attention, scores
+from posenc.kernels.attention import blocks
+from posenc.kernels.attention.diagonals import Diagonals
+from posenc.positions import plain
+
+BIASES = ("t5", "t5(two_sided=True)", "kerple", "kerple(kernel=power)")
+
+
+def given(T: int, S: int, heads: int, groups: int) -> list[Tensor]:
+    shapes = (2, heads, T, 8), (2, groups, S, 8), (2, groups, S, 8)
+    return [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+
+
+def both(text: str, T: int, S: int, groups: int, causal: bool) -> tuple[list[Tensor], Tensor, Tensor]:
+    """What gradients are wanted for, and the result: attention's and the specification's."""
+    encoding = posenc.encoding(text, heads=4).double()
+    q, k, v = given(T, S, 4, groups)
+    placed = encoding.at(plain(T, offset=S - T), plain(S), dtype=torch.float64)
+    each = v.repeat_interleave(4 // groups, dim=1)
+    y = attention(q, k, v, placed, causal)
+    return [q, k, v, *encoding.parameters()], y, scores(q, k, placed, causal).softmax(-1) @ each
+
+
+@pytest.mark.parametrize("groups", [4, 2])
+@pytest.mark.parametrize(("T", "S"), [(1, 9), (40, 40), (40, 57)])
+@pytest.mark.parametrize("text", BIASES)
+def test_gradients_are_those_of_scores(
+    text: str, T: int, S: int, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Blocks of sixteen rows, the last of them short; all by sums along diagonals."""
+    monkeypatch.setattr(blocks, "TRAINING_ROWS", 16)
+    taken, backward = [], Diagonals.backward
+    monkeypatch.setattr(Diagonals, "backward", lambda *given: (taken.append(given), backward(*given))[1])
+    for causal in (True, False) if "two_sided" in text else (True,):
+        wanted, y, want = both(text, T, S, groups, causal)
+        weight = torch.randn_like(y)
+        mine, theirs = (torch.autograd.grad((out * weight).sum(), wanted, retain_graph=True) for out in (y, want))
+        for a, b in zip(mine, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=0, atol=1e-12 * (1 + b.abs().max().item()))
+    assert taken
+
+
+def test_second_derivatives_go_through_the_line() -> None:
+    wanted, y, want = both("t5", 9, 9, 2, True)
+    found = []
+    for out in (y, want):
+        once = torch.autograd.grad(out.square().sum(), wanted, create_graph=True)
+        found.append(torch.autograd.grad(sum(g.square().sum() for g in once), wanted, retain_graph=True))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
+
+
+def test_layers_that_share_positions_are_differentiated_one_by_one() -> None:
+    """As where each layer is a checkpoint of its own: no gradient takes away what the next one needs."""
+    encoding = posenc.encoding("t5", heads=4)
+    placed = encoding.at(plain(9))
+    for _ in range(2):
+        attention(*(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)), placed, True).sum().backward()
+
+
+def test_sixteen_bits_are_rounded_once() -> None:
+    """In bfloat16 the table's gradient is float32's, from inputs and a result that have eight bits."""
+    encoding = posenc.encoding("t5", heads=4)
+    q, k, v = (x.detach().bfloat16().requires_grad_() for x in given(40, 40, 4, 2))
+    y = attention(q, k, v, encoding.at(plain(40)), True)
+    (mine,) = torch.autograd.grad(y.float().square().sum(), encoding.parameters())
+    wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    exact = attention(*wide, encoding.double().at(plain(40), dtype=torch.float64), True)
+    (theirs,) = torch.autograd.grad(exact.square().sum(), encoding.parameters())
+    # Each of 320 rows gives its gradient, of its values' size, with a result that was rounded to eight bits.
+    bound = 320 * 2.0**-8 * exact.abs().max().item() ** 2 * 2
+    torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=bound)
