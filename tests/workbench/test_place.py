@@ -107,6 +107,14 @@ def test_two_machines_do_not_write_over_each_other(machine: Machine) -> None:
         second.keep()
 
 
+def test_a_service_with_folders_has_them_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    for machine in ("one", "two"):
+        monkeypatch.setenv("POSENC_CACHE", str(tmp_path / machine))
+        said.append(carry_out(Address(f"file://{tmp_path}/not/there/yet")))
+    assert (len(said[0]) > 0, said[1]) == (True, [])
+
+
 def test_what_could_not_be_brought_there_goes_later_and_what_was_lost_there_goes_back(
     machine: Machine, files: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

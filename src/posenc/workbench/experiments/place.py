@@ -112,7 +112,8 @@ class Address(Place):
             self._files.put_file(str(file), target) if file else self._files.rm_file(target)
         except FileNotFoundError:
             if file and file.exists():  # else a run has let go of it just now
-                raise
+                self._files.makedirs(target.rpartition("/")[0], exist_ok=True)  # stores of objects have no folders
+                self._files.put_file(str(file), target)
 
     def _look(self) -> dict[str, Path]:
         """What a study leaves but its ledger; of a folder the file that says that it is whole comes last."""
