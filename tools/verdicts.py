@@ -1,4 +1,4 @@
-"""Trains the grid behind the disputed claims and keeps its numbers; a stopped one goes on: ``tools/verdicts.py``."""
+"""Trains the grid behind the disputed claims and keeps its numbers; a stopped one goes on."""
 
 import json
 from datetime import date
