@@ -27,4 +27,8 @@ def write(losses: Losses) -> None:
 
 if __name__ == "__main__":
     folder = Path(__file__).resolve().parents[1] / "build" / "verdicts"
-    write(measure(load(), folder, lambda run: print(run.plan, flush=True)))
+    write(
+        measure(
+            load(), folder, lambda run: print(run.plan.encoding, run.plan.train_length, run.plan.seed, flush=True)
+        )
+    )
