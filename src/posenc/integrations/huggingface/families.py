@@ -246,7 +246,7 @@ T5 = Family(
 )
 INTERLEAVED = Family(pairing="interleaved")
 SLICE = Family(pairing="interleaved", head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim"))
-GEMMA4 = Family(full_head_dim="global_head_dim", defaults={"global_head_dim": 512})
+GEMMA4 = Family(full_head_dim="global_head_dim", defaults={"global_head_dim": 512}, extra=("per_layer_config",))
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))
 ERNIE_VL = replace(
