@@ -63,12 +63,13 @@ def test_what_is_refused_is_one_line_and_status_2(
 
 
 def test_a_command_that_is_stopped_says_how_it_goes_on(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped() -> None:
+    def stopped(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("posenc.workbench.cli.app", stopped)
+    monkeypatch.setattr(Ledger, "__init__", stopped)
+    monkeypatch.setattr(sys, "argv", ["posenc", "runs", str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

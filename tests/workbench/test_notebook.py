@@ -3,7 +3,10 @@
 import csv
 import json
 import os
+import shutil
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,7 @@ from typing import Any
 import pytest
 
 import posenc.workbench
-from posenc.errors import UnknownName
+from posenc.errors import StudyError, UnknownName
 from posenc.workbench.commands.runs import runs
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
@@ -46,6 +49,18 @@ def test_figures_draw_themselves_and_are_saved(study: Path, tmp_path: Path) -> N
     for drawn in (opened.over_lengths("needle"), opened.over_steps("ordering")):
         assert "<svg" in drawn._repr_html_()
     assert opened.over_steps("needle").save(tmp_path / "losses.png").stat().st_size > 1000
+
+
+def test_a_figure_of_what_is_not_there_is_a_sentence(study: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older"
+    shutil.copytree(study, older)
+    with closing(sqlite3.connect(older / "ledger.sqlite", isolation_level=None)) as ledger:
+        ledger.execute("DELETE FROM steps")
+    with pytest.raises(StudyError, match=r"runs of 'needle' in .* have no losses by step.*; run the study again"):
+        Opened(older).over_steps("needle")
+    for figure in (Opened(study).over_steps, Opened(study).over_lengths):
+        with pytest.raises(UnknownName, match="unknown task 'nedle'; did you mean 'needle'"):
+            figure("nedle")
 
 
 def rows(path: Path) -> list[dict[str, str]]:

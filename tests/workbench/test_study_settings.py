@@ -1,5 +1,6 @@
 """What a study says: the same words everywhere, each with unit and range, and one sentence for a wrong one."""
 
+import re
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
@@ -21,8 +22,10 @@ from posenc.workbench.experiments.weights import place
 from posenc.workbench.launch.local import Local
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
+from workbench.own import write
 from workbench.studies import TINY, inline, numbers, python_text
 
+GUIDE = Path(__file__).parents[2] / "docs" / "studies.md"
 RESEARCHER = """
 encodings = ["rotary", "rotary(base=500000)", "rotary(base=10000000)", "layers(rotary*3 + nope)"]
 tasks = ["language"]
@@ -63,6 +66,17 @@ def test_what_a_researcher_asks_is_one_file(tmp_path: Path, monkeypatch: pytest.
     shape = config(plans[0], task("language", text, plans[0].lengths[-1]))
     assert (shape.width, shape.layers, shape.kv_heads, shape.window, shape.qk_norm) == (512, 8, 2, 256, True)
     assert {plan.steps for plan in plans} == {5}
+
+
+def test_every_file_of_the_guide_is_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    write(tmp_path)
+    found = re.findall(r'```toml title="(.*?)"\n(.*?)```', GUIDE.read_text(), re.DOTALL)
+    runs = {}
+    for name, text in found:
+        (tmp_path / name).write_text(text)
+        runs[name] = len(study(Study(), tmp_path / name, {}).plans(python_text()))
+    assert runs == {"study.toml": 9, "researcher.toml": 25}
 
 
 def test_python_a_file_and_the_command_line_have_the_same_words() -> None:

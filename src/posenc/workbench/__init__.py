@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from posenc.workbench.notebook import Opened
 
 
-def open(folder: str | Path = "study") -> "Opened":
+def open(study: str | Path = "study") -> "Opened":
     """A study of ``posenc compare``: runs, numbers, losses and verdicts as frames, and figures of them."""
     from posenc.workbench.notebook import Opened
 
-    return Opened(folder)
+    return Opened(study)

@@ -4,9 +4,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from posenc.errors import MissingExtra
+from posenc.errors import MissingExtra, StudyError, UnknownName
 from posenc.workbench.experiments import table
 from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.place import reading
 from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.results import TaskResult, newest
 from posenc.workbench.report.sentences import sentence
@@ -22,12 +23,12 @@ class Opened:
     """A study's folder, read once; open it again to see what has been added.
 
     Args:
-        folder: of the study.
+        study: its folder, or its address.
         source: where its text came from, for verdicts on language; CPython's topics by default.
     """
 
-    def __init__(self, folder: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
-        self.folder, self.source = Path(folder), source
+    def __init__(self, study: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
+        self.name, self.folder, self.source = str(study), reading(study), source
         with Ledger(self.folder) as ledger:
             self._runs: list[Run[Plan]] = ledger.runs()
             self._rows = [table.of_run(run, ledger) for run in self._runs]
@@ -75,20 +76,32 @@ class Opened:
         from posenc.workbench.figures.drawn import Drawn
         from posenc.workbench.report.charts import over_lengths
 
-        return Drawn(over_lengths(self.results[task]))
+        return Drawn(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawn":
         """The training loss of every encoding, step by step."""
         from posenc.workbench.figures.drawn import Drawn
         from posenc.workbench.report.losses import over_steps
 
+        runs = self._of(task).runs
         with Ledger(self.folder) as ledger:
-            curves = {run.plan.id: ledger.curve(run.plan.id) for run in self.results[task].runs}
-        return Drawn(over_steps(task, [run.plan for run in self.results[task].runs], curves))
+            curves = {run.plan.id: ledger.curve(run.plan.id) for run in runs}
+        told = {run: curve for run, curve in curves.items() if curve.losses}
+        if not told:
+            raise StudyError(
+                f"the runs of {task!r} in {self.name!r} have no losses by step, which posenc keeps since ledger "
+                "version 2; run the study again with posenc compare"
+            )
+        return Drawn(over_steps(task, [run.plan for run in runs], told))
+
+    def _of(self, task: str) -> TaskResult:
+        if task not in self.results:
+            raise UnknownName("task", task, self.results)
+        return self.results[task]
 
     def __repr__(self) -> str:
         said = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())
-        return f"{len(self._runs)} runs in {str(self.folder)!r}. {said}"
+        return f"{len(self._runs)} runs in {self.name!r}. {said}"
 
 
 def _frame(rows: list[dict[str, Any]]) -> "pandas.DataFrame":

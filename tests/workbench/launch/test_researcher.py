@@ -19,31 +19,17 @@ pytestmark = [
     pytest.mark.skipif(find_spec("ray") is None, reason="ray is not installed"),
 ]
 
-SENTENCE = """
-# Three bases, a NoPE layer every fourth, my own class, width 512, eight layers, BPE, bfloat16, five seeds.
-encodings = [
-  "rotary", "rotary(base=500000)", "rotary(base=10000000)", "layers(rotary*3 + nope)",
-  "log_distance:LogDistance(strength=0.5)",
-]
-tasks = ["language"]
-seeds = 5
-width = 512
-layers = 8
-heads = 8
-tokenizer = "bpe"
-vocabulary = 2048
-autocast = "bfloat16"
-"""
+GUIDE = Path(__file__).parents[3] / "docs" / "studies.md"
 SMALLER = ("--width", "32", "--layers", "4", "--heads", "4", "--steps", "6", "--batch", "4", "--train-length", "32")
 FEWER = ("--lengths", "1,2", "--blocks", "4", "--vocabulary", "512")
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """The file, beside the class of one's own that it names."""
+    """The file of the guide, beside the class of one's own that it names."""
     write(tmp_path)
-    path = tmp_path / "study.toml"
-    path.write_text(SENTENCE)
+    path = tmp_path / "researcher.toml"
+    path.write_text(GUIDE.read_text().partition('```toml title="researcher.toml"')[2].partition("```")[0])
     return path
 
 

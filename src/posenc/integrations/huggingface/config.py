@@ -172,7 +172,8 @@ class Reader(Source):
         window = window if both is None else both // 2  # of which half are on either side
         if not window:
             return (None,) * count
-        window = self.family.back(window)
+        sides = self.family.both_sides if self.get("use_bidirectional_attention") in (True, "all") else None
+        window = (sides or self.family.back)(window)
         if self.get("layer_types") or self.family.pattern:
             near = [kind == NEAR for kind in layer_types(self, count)]
         else:

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.families import ATTRIBUTES, Family
+from posenc.integrations.huggingface.families import ATTRIBUTES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.silent import silent
 

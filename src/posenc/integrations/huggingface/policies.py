@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.families import Family
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.layers import STILL
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.schedules import Default

@@ -59,6 +59,7 @@ SIZES = Values("a list of whole numbers above 0", _listed(lambda entry: SIZE.hol
 BASES = Values("a list of numbers below 10^18, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
 NUMBERED = Values("a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < LAYERS))
+BOTH = Values("true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision"))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
 PATTERN = Values(
     "a number, or letters L (sees a window) and G (sees all)",
@@ -156,6 +157,7 @@ KEYS: dict[str, Key] = {
     "layer_types": Key(NAMES, "the type of every layer"),
     "sliding_window": Key(WINDOW, "how many tokens back a layer sees, 0 for all"),
     "use_sliding_window": Key(FLAG, "whether any layer sees a window"),
+    "use_bidirectional_attention": Key(BOTH, "who sees what comes after", idle=(True, "all", "vision")),
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
     "no_rope_layers": Key(SWITCHES, "for every layer whether it turns, 1, or not, 0"),

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from posenc.errors import StudyError
 from posenc.workbench.commands.options import with_settings
 from posenc.workbench.screen import screen
 
 if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none of them
     from posenc.workbench.experiments.compare import Outcome
     from posenc.workbench.experiments.job import Failure, Launcher, Progress
+    from posenc.workbench.experiments.place import Place
     from posenc.workbench.experiments.plan import Plan, Run
     from posenc.workbench.experiments.study import Study
 
@@ -27,9 +29,9 @@ def compare(
     launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or torchrun.")] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of the study: ledger, weights, figures, page.")] = Path(
-        "study"
-    ),
+    output: Annotated[
+        str, typer.Option(help="Folder of the study, or an address such as s3://…: ledger, weights, figures, page.")
+    ] = "study",
     **said: Any,
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.
@@ -38,6 +40,7 @@ def compare(
     what differs from the preset need be said.
     """
     from posenc.workbench.commands.options import values
+    from posenc.workbench.experiments.place import place
     from posenc.workbench.experiments.presets import preset as named
     from posenc.workbench.experiments.study import check_device, read, study
     from posenc.workbench.launch.choose import choose
@@ -57,15 +60,18 @@ def compare(
     here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
     if here:
         check_device(made.device)
-    outcome = _carry_out(console, made, launch, output, here)
-    page = write(outcome, output, _typed(), made)
-    _print(console, outcome, page, output)
+    where = place(output)
+    where.fetch()
+    outcome = _carry_out(console, made, launch, where, here)
+    write(outcome, where.folder, _typed(), made)
+    _print(console, outcome, output)
+    where.keep()
     if outcome.failures:
         console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
         raise typer.Exit(1)
 
 
-def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path, here: int) -> "Outcome":
+def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Place", here: int) -> "Outcome":
     """Run what is missing, with a bar and a line for every run that ends; ``here`` of them at a time here."""
     from posenc.workbench.experiments.compare import compare as carry_out
     from posenc.workbench.experiments.compare import missing, outcome
@@ -75,16 +81,20 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", output: Path
     from posenc.workbench.report import terminal
     from posenc.workbench.report.live import Live
 
-    text = made.source.load()
-    with Ledger(output, write=True) as ledger:
+    text, folder = made.source.load(), where.folder
+    with Ledger(folder, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
-        check_room(todo if here else [], text, output, here)
-        console.print(f"{total} runs, {total - len(todo)} already done; writing to {output}/", soft_wrap=True)
-        live = Live(lambda: outcome(made, text, ledger), output, _typed(), made)
+        check_room(todo if here else [], text, folder, here)
+        console.print(f"{total} runs, {total - len(todo)} already done; writing to {where.name}/", soft_wrap=True)
+        live = Live(lambda: outcome(made, text, ledger), folder, _typed(), made)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 
             def advance(heard: "Progress") -> None:
                 progress.advance(progress.task_ids[0], heard.work)
+                try:
+                    where.look()
+                except StudyError as error:  # what has been done lies here, and goes there later
+                    progress.console.print(f"  {error}", style="dim", soft_wrap=True)
 
             def finished(result: "Run[Plan] | Failure") -> None:
                 if isinstance(result, Run):
@@ -101,7 +111,7 @@ def _typed() -> str:
     return shlex.join(["posenc", *sys.argv[1:]])
 
 
-def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> None:
+def _print(console: Console, outcome: "Outcome", output: str) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.sentences import answer, sentence
@@ -111,6 +121,6 @@ def _print(console: Console, outcome: "Outcome", page: Path, output: Path) -> No
         console.print(terminal.table(result))
         console.print(sentence(result))
     console.print(f"\n{answer(outcome.results)}\n", style="bold")
-    console.print(f"page    {page}", soft_wrap=True)
-    console.print(f"figures {output / 'figures'}/", soft_wrap=True)
+    console.print(f"page    {output}/report.html", soft_wrap=True)
+    console.print(f"figures {output}/figures/", soft_wrap=True)
     console.print(f"next    posenc runs {output}", soft_wrap=True)

@@ -19,7 +19,7 @@ WHAT = ("numbers", "runs", "steps")
 
 
 def runs(
-    folder: Annotated[Path, typer.Argument(help="Folder of the study.")] = Path("study"),
+    study: Annotated[str, typer.Argument(help="Folder of the study, or its address such as s3://….")] = "study",
     where: Annotated[
         list[str] | None,
         typer.Option(help="Only runs of which this holds, such as task=needle or width=512; may be repeated."),
@@ -34,12 +34,13 @@ def runs(
 ) -> None:
     """List the finished runs of a study."""
     from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.experiments.place import reading
     from posenc.workbench.experiments.table import of_run
 
     console = screen()
     if what not in WHAT:
         raise UnknownName("what", what, WHAT)
-    with Ledger(folder) as ledger:
+    with Ledger(reading(study)) as ledger:
         found = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_kept([of_run(run, ledger) for run in found.values()], where or ()), sort)
         if csv is not None:

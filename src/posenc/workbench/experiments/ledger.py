@@ -16,7 +16,7 @@ import math
 import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from datetime import UTC, datetime
 from os import W_OK, access
 from pathlib import Path
@@ -133,6 +133,11 @@ class Ledger:
     def seconds(self) -> float:
         """What all runs took to compute."""
         return float(self._db.execute("SELECT coalesce(sum(seconds), 0) FROM runs").fetchone()[0])
+
+    def copy(self, target: Path) -> None:
+        """All that it holds now in a file of its own, whoever writes meanwhile."""
+        with self._explained(), closing(sqlite3.connect(target)) as other:
+            self._db.backup(other)
 
     def close(self) -> None:
         """Let go of the file, so that another process may write."""

@@ -4,14 +4,14 @@ import pickle
 import queue
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from posenc.workbench.experiments.job import attempt
-from posenc.workbench.files import PARTIAL, whole
+from posenc.workbench.files import PARTIAL, Changes, stamp, whole
 from posenc.workbench.launch.parcel import Item, unpack
 from posenc.workbench.launch.same import installed, refuse_others
 from posenc.workbench.tasks.text import Source, Text
@@ -85,7 +85,7 @@ def carry_out(
         folder = Path(name)
         for file in kept:
             file.write(folder)
-        files = _Files(folder, {file.name: _stamp(folder / file.name) for file in kept})
+        changes = Changes(lambda: left(folder), {file.name: stamp(folder / file.name) for file in kept})
 
         def work() -> None:
             torch.set_num_threads(cpus)
@@ -100,10 +100,10 @@ def carry_out(
                 said.put(Found(attempt(moved, said.put)))
 
         threading.Thread(target=work, daemon=True).start()
-        yield from _passed_on(said, files.changed)
+        yield from _passed_on(said, changes)
 
 
-def _passed_on(said: "queue.SimpleQueue[Any]", changed: Callable[[], Iterator[Kept]]) -> Iterator[Any]:
+def _passed_on(said: "queue.SimpleQueue[Any]", changes: Changes) -> Iterator[Any]:
     """All that is said, and files as they change; those of the end come before what was found."""
     while True:
         try:
@@ -114,34 +114,9 @@ def _passed_on(said: "queue.SimpleQueue[Any]", changed: Callable[[], Iterator[Ke
             raise something
         if something is not None and not isinstance(something, Found):
             yield something
-        yield from changed()
+        for name, file in changes.since():
+            with suppress(FileNotFoundError):  # let go of just now: it is gone at the next look
+                yield Kept(name, None if file is None else file.read_bytes())
         if isinstance(something, Found):
             yield something
             return
-
-
-class _Files:
-    """The whole files of a folder, by what they were when last looked at."""
-
-    def __init__(self, folder: Path, seen: dict[str, tuple[int, int]]) -> None:
-        self.folder, self.seen = folder, seen
-
-    def changed(self) -> Iterator[Kept]:
-        """Those that are new, other than they were, or gone."""
-        here = left(self.folder)
-        for name, file in here.items():
-            with suppress(FileNotFoundError):  # the run may have let go of it just now
-                stamp = _stamp(file)
-                if self.seen.get(name) != stamp:
-                    data = file.read_bytes()
-                    self.seen[name] = stamp
-                    yield Kept(name, data)
-        for name in self.seen.keys() - here.keys():
-            del self.seen[name]
-            yield Kept(name, None)
-
-
-def _stamp(file: Path) -> tuple[int, int]:
-    """What changes whenever the file is replaced."""
-    status = file.stat()
-    return status.st_ino, status.st_mtime_ns

@@ -1,6 +1,5 @@
 """What was made of a text once, tokenizers and tokens, as files that can be deleted at any time."""
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -9,13 +8,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.workbench.files import whole
+from posenc.workbench.files import cache, whole
 
 
 def home() -> Path:
-    """Where they are kept: ``$POSENC_CACHE/tokens``, or ``posenc/tokens`` in the user's cache."""
-    own = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
-    return Path(own).expanduser() / "tokens"
+    """Where they are kept."""
+    return cache("tokens")
 
 
 def kept(name: str, make: Callable[[], bytes]) -> bytes:

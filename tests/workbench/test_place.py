@@ -1,0 +1,157 @@
+"""A study behind an address: killed on one machine it goes on on another; what cannot be reached is a sentence."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import pytest
+from typer.testing import CliRunner
+
+from posenc.errors import StudyError
+from posenc.workbench.cli import app
+from posenc.workbench.experiments import place as module
+from posenc.workbench.experiments import trainer
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.job import Progress
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.place import Address, place, reading
+from posenc.workbench.experiments.study import Study
+from posenc.workbench.notebook import Opened
+from workbench.studies import TINY, inline, numbers, python_text
+
+STUDY = replace(TINY, encodings=("nope",), tasks=("needle",))
+LONGER = replace(STUDY, encodings=("nope", "alibi"), steps=6)
+THERE = "memory://bucket/study"
+
+Machine = Callable[[str], Address]
+
+
+@pytest.fixture
+def files() -> Iterator[Any]:
+    """The memory file system, empty before and behind."""
+    made = fsspec.filesystem("memory")
+    made.store.clear()
+    yield made
+    made.store.clear()
+
+
+@pytest.fixture
+def machine(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The place as a machine of this name has it."""
+
+    def made(name: str) -> Address:
+        monkeypatch.setenv("POSENC_CACHE", str(tmp_path / name))
+        return Address(THERE)
+
+    return made
+
+
+class KilledError(Exception):
+    """What stops a study in the middle."""
+
+
+def carry_out(where: Address, study: Study = STUDY, killed_at: int = 0) -> list[Progress]:
+    """The study there, killed at its so manyth step if at all; what was said."""
+    said: list[Progress] = []
+
+    def heard(progress: Progress) -> None:
+        said.append(progress)
+        where.look()
+        if killed_at and sum(len(each.losses) for each in said) >= killed_at:
+            raise KilledError
+
+    where.fetch()
+    with Ledger(where.folder, write=True) as ledger:
+        compare(study, python_text(), ledger, inline, report=heard)
+    where.keep()
+    return said
+
+
+def test_a_study_killed_on_one_machine_goes_on_on_another(
+    machine: Machine, files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for of, name in ((module, "EVERY"), (trainer, "REPORT_EVERY"), (trainer, "STATE_EVERY")):
+        monkeypatch.setattr(of, name, 0.0)
+    with pytest.raises(KilledError):
+        carry_out(machine("one"), LONGER, killed_at=9)
+    second = machine("two")
+    said = carry_out(second, LONGER)
+    assert len(said[0].losses) in range(1, 6)  # of the second run alone, and mid-way
+    with Ledger(tmp_path / "never", write=True) as ledger:
+        compare(LONGER, python_text(), ledger, inline)
+    assert numbers(second.folder) == numbers(tmp_path / "never")
+    kept = {Path(name).relative_to("/bucket/study").as_posix() for name in files.find("/bucket/study")}
+    weights = {f"checkpoints/{plan.id}.safetensors" for plan in LONGER.plans(python_text())}
+    assert kept == {"ledger.sqlite", "kept", *weights}
+
+
+def test_what_lies_there_is_opened_and_what_does_not_is_a_sentence(machine: Machine) -> None:
+    carry_out(machine("one"))
+    machine("reader")
+    opened = Opened(THERE)
+    assert len(opened.runs) == 1
+    assert f"1 runs in '{THERE}'" in repr(opened)
+    with pytest.raises(StudyError, match=r"no study at 'memory://none'; posenc compare --output memory://none"):
+        reading("memory://none")
+
+
+def test_two_machines_do_not_write_over_each_other(machine: Machine) -> None:
+    first, second = machine("one"), machine("two")
+    carry_out(first)
+    second.fetch()
+    first.keep()
+    with pytest.raises(StudyError, match=r"is no longer what this command left there: let the other one end"):
+        second.keep()
+
+
+def test_a_service_with_folders_has_them_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = []
+    for machine in ("one", "two"):
+        monkeypatch.setenv("POSENC_CACHE", str(tmp_path / machine))
+        said.append(carry_out(Address(f"file://{tmp_path}/not/there/yet")))
+    assert (len(said[0]) > 0, said[1]) == (True, [])
+
+
+def test_what_could_not_be_brought_there_goes_later_and_what_was_lost_there_goes_back(
+    machine: Machine, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = machine("one")
+
+    def refuses(*_: object) -> None:
+        raise PermissionError("not yours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(one._files, "put_file", refuses)
+        with pytest.raises(StudyError, match=r"\(PermissionError: not yours\); see that .* lies in '.*/study'"):
+            carry_out(one)
+    assert files.find("/bucket") == []
+    carry_out(machine("one"))
+    before = set(files.find("/bucket"))
+    files.rm("/bucket", recursive=True)
+    assert carry_out(machine("one")) == []
+    assert set(files.find("/bucket")) == before
+    shutil.rmtree(one.folder.parent)
+    assert carry_out(machine("one")) == []
+
+
+@pytest.mark.parametrize("address", ["nowhere://bucket/study", "s3://"])
+def test_an_address_that_nothing_serves_is_refused(address: str) -> None:
+    with pytest.raises(StudyError, match=rf"{address}.*name a folder, or an address that fsspec serves here"):
+        place(address)
+
+
+@pytest.mark.slow
+def test_a_study_is_typed_with_an_address(machine: Machine, files: Any) -> None:
+    machine("one")
+    words = ["compare", "--tasks", "needle", "--encodings", "nope", "--steps", "3", "--launcher", "here"]
+    for done in (0, 1):
+        result = CliRunner().invoke(app, [*words, "--output", THERE])
+        assert result.exit_code == 0, result.output
+        assert f"1 runs, {done} already done; writing to {THERE}/" in result.output
+        assert f"page    {THERE}/report.html" in result.output
+        machine("two")
+    assert files.exists("/bucket/study/report.html")
+    assert "needle" in CliRunner().invoke(app, ["runs", THERE]).output
