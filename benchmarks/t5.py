@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 from transformers import T5Config, T5EncoderModel
 
+import posenc
 from benchmarks.measure import Outputs, peak_memory, timed
 from posenc.integrations.huggingface import patched, read
 
@@ -71,14 +73,39 @@ def compared(length: int, heads: int, backward: bool, rounds: int) -> str:
     return f"| {length:,} tokens, {heads} heads, {way} | {seconds} | {said} |"
 
 
+def parts(length: int, heads: int, rounds: int) -> list[str]:
+    """What a layer's attention takes, forward, and what all layers share."""
+    attends = encoder(heads).encoder.block[0].layer[0].SelfAttention
+    q, k, v = torch.randn(3, 1, heads, length, CHANNELS).unbind()
+    ours, open_sight = posenc.T5(heads, two_sided=True), posenc.Sight(causal=False)
+    with torch.no_grad():
+        mask = attends.compute_bias(length, length)
+        ways: dict[str, Callable[[], Outputs]] = {
+            "attention without a bias, a layer": lambda: (scaled_dot_product_attention(q, k, v),),
+            "attention with the mask, a layer": lambda: (scaled_dot_product_attention(q, k, v, attn_mask=mask),),
+            "the mask itself, for all layers": lambda: (attends.compute_bias(length, length),),
+            "posenc's attention, a layer": lambda: (
+                posenc.attention(q, k, v, ours.at(posenc.positions.plain(length)), open_sight),
+            ),
+        }
+        seconds = {
+            name: statistics.median([timed(way) for _ in range(rounds + 1)][1:]) for name, way in ways.items()
+        }
+    return [f"| {length:,} tokens, {heads} heads: {name} | {second:.3f} |" for name, second in seconds.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.t5", description=__doc__.splitlines()[0])
     parser.add_argument("--length", type=int, default=4096)
     parser.add_argument("--heads", type=int, default=4, help="each takes 4·L² bytes in transformers' path")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--backward", action="store_true", help="with gradients")
+    parser.add_argument("--parts", action="store_true", help="what its parts take instead")
     given = parser.parse_args()
     torch.set_num_threads(1)
+    if given.parts:
+        print("\n".join(["| part | s |", "| --- | ---: |", *parts(given.length, given.heads, given.rounds)]))
+        return
     print("| job | SDPA, s | posenc, s | ratio | SDPA, MiB | posenc, MiB | ratio |")
     print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     print(compared(given.length, given.heads, given.backward, given.rounds))

@@ -222,6 +222,12 @@ def test_full_layers_have_heads_of_their_own() -> None:
     two = {"0": {"head_dim": 32}, "1": {"head_dim": 64}}
     with pytest.raises(InvalidArgument, match=r"per_layer_config has head_dim \[32, 64\]; only one is read"):
         read(config("gemma4_text", 2, **NESTED, per_layer_config=two))
+    for odd, message in (
+        ([1], "per_layer_config=.* must be a dictionary"),
+        ({"1": {"head_dim": []}}, "head_dim=.* must"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            read(config("gemma4_text", 2, **NESTED, per_layer_config=odd))
 
 
 def test_layers_that_attend_by_their_numbers() -> None:

@@ -253,12 +253,11 @@ class Reader(Source):
         """Channels per head of full layers, where the family has others there: layer by layer, or once."""
         if self.family.full_head_dim is None:
             return None
-        each = [one for one in (self.config.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]
-        stated = {one["head_dim"] for one in each if "head_dim" in one}
+        each = [one for one in (self.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]
+        stated = {KEYS["head_dim"].check("head_dim", one["head_dim"]) for one in each if "head_dim" in one}
         if len(stated) > 1:
-            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated, key=str)}; only one is read")
-        head_dim = stated.pop() if stated else self.need(self.family.full_head_dim)
-        return int(KEYS["head_dim"].check("head_dim in per_layer_config", head_dim))
+            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; only one is read")
+        return stated.pop() if stated else int(self.need(self.family.full_head_dim))
 
     def pairing(self) -> Any:
         """The family's pairing; DeepSeek's config can say that its weights were already put into halves."""

@@ -175,7 +175,7 @@ GEMMA4 = Family(
     both_sides=inclusive,
     full_head_dim="global_head_dim",
     defaults={"global_head_dim": 512},
-    extra=("use_bidirectional_attention",),
+    extra=("use_bidirectional_attention", "per_layer_config"),
 )
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))

@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.silent import silent
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
 """Names that are about positions even where no family here has the key."""
-HARMLESS = ("position_buckets",)
+HARMLESS = ("position_buckets", "per_layer_config")
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
 STACKS = (
     *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),

@@ -138,6 +138,7 @@ KEYS: dict[str, Key] = {
     "num_key_value_heads": Key(SIZE, "the number of key heads"),
     "head_dim": Key(SIZE, "the channels of a head"),
     "global_head_dim": Key(SIZE, "the channels of a head in full layers"),
+    "per_layer_config": Key(DICTIONARY, "what single layers have of their own"),
     "kv_channels": Key(SIZE, "the channels of a head"),
     "qk_rope_head_dim": Key(SIZE, "the channels of a head that turn"),
     "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not turn"),
