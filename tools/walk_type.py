@@ -13,7 +13,8 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
-from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
 from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.tower import text_config

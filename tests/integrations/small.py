@@ -26,9 +26,13 @@ def small(model_type: str, **more: Any) -> Any:
     config = CONFIG_MAPPING[model_type]()
     said = completed(model_type, copy.deepcopy(config.to_dict())) | more
     try:
-        return built(type(config).from_dict(shrunk(said)))
-    except ValueError:  # widths that must fit others, as in CSM's codec
-        return built(type(config).from_dict(shrunk(said, widths=False)))
+        model = built(type(config).from_dict(shrunk(said)))
+    except Exception:  # whatever a class raises for widths that must fit others, as in CSM's codec
+        model = built(type(config).from_dict(shrunk(said, widths=False)))
+    for name, parameter in model.named_parameters():
+        if name.endswith(".temp"):  # Zaya's keys are multiplied by it, and it starts at 0
+            torch.nn.init.ones_(parameter)
+    return model
 
 
 def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]:

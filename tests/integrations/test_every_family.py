@@ -16,7 +16,7 @@ from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring import differences, measure
 
-SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "t5")
+SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "t5", "umt5")
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]  # an older transformers has not all of them
 EVERY = [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in HERE]
 

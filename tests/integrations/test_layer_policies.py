@@ -11,7 +11,7 @@ from integrations.tiny import SIZES, logits, rope, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.layers import ModelPositions
-from posenc.schedules import Pruned
+from posenc.schedules import Proportional, Pruned
 
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
 YARN = rope(
@@ -192,6 +192,54 @@ def test_two_bases_are_two_kinds() -> None:
         "base 10000": 1e4,
         "base 500000": 5e5,
     }
+
+
+NESTED = {
+    "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        "full_attention": {"rope_type": "proportional", "rope_theta": 1e6, "partial_rotary_factor": 0.25},
+    },
+    "layer_types": ["sliding_attention", "full_attention"],
+    "sliding_window": 8,
+    "head_dim": 16,
+    "rope_theta": None,
+}
+
+
+def test_full_layers_have_heads_of_their_own() -> None:
+    """Gemma 4 says so once, or layer by layer, or takes 512."""
+    for said, full in (
+        ({"global_head_dim": 32}, 32),
+        ({"per_layer_config": {"1": {"head_dim": 64, "num_key_value_heads": 1}}}, 64),
+        ({}, 512),
+    ):
+        positions = read(config("gemma4_text", 2, **NESTED, **said))
+        dims = [positions.kinds[kind].get("head_dim") for kind in positions.layers]
+        assert dims == [16, full]
+        assert positions.kinds["full_attention"].get("schedule") == Proportional(0.25)
+        assert positions.windows == (8, None)
+    assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
+    two = {"0": {"head_dim": 32}, "1": {"head_dim": 64}}
+    with pytest.raises(InvalidArgument, match=r"per_layer_config has head_dim \[32, 64\]; only one is read"):
+        read(config("gemma4_text", 2, **NESTED, per_layer_config=two))
+
+
+def test_layers_that_attend_by_their_numbers() -> None:
+    bamba = config("bamba", 4, attn_layer_indices=[1, 3], partial_rotary_factor=0.5)
+    assert read(bamba).layers == ("nope", "rotary", "nope", "rotary")
+    with pytest.raises(InvalidArgument, match="attn_layer_indices=3 must be a list of layers' numbers"):
+        read(config("bamba", 4, attn_layer_indices=3, partial_rotary_factor=0.5))
+
+
+def test_a_window_that_the_code_does_not_apply_is_none() -> None:
+    assert read(config("moshi", 2, sliding_window=8)).windows == (None, None)
+
+
+def test_every_layer_has_a_table_of_its_own() -> None:
+    said = {"num_heads": 4, "d_model": 64, "num_layers": 2, "n_positions": 64}
+    assert read({"model_type": "t5", **said}).layers == ("encoder", "encoder", "decoder", "decoder")
+    own = read({"model_type": "umt5", **said})
+    assert own.layers == tuple(own.kinds) == ("encoder 0", "encoder 1", "decoder 0", "decoder 1")
 
 
 def test_no_positions_at_all() -> None:

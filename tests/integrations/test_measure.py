@@ -12,7 +12,8 @@ from integrations.tiny import tiny
 from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
-from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.measuring.asked import _layer
 from posenc.integrations.huggingface.measuring.maps import turning
 from posenc.integrations.huggingface.measuring.record import Attention
@@ -53,6 +54,13 @@ def test_a_loaded_model_is_measured(family: str, said: str) -> None:
     assert said in found.describe()
     assert differences(found, read(model.config)) == []
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+@pytest.mark.parametrize(("model_type", "both"), [("gemma3_text", True), ("gemma4_text", "all")])
+def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_type: str, both: object) -> None:
+    """EmbeddingGemma's config says what both sides have together."""
+    model = small(model_type, use_bidirectional_attention=both, sliding_window=12)
+    assert differences(measure(model), read(model.config)) == []
 
 
 def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:

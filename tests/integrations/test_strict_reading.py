@@ -206,6 +206,8 @@ def test_refusals_name_key_and_value(given: dict[str, Any], message: str) -> Non
         config("llama", v_head_dim=8, num_layers=4, ffn_hidden_size=8, sliding_window=None),
         config("llama", sliding_window=8, use_sliding_window=False),
         {"model_type": "llava", "hidden_size": 8, "text_config": config("llama")},
+        {"model_type": "musicflamingo", "rope_parameters": LINEAR, "text_config": config("llama")},
+        {"model_type": "qwen3_omni_moe_thinker", "position_id_per_seconds": 25, "text_config": config("llama")},
         {
             "model_type": "gemma3",
             "head_dim": 16,
@@ -244,6 +246,8 @@ SPELT = [
     "partial",
     "rotary_dim",
     "head_dim",
+    "full_head_dim",
+    "attends",
     "local",
     "pattern",
     "turns",

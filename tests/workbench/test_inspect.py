@@ -9,7 +9,8 @@ import typer
 from typer.testing import CliRunner
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.families import FAMILIES, Family
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
 from posenc.schedules import Default, Proportional, YaRN
 from posenc.workbench.commands.inspect import inspect as command
 from posenc.workbench.inspect import inspect

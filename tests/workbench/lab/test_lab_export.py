@@ -4,7 +4,10 @@ import base64
 import gzip
 import json
 import re
+import threading
 from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -60,16 +63,32 @@ def test_the_bundle_defines_every_name_once() -> None:
     assert not re.search(r"^(import|export) ", export.bundle(), re.M)
 
 
+def watched(browser: Any, **settings: Any) -> Iterator[Any]:
+    """A page on which nothing may go wrong: no error in the console, no request that fails or leaves home."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
+    page.on("request", lambda request: None if OWN.match(request.url) else wrong.append(f"left: {request.url}"))
+    page.on("response", lambda got: wrong.append(f"{got.status}: {got.url}") if got.status >= 400 else None)
+    yield page
+    assert wrong == []
+    context.close()
+
+
+OWN = re.compile(r"(file|data|blob|about):|http://127\.0\.0\.1:")
+
+
 @pytest.fixture
 def offline(browser: Any) -> Iterator[Any]:
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
-    page = context.new_page()
-    page.complaints = []
-    page.on("pageerror", lambda error: page.complaints.append(str(error)))
-    page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
-    yield page
-    assert page.complaints == []
-    context.close()
+    yield from watched(browser, offline=True)
+
+
+@pytest.fixture
+def beside_a_server(browser: Any) -> Iterator[Any]:
+    yield from watched(browser)
 
 
 def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_path: Path) -> None:
@@ -105,28 +124,78 @@ def test_the_cards_are_held_with_their_judgements() -> None:
         assert card["form"] != "choice" or sum(judged["right"] for judged in card["judged"]) == 1
 
 
-@pytest.mark.slow
-def test_the_whole_site_opens_from_files(offline: Any, tmp_path: Path) -> None:
-    made = export.write(tmp_path)
-    sizes = {path.relative_to(tmp_path).as_posix(): path.stat().st_size for path in made}
-    assert sum(sizes.values()) <= 10_000_000
+def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_path: Path) -> None:
+    """What somebody sends: saved in the lab, opened by somebody else from a file."""
+    page = visitor.open("/rotation?m=3", "shift-both")
+    with page.expect_download() as download:
+        page.locator("#shift-both a.save").click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    offline.goto(path.as_uri())
+    settle(offline)
+    reveal(offline)
+    assert "3, 5" in offline.locator("#shift-both .readouts").inner_text()
+    offline.get_by_role("button", name="move both: m: on by one").click()
+    offline.locator("#shift-both .readouts", has_text="4, 6").wait_for()
+    assert offline.locator("#shift-both .error").is_hidden()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole lab, exported two folders below what a server serves."""
+    folder: Path = tmp_path_factory.mktemp("served") / "some" / "where"
+    export.write(folder)
+    return folder
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def served(site: Path) -> Iterator[str]:
+    """The site from the plainest server there is, under a path of its own; its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site.parents[1]))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/some/where"
+        server.shutdown()
+
+
+def walk(page: Any, start: str) -> None:
+    """Open every page, every stage, and every link to try."""
     for room in rooms.ROOMS:
-        first = next((stage for stage in room.stages if not stage.fresh), None)
-        if first is None:
-            continue
-        assert sizes[f"{room.name}.html"] + sizes[f"data/{first.question}.js"] <= FIRST_PICTURE
         for stage in room.stages:
             if stage.fresh:
                 continue
-            offline.goto("about:blank")
-            offline.goto(f"{(tmp_path / room.name).as_uri()}.html#{stage.question}")
-            settle(offline)
-            reveal(offline)
-            for link in offline.locator(".current a.try").all():
+            page.goto("about:blank")
+            page.goto(f"{start}/{room.name}.html#{stage.question}")
+            settle(page)
+            reveal(page)
+            for link in page.locator(".current a.try").all():
                 link.click()
-                offline.wait_for_timeout(30)
-                assert offline.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
-    offline.goto(f"{(tmp_path / 'index.html').as_uri()}")
-    settle(offline)
-    offline.goto(f"{(tmp_path / 'check.html').as_uri()}")
-    offline.locator("#quiz .card").wait_for()
+                page.wait_for_timeout(30)
+                assert page.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
+    page.goto(f"{start}/index.html")
+    settle(page)
+    page.goto(f"{start}/check.html")
+    page.locator("#quiz .card").wait_for()
+
+
+@pytest.mark.slow
+def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> None:
+    sizes = {path.relative_to(site).as_posix(): path.stat().st_size for path in site.rglob("*.*")}
+    assert sum(sizes.values()) <= 10_000_000
+    for room in rooms.ROOMS:
+        first = next((stage for stage in room.stages if not stage.fresh), None)
+        if first is not None:
+            assert sizes[f"{room.name}.html"] + sizes[f"data/{first.question}.js"] <= FIRST_PICTURE
+
+
+@pytest.mark.slow
+def test_the_whole_site_opens_from_files(offline: Any, site: Path) -> None:
+    walk(offline, site.as_uri())
+
+
+@pytest.mark.slow
+def test_the_whole_site_opens_from_a_plain_server_under_a_path(beside_a_server: Any, served: str) -> None:
+    walk(beside_a_server, served)

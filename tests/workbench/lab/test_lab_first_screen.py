@@ -50,8 +50,5 @@ def test_the_first_screen_paints_and_moves_with_torch_not_imported(
     assert (told["rotated q·k"], told["positions m, n"]) == ("−1.100", "2, 4")
     print(file=cold.stdin, flush=True)
     assert cold.stdout.readline() == "False\n"
-    visitor.open("/order")  # the first stage that asks the library
-    print(file=cold.stdin, flush=True)
-    assert cold.stdout.readline() == "True\n"
     visitor.context.close()
     assert visitor.complaints == []

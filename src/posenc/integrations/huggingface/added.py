@@ -1,7 +1,7 @@
 """Swaps what a model adds: ALiBi and T5 to its scores, a table to its tokens; for ``patched``, which undoes it."""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -90,7 +90,7 @@ def first_row(module: Any) -> int:
 
 
 class _Stack:
-    """What the self-attentions of one T5 stack share in a forward: its encoding, placed where its tokens stand."""
+    """What self-attentions of T5 that have one table share in a forward: it, placed where their tokens stand."""
 
     def __init__(self, encoding: Encoding) -> None:
         self.encoding = encoding
@@ -105,17 +105,19 @@ class _Stack:
         return torch.zeros(1, 1, 1, 1, device=device)
 
 
-def relative(
-    model: Any, tower: Mapping[str, nn.Module], encodings: Mapping[str, Encoding], undo: ExitStack
-) -> None:
-    """T5's stacks attend through our attention, whose memory grows as the length and not as its square."""
+def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
+    """T5's stacks attend through our attention, whose memory grows as the length and not as its square.
+
+    ``layers`` has the encoding of every layer, those of the decoder after those of the encoder.
+    """
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
 
-    for encoding in encodings.values():
+    for encoding in layers:
         if encoding.doors not in (("bias",), ()) or encoding.reads_content:
             raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass a T5 or NoPE")
-    stacks = {name: _Stack(encoding) for name, encoding in encodings.items()}
+    stacks = {id(encoding): _Stack(encoding) for encoding in layers}
+    following = iter(layers)
     for path, module in tower.items():
         if not hasattr(module, "relative_attention_num_buckets") or path.endswith("EncDecAttention"):
             continue
@@ -123,7 +125,7 @@ def relative(
             raise InvalidArgument(
                 f"{type(module).__name__} attends by itself in this transformers; a newer one can be patched"
             )
-        stack = stacks["decoder" if module.is_decoder else "encoder"]
+        stack = stacks[id(next(following))]
         if module.has_relative_attention_bias:
             module.__dict__["compute_bias"] = stack.bias
             undo.callback(module.__dict__.pop, "compute_bias")

@@ -172,7 +172,8 @@ class Reader(Source):
         window = window if both is None else both // 2  # of which half are on either side
         if not window:
             return (None,) * count
-        window = self.family.back(window)
+        sides = self.family.both_sides if self.get("use_bidirectional_attention") in (True, "all") else None
+        window = (sides or self.family.back)(window)
         if self.get("layer_types") or self.family.pattern:
             near = [kind == NEAR for kind in layer_types(self, count)]
         else:
@@ -193,8 +194,11 @@ class Reader(Source):
         own = self.get("rope_parameters") if not found else None
         return dict(own or next(iter(found.values()), {}))
 
-    def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe:
-        """The recipe of a rotary layer from one flat rope dictionary and the config around it."""
+    def rotary(self, parameters: Mapping[str, Any], length: int, head_dim: int | None = None) -> Recipe:
+        """The recipe of a rotary layer from one flat rope dictionary and the config around it.
+
+        ``head_dim`` is that of layers whose heads have other channels than the config says for all.
+        """
         axes = self.axes(parameters)
         parameters = {key: value for key, value in parameters.items() if key not in self.family.beside}
         if axes:  # an older spelling of sections and no scaling
@@ -207,11 +211,11 @@ class Reader(Source):
         if self.family.second_factor and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
         schedule = schedule_from(parameters, length)
-        head_dim = self.get(self.family.head_dim) or self.head_dim()
-        whole = None if "partial_rotary_factor" in self.family.beside else self.get("head_dim")
-        if whole not in (None, head_dim):
+        stated = None if head_dim or "partial_rotary_factor" in self.family.beside else self.get("head_dim")
+        head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
+        if stated not in (None, head_dim):
             raise InvalidArgument(
-                f"head_dim={whole} contradicts {self.family.head_dim}={head_dim}; remove head_dim"
+                f"head_dim={stated} contradicts {self.family.head_dim}={head_dim}; remove head_dim"
             )
         rotary_dim = head_dim
         if not isinstance(schedule, Proportional):
@@ -244,6 +248,17 @@ class Reader(Source):
         if width % heads:
             raise InvalidArgument(f"{self.family.width}={width} is no multiple of {self.family.heads}={heads}")
         return width // heads
+
+    def full_head_dim(self) -> int | None:
+        """Channels per head of full layers, where the family has others there: layer by layer, or once."""
+        if self.family.full_head_dim is None:
+            return None
+        each = [one for one in (self.config.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]
+        stated = {one["head_dim"] for one in each if "head_dim" in one}
+        if len(stated) > 1:
+            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated, key=str)}; only one is read")
+        head_dim = stated.pop() if stated else self.need(self.family.full_head_dim)
+        return int(KEYS["head_dim"].check("head_dim in per_layer_config", head_dim))
 
     def pairing(self) -> Any:
         """The family's pairing; DeepSeek's config can say that its weights were already put into halves."""

@@ -1,90 +1,9 @@
-"""What each model family does with positions that its config does not say, and how its config spells the rest.
+"""The table of families: facts per ``model_type``, checked against transformers by running a tiny model of each."""
 
-Facts per ``model_type``, checked against transformers by running a tiny model of every family.
-"""
+from dataclasses import replace
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
-
-from posenc.encodings.axes import AxisMap, chunked, first_last, strided
-from posenc.encodings.rotary import Pairing
-
-Kind = Literal["rotary", "alibi", "learned", "t5", "none"]
-
-
-@dataclass(frozen=True)
-class Family:
-    """How one family spells its positions.
-
-    Args:
-        kind: which encoding it has.
-        pairing: which channels a rotary family pairs.
-        length, heads, width, layers: the config's keys for them.
-        decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
-        spare: the key of the last row of a table before that of position 0, where the length counts such rows.
-        base: the key of the rotary base where rope_parameters does not hold it.
-        partial: the key of the share of channels that turn; None where every channel turns whatever is said.
-        silent_partial: that share where the config is silent; None where it must be stated.
-        rotary_dim: the key of the number of channels that turn, instead of a share.
-        head_dim: the key of the channels per head; width / heads where it is absent.
-        defaults: values that hold when the config is silent, because every released model of the family has
-            them; the reader states each one it uses. A value that varies within a family is not here.
-        fixed_base: a base written in the family's code, which no config can change.
-        local: the key of the sliding layers' own base.
-        local_scaled: whether a flat rope_scaling scales them too; otherwise they stay unscaled.
-        local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
-        pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
-        first_full: the first full layer under that pattern; by default the last of each group.
-        back: how many tokens back, itself included, a token sees by a window of so many, as encoders count theirs.
-        still: whether full layers have no positions at all, where there are sliding ones.
-        turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
-            one of bases, of which only noughts count.
-        bases: the key of a list with the base of every layer, 0 for none.
-        still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
-        switch: the key without which no layer turns; with it those of attention do.
-        scale: the rule by which it scales queries.
-        beside: keys in the rope dictionary that say nothing about frequencies.
-        axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
-        sections: pairs of every axis where the rope dictionary does not say mrope_section.
-        second_factor: whether YaRN's second number multiplies the scores.
-        states_head_dim: whether transformers scales only where head_dim is stated.
-        extra: further keys about positions, read by the family's own rule.
-    """
-
-    kind: Kind = "rotary"
-    pairing: Pairing = "half"
-    length: str = "max_position_embeddings"
-    heads: str = "num_attention_heads"
-    width: str = "hidden_size"
-    layers: str = "num_hidden_layers"
-    decoder: str | None = None
-    spare: str | None = None
-    base: str = "rope_theta"
-    partial: str | None = None
-    silent_partial: float | None = None
-    rotary_dim: str | None = None
-    head_dim: str = "head_dim"
-    defaults: Mapping[str, Any] = field(default_factory=dict)
-    fixed_base: float | None = None
-    local: str | None = None
-    local_scaled: bool = False
-    local_base: float | None = None
-    pattern: str | None = None
-    first_full: int | None = None
-    back: Callable[[int], int] = int
-    still: bool = False
-    turns: str | None = None
-    bases: str | None = None
-    still_from_last: int | None = None
-    switch: str | None = None
-    scale: Literal["llama4", "ministral3", "beam"] | None = None
-    beside: tuple[str, ...] = ()
-    axes: Callable[..., AxisMap] | None = None
-    sections: tuple[int, ...] = ()
-    second_factor: bool = False
-    states_head_dim: bool = False
-    extra: tuple[str, ...] = ()
+from posenc.encodings.axes import chunked, first_last, strided
+from posenc.integrations.huggingface.family import Family
 
 
 def beside(neighbours: int) -> int:
@@ -97,7 +16,23 @@ def halved(both: int) -> int:
     return (both + 1) // 2
 
 
+def unseen(window: int) -> None:
+    """A window that the family's code does not apply."""
+
+
+def exclusive(both: int) -> int:
+    """A window of both sides, whose ends are left out."""
+    return both // 2 + 1
+
+
+def inclusive(both: int) -> int:
+    """The same, whose ends are seen: Gemma 4 widens it as Gemma 3 does, and then sees the ends too."""
+    return both // 2 + 2
+
+
 GEMMA3 = Family(
+    both_sides=exclusive,
+    extra=("use_bidirectional_attention",),
     local="rope_local_base_freq",
     pattern="sliding_window_pattern",
     defaults={
@@ -235,6 +170,13 @@ T5 = Family(
     extra=("relative_attention_num_buckets", "relative_attention_max_distance"),
 )
 INTERLEAVED = Family(pairing="interleaved")
+SLICE = Family(pairing="interleaved", head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim"))
+GEMMA4 = Family(
+    both_sides=inclusive,
+    full_head_dim="global_head_dim",
+    defaults={"global_head_dim": 512},
+    extra=("use_bidirectional_attention",),
+)
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))
 ERNIE_VL = replace(
@@ -259,6 +201,13 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(pairing="interleaved", back=beside), "openai_privacy_filter"),
     (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text lfm3 ministral lfm2_moe dots1"),
     (Family(back=halved), "t5gemma2_text"),
+    (Family(back=unseen), "moshi"),
+    (Family(), "step3p5"),
+    (GEMMA4, "gemma4_text gemma4_unified_text"),
+    (replace(GEMMA4, back=beside), "embedding_gemma2_text"),
+    (replace(PARTIAL, attends="attn_layer_indices"), "bamba"),
+    (replace(SLICE, beside=("partial_rotary_factor",)), "dots3_note_text"),
+    (replace(SLICE, length="model_max_length"), "bailing_hybrid"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
     (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
     (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
@@ -287,7 +236,8 @@ ALIKE: tuple[tuple[Family, str], ...] = (
         "altclip_text_model bridgetower_text_model clap_text_model",
     ),
     (BART, "bigbird_pegasus fsmt bart blenderbot-small blenderbot mbart mvp plbart"),
-    (T5, "t5 mt5 switch_transformers umt5"),
+    (T5, "t5 mt5 switch_transformers"),
+    (replace(T5, tables="each"), "umt5"),
 )
 """Families that have all of a row in common, names separated by spaces."""
 FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}

@@ -7,7 +7,8 @@ from functools import cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.integrations.huggingface.families import ATTRIBUTES, Family
+from posenc.integrations.huggingface.families import ATTRIBUTES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.silent import silent
 
@@ -28,6 +29,11 @@ ELSEWHERE = {
     "n_embed": "hidden_size",
 }
 """What other code calls a key; harmless where it says the same."""
+OUTSIDE = {
+    "musicflamingo": ("rope_parameters", "max_position_embeddings", "head_dim"),  # of its sounds
+    **dict.fromkeys(("qwen2_5_omni_thinker", "qwen3_omni_moe_thinker"), ("position_id_per_seconds",)),
+}
+"""Keys beside text_config that are about positions and have an effect, by the type of the whole model."""
 CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
@@ -40,7 +46,15 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Every key that this family has: its row's, and those of its config class that are in the schema."""
     own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
     own += [family.heads, family.width, family.layers]
-    own += [family.pattern, family.turns, family.bases, family.switch, *family.extra]
+    own += [
+        family.full_head_dim,
+        family.attends,
+        family.pattern,
+        family.turns,
+        family.bases,
+        family.switch,
+        *family.extra,
+    ]
     rope: tuple[str, ...] = BOTH_FORMS
     if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
         rope, own = (), [key for key in own if key != family.base]
@@ -113,6 +127,8 @@ def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:
     for key, value in config.items():
         name = plain(str(key))
         if isinstance(value, Mapping) and name.endswith("_config"):
+            continue
+        if name in OUTSIDE.get(str(config.get("model_type")), ()):
             continue
         if name not in placed and not (ABOUT.search(name) and near_miss(name, placed)):
             continue

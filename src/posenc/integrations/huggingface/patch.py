@@ -68,7 +68,7 @@ def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Enc
     tower = language(model)
     names = {recipe.name for recipe in positions.kinds.values()}
     if names == {"t5"}:
-        return relative(model, tower, encodings, undo)
+        return relative(model, tower, [encodings[kind] for kind in positions.layers], undo)
     if names == {"alibi"}:
         (encoding,) = encodings.values()
         return alibi(tower, positions, encoding, undo)
@@ -120,24 +120,21 @@ def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
     for name, encoding in encodings.items():
         _check_rotary(encoding, positions.kinds[name])
-    pairs = positions.rotary.get("rotary_dim") // 2
     tower = language(model)
     if FAMILIES[positions.model_type].fixed_base is not None:
         (encoding,) = encodings.values()
-        return _tables(tower, encoding, pairs, undo)
+        return _tables(tower, encoding, positions.rotary.get("rotary_dim") // 2, undo)
     found = [
         m for m in tower.values() if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))
     ]
     if not found:
         raise InvalidArgument(f"no rotary module found in this {type(model).__name__}; was it patched by others?")
     for module in found:
-        _replace_forward(module, _answering(module, positions, encodings, pairs), undo)
+        _replace_forward(module, _answering(module, positions, encodings), undo)
     return None
 
 
-def _answering(
-    module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], pairs: int
-) -> Callable[..., Any]:
+def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding]) -> Callable[..., Any]:
     """What a rotary module answers with our angles, laid out as it lays out its own."""
     own = encodings
     config: Any = getattr(module, "config", None)
@@ -146,18 +143,19 @@ def _answering(
     ):  # a module for each base, which its own config has
         base = config.rope_parameters["rope_theta"]
         own = {name: one for name, one in encodings.items() if positions.kinds[name].get("base") == base}
-    lay_out: list[Callable[[Tensor, Tensor, torch.dtype], Any]] = []
+    lay_out: dict[str, Callable[[Tensor, Tensor, torch.dtype], Any]] = {}
     forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-        if not lay_out:
+        name = layer_type if layer_type in own else next(iter(own), None)
+        if name is None:  # a base that no layer has
+            return forward_before(x, position_ids=position_ids)
+        pairs = positions.kinds[name].get("rotary_dim") // 2
+        if name not in lay_out:
             kind = {} if layer_type is None else {"layer_type": layer_type}
             at = torch.arange(2, device=position_ids.device)[None]
-            lay_out.append(_layout(forward_before(x[:1], position_ids=at, **kind), pairs))
-        encoding = own[layer_type] if layer_type in own else next(iter(own.values()), None)
-        if encoding is None:  # a base that no layer has
-            return forward_before(x, position_ids=position_ids)
-        return lay_out[0](*_cos_sin(encoding, position_ids, pairs), x.dtype)
+            lay_out[name] = _layout(forward_before(x[:1], position_ids=at, **kind), pairs)
+        return lay_out[name](*_cos_sin(own[name], position_ids, pairs), x.dtype)
 
     return forward
 

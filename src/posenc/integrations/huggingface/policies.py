@@ -6,6 +6,7 @@ no_rope_layers, in which 1 means that a layer turns                 SmolLM3, Lla
 layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
 only layers that see a window turn                                  Cohere 2, EXAONE 4
 position_embedding_type, without which none does                    Granite hybrid
+attn_layer_indices, the numbers of layers that attend                Bamba
 """
 
 from collections.abc import Collection, Mapping
@@ -13,7 +14,7 @@ from typing import Any, Protocol
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.families import Family
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.layers import STILL
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.schedules import Default
@@ -36,7 +37,9 @@ class Reader(Protocol):
 
     def assume(self, note: str) -> None: ...
 
-    def rotary(self, parameters: Mapping[str, Any], length: int) -> Recipe: ...
+    def rotary(self, parameters: Mapping[str, Any], length: int, head_dim: int | None = None) -> Recipe: ...
+
+    def full_head_dim(self) -> int | None: ...
 
 
 def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: int) -> Kinds:
@@ -61,6 +64,8 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: 
         turns = _by_switch(reader, family.turns, count)
         if chunk := reader.get("attention_chunk_size"):
             reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments")
+    elif family.attends:
+        turns = [i in (reader.get(family.attends) or ()) for i in range(count)]
     elif family.switch:
         turns = [kind in ("attention", "full_attention") for kind in types]
     elif RECURRENT & set(types):
@@ -154,7 +159,8 @@ def _by_type(
             )
             given[key] = {**value, "truncate": True}
     given |= {key: {} for key in RECURRENT & set(types)}
-    return {key: reader.rotary(value, length) if value else STILL for key, value in given.items()}, types
+    wide = {FULL: reader.full_head_dim()}
+    return {k: reader.rotary(value, length, wide.get(k)) if value else STILL for k, value in given.items()}, types
 
 
 def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) -> dict[str, Recipe]:

@@ -58,6 +58,8 @@ NUMBERS = Values("a list of numbers above 0 and below 10^18", _listed(lambda ent
 SIZES = Values("a list of whole numbers above 0", _listed(lambda entry: SIZE.holds(entry)))
 BASES = Values("a list of numbers below 10^18, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
+NUMBERED = Values("a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < LAYERS))
+BOTH = Values("true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision"))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
 PATTERN = Values(
     "a number, or letters L (sees a window) and G (sees all)",
@@ -108,7 +110,9 @@ _ON = Key(SWITCH, "whether queries and keys are turned", idle=(True,))
 _BESIDE = Key(NUMBER, "part of a rope dictionary, and says nothing beside it")
 
 KEYS: dict[str, Key] = {
-    **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"), _LENGTH),
+    **dict.fromkeys(
+        ("max_position_embeddings", "model_max_length", "n_positions", "max_seq_len", "seq_length"), _LENGTH
+    ),
     **dict.fromkeys(
         (
             "num_attention_heads",
@@ -133,6 +137,7 @@ KEYS: dict[str, Key] = {
     **dict.fromkeys(("short_factor", "long_factor"), Key(NUMBERS, _BESIDE.meaning)),
     "num_key_value_heads": Key(SIZE, "the number of key heads"),
     "head_dim": Key(SIZE, "the channels of a head"),
+    "global_head_dim": Key(SIZE, "the channels of a head in full layers"),
     "kv_channels": Key(SIZE, "the channels of a head"),
     "qk_rope_head_dim": Key(SIZE, "the channels of a head that turn"),
     "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not turn"),
@@ -151,10 +156,12 @@ KEYS: dict[str, Key] = {
     "layer_types": Key(NAMES, "the type of every layer"),
     "sliding_window": Key(WINDOW, "how many tokens back a layer sees, 0 for all"),
     "use_sliding_window": Key(FLAG, "whether any layer sees a window"),
+    "use_bidirectional_attention": Key(BOTH, "who sees what comes after", idle=(True, "all", "vision")),
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
     "no_rope_layers": Key(SWITCHES, "for every layer whether it turns, 1, or not, 0"),
     "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not turn to the next"),
+    "attn_layer_indices": Key(NUMBERED, "the layers that attend, the others being recurrent"),
     "layer_rope_theta": Key(BASES, "the base of every layer"),
     "attention_chunk_size": Key(LENGTH, "how many tokens a chunk of attention has"),
     "attn_temperature_tuning": Key(SWITCH, "whether layers without positions scale their queries"),

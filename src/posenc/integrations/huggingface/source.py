@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.families import ATTRIBUTES, Family
+from posenc.integrations.huggingface.families import ATTRIBUTES
+from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.silent import silent
 

@@ -29,7 +29,11 @@ def t5(reader: Reader) -> Kinds:
         buckets=reader.need("relative_attention_num_buckets"),
         max_distance=reader.need("relative_attention_max_distance"),
     )
-    return _stacks(reader, bias.with_(two_sided=True), bias)
+    kinds, layers = _stacks(reader, bias.with_(two_sided=True), bias)
+    if reader.family.tables == "one":
+        return kinds, layers
+    names = tuple(f"{kind} {i}" for kind in kinds for i in range(layers.count(kind)))
+    return {name: kinds[kind] for name, kind in zip(names, layers, strict=True)}, names
 
 
 def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Kinds:

@@ -1,6 +1,6 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
-import { EMPTY, clamp, html } from "./elements.js";
+import { EMPTY, clamp, html, letter } from "./elements.js";
 import { decoded, tones } from "./tones.js";
 
 export class Matrix {
@@ -34,6 +34,7 @@ export class Matrix {
   }
 
   async paint(panel, count, index) {
+    const moved = this.panel !== panel; // else the window has another size, and rows stand where they stood
     this.panel = panel;
     const [rows, columns] = panel.shape;
     const steps = await tones(panel.scale);
@@ -65,14 +66,16 @@ export class Matrix {
     const longest = Math.max(...panel.keys.map((key) => key.length), small ? 0 : panel.rows.label.length - 1);
     this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
     this.grid.replaceChildren(top, ...fresh.values());
-    this.fit(panel.texts.flat());
-    slide(before, fresh);
+    this.fit(panel.texts.flat(), panel.columns.ticks.flatMap(([, text]) => text.split(" ")));
+    if (moved) slide(before, fresh);
     this.rows = fresh;
   }
 
   // Numbers are as large as their cells allow; below nine pixels colour alone speaks, and the table has them.
-  fit(texts) {
+  // Words over columns that are narrower stand upright.
+  fit(texts, heads) {
     const { clientWidth, clientHeight } = this.grid.querySelector(".cell");
+    this.grid.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > clientWidth);
     const letters = Math.max(...texts.map((text) => text.length));
     const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
     this.element.classList.toggle("mute", size < 8.5);
