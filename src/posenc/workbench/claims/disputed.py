@@ -1,9 +1,11 @@
 """Claims in which lessons contradict each other, settled by training; the sentences are made of kept numbers.
 
-With ``--slow`` the whole grid is trained anew, a dozen minutes of a core, and the signs must come out again.
+With ``--slow`` the whole grid is trained anew, about 40 minutes of a core, and the signs must come out again.
 """
 
 from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim
 from posenc.workbench.claims.verdicts import Losses, found, kept, measure
@@ -17,7 +19,8 @@ def anew() -> Losses:
     """The grid trained now, once for all claims."""
     from posenc.workbench.tasks.text import load
 
-    return measure(load())
+    with TemporaryDirectory() as folder:
+        return measure(load(), Path(folder))
 
 
 SENTENCES: dict[str, str] = kept()["sentences"]

@@ -5,14 +5,19 @@ All models are trained on as many bytes of the standard text and score the same 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.resources import files
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.job import Failure
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.statistics import Interval, over_seeds
 from posenc.workbench.experiments.study import Study
-from posenc.workbench.experiments.training import teach
+from posenc.workbench.launch.local import Local
 from posenc.workbench.numbers import MINUS
 from posenc.workbench.tasks import Text
 
@@ -38,15 +43,24 @@ Losses = dict[str, dict[str, list[float]]]
 """By ``encoding@trained length``, then by test length: nats per byte, one for each seed."""
 
 
-def measure(text: Text) -> Losses:
-    """Train and test the whole grid: about a dozen minutes of one core."""
+def measure(text: Text, folder: Path, finished: Callable[[Run[Plan] | Failure], None] = lambda run: None) -> Losses:
+    """Train and test the whole grid in this folder, where a stopped one goes on: about 40 minutes of one core.
+
+    Raises:
+        RuntimeError: a run failed; the message has its reason.
+    """
     found: Losses = {}
-    for study in STUDIES:
-        for plan in sorted(study.plans(text), key=lambda plan: plan.seed):
-            by_length = found.setdefault(f"{plan.encoding}@{plan.train_length}", {})
-            for cell in teach(plan, text).cells:
-                if cell.measure == "loss":
-                    by_length.setdefault(str(cell.length), []).append(round(cell.value, 6))
+    with Ledger(folder, write=True) as ledger:
+        for study in STUDIES:
+            for failure in compare(study, text, ledger, Local(), finished=finished).failures:
+                raise RuntimeError(f"{failure.plan}: {failure.reason}")
+            plans = {plan.id: plan for plan in sorted(study.plans(text), key=lambda plan: plan.seed)}
+            runs = {run.plan.id: run for run in ledger.runs(plans)}
+            for id, plan in plans.items():
+                by_length = found.setdefault(f"{plan.encoding}@{plan.train_length}", {})
+                for cell in runs[id].cells:
+                    if cell.measure == "loss":
+                        by_length.setdefault(str(cell.length), []).append(round(cell.value, 6))
     return found
 
 
