@@ -56,7 +56,7 @@ class Counting:
             if self.plan.fails == "always" or (self.plan.fails == "once" and step == 15 and first == 0):
                 os.kill(os.getpid(), signal.SIGKILL)
             while step == 40 and self.plan.waits and not Path(self.plan.waits).exists():
-                time.sleep(0.05)
+                time.sleep(0.2)
                 report(Progress(self.plan.id, 0))
             total += step
             report(Progress(self.plan.id, 1, step, (float(step),)))
