@@ -37,7 +37,30 @@ def glmasr(model: Any) -> dict[str, torch.Tensor]:
     return {"input_ids": text(model, "audio", 8), "input_features": sound, **mask}
 
 
-@pytest.mark.parametrize("given", [mistral3, video_llama_3, glmasr], ids=lambda given: given.__name__)
+def lighton_ocr(model: Any) -> dict[str, torch.Tensor]:
+    return mistral3(model)
+
+
+def llava(model: Any) -> dict[str, torch.Tensor]:
+    """CLIP's tower, which adds a table."""
+    side, patch = model.config.vision_config.image_size, model.config.vision_config.patch_size
+    pixels = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(0))
+    return {"input_ids": text(model, "image", (side // patch) ** 2), "pixel_values": pixels}
+
+
+def qwen2_audio(model: Any) -> dict[str, torch.Tensor]:
+    """Whisper's tower, whose table is fixed."""
+    audio = model.config.audio_config
+    length = audio.max_source_positions
+    sound = torch.randn(1, audio.num_mel_bins, 2 * length, generator=torch.Generator().manual_seed(0))
+    mask = {"feature_attention_mask": torch.ones(1, 2 * length, dtype=torch.int64)}
+    return {"input_ids": text(model, "audio", length // 2), "input_features": sound, **mask}
+
+
+GIVEN = [mistral3, video_llama_3, glmasr, lighton_ocr, llava, pytest.param(qwen2_audio, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("given", GIVEN, ids=lambda given: given.__name__)
 def test_a_tower_keeps_its_own_positions(given: Any) -> None:
     model = small(given.__name__)
     call = given(model)
