@@ -10,7 +10,7 @@ from posenc.kernels.attention import blocks
 from posenc.kernels.attention.diagonals import Diagonals
 from posenc.positions import plain
 
-BIASES = ("t5", "t5(two_sided=True)", "kerple", "kerple(kernel=power)")
+BIASES = ("t5", "t5(two_sided=True)", "kerple", "kerple(kernel=power)", "fire")
 
 
 def given(T: int, S: int, heads: int, groups: int) -> list[Tensor]:
@@ -20,7 +20,7 @@ def given(T: int, S: int, heads: int, groups: int) -> list[Tensor]:
 
 def both(text: str, T: int, S: int, groups: int, causal: bool) -> tuple[list[Tensor], Tensor, Tensor]:
     """What gradients are wanted for, and the result: attention's and the specification's."""
-    encoding = posenc.encoding(text, heads=4).double()
+    encoding = posenc.encoding(text, heads=4, num_positions=64).double()
     q, k, v = given(T, S, 4, groups)
     placed = encoding.at(plain(T, offset=S - T), plain(S), dtype=torch.float64)
     each = v.repeat_interleave(4 // groups, dim=1)
@@ -57,12 +57,14 @@ def test_second_derivatives_go_through_the_line() -> None:
         torch.testing.assert_close(a, b, rtol=0, atol=1e-11)
 
 
-def test_layers_that_share_positions_are_differentiated_one_by_one() -> None:
-    """As where each layer is a checkpoint of its own: no gradient takes away what the next one needs."""
-    encoding = posenc.encoding("t5", heads=4)
+@pytest.mark.parametrize("text", ["t5", "fire"])
+def test_layers_that_share_positions_are_differentiated_in_turn(text: str) -> None:
+    """No layer's gradient takes away what the next one needs of a line that both share."""
+    encoding = posenc.encoding(text, heads=4, num_positions=64)
     placed = encoding.at(plain(9))
     for _ in range(2):
-        attention(*(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)), placed, True).sum().backward()
+        y = attention(*(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)), placed, True)
+        y.sum().backward(retain_graph=True)
 
 
 def test_sixteen_bits_are_rounded_once() -> None:

@@ -248,7 +248,7 @@ def _through_line(work: Work, grad: Float[Tensor, "H places"]) -> list[Tensor]:
     with torch.enable_grad():
         line = work.made_line()
     assert line is not None
-    found = torch.autograd.grad(line, work.learned, grad.to(line.dtype), allow_unused=True)
+    found = torch.autograd.grad(line, work.learned, grad.to(line.dtype), retain_graph=True, allow_unused=True)
     return [torch.zeros_like(x) if g is None else g for x, g in zip(work.learned, found, strict=True)]
 
 
