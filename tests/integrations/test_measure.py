@@ -60,6 +60,8 @@ def test_a_loaded_model_is_measured(family: str, said: str) -> None:
 def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_type: str, both: object) -> None:
     """EmbeddingGemma's config says what both sides have together."""
     model = small(model_type, use_bidirectional_attention=both, sliding_window=12)
+    if "to_dict" not in vars(type(model.config)):
+        pytest.skip("this version of transformers halves the window again whenever it saves a config")
     assert differences(measure(model), read(model.config)) == []
 
 
