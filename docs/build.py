@@ -13,7 +13,7 @@ from posenc.workbench.claims.models import Model, table
 from posenc.workbench.claims.properties import measured
 from posenc.workbench.figures.ink import rendered
 from posenc.workbench.figures.lesson import three_panels
-from posenc.workbench.figures.papers import on_both
+from posenc.workbench.figures.papers import both_papers
 from posenc.workbench.lab.rooms import ROOMS, find
 from posenc.workbench.views.catalogue import VIEWS, make
 from posenc.workbench.views.four import NAMES, four
@@ -41,7 +41,7 @@ def on_files(files: Any, config: Any) -> Any:
     views = {name: view() for name, view in VIEWS.items()}
     views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
     for name, view in views.items():
-        for ending, picture in zip(("", "-dark"), on_both(view), strict=True):
+        for ending, picture in zip(("", "-dark"), both_papers(view), strict=True):
             files.append(File.generated(config, f"figures/{name}{ending}.svg", content=picture))
     lesson = rendered(three_panels(), "png")
     files.append(File.generated(config, "figures/positional_encoding_viz.png", content=lesson))

@@ -189,3 +189,11 @@ def test_the_notebook_holds_what_each_cell_showed() -> None:
     shown = [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
     assert all(len(outputs) == 1 and outputs[0]["output_type"] == "execute_result" for outputs in shown)
     assert "/tmp" not in json.dumps(shown)
+
+
+def test_nothing_that_the_site_imports_is_taken_for_an_event() -> None:
+    """mkdocs takes every name of a hook that begins with on_ for one of its events, and stops at others."""
+    made = build()
+    events = {name: value for name, value in vars(made).items() if name.startswith("on_")}
+    assert events
+    assert [name for name, value in events.items() if value.__module__ != made.__name__] == []

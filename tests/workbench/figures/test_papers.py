@@ -9,7 +9,7 @@ import torch
 
 from posenc.workbench.figures.draw import draw
 from posenc.workbench.figures.ink import rendered
-from posenc.workbench.figures.papers import on_both
+from posenc.workbench.figures.papers import both_papers
 from posenc.workbench.scene.colours import DARK, LINES, PAPERS, line, partners, text
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
 
@@ -34,7 +34,7 @@ def shapes(svg: bytes) -> bytes:
 @pytest.mark.parametrize("panel", [CHART, MAP, SIGNED], ids=["chart", "map", "signed"])
 def test_the_dark_figure_is_what_would_be_drawn_on_dark_paper(panel: Lines | Heatmap) -> None:
     view = View("Loss by length", (panel,))
-    light, dark = on_both(view)
+    light, dark = both_papers(view)
     assert shapes(dark) == shapes(rendered(draw(view, DARK)))
     assert shapes(light) == shapes(rendered(draw(view)))
     assert light != dark
@@ -53,7 +53,7 @@ def test_every_colour_of_light_paper_has_one_partner() -> None:
 def test_pixels_show_what_the_vectors_show(tmp_path: Path) -> None:
     from PIL import Image
 
-    on_both(View("Loss by length", (CHART,)), png=tmp_path / "loss.png")
+    both_papers(View("Loss by length", (CHART,)), png=tmp_path / "loss.png")
     with Image.open(tmp_path / "loss.png") as image:
         assert image.size == (1050, 630)
         assert image.getpixel((0, 0))[:3] == (0xFB, 0xFA, 0xF7)

@@ -9,7 +9,7 @@ from posenc.workbench.scene.colours import DARK, partners
 from posenc.workbench.views.view import Heatmap, View
 
 
-def on_both(view: View, *, narrow: bool = False, png: Path | None = None) -> tuple[bytes, bytes]:
+def both_papers(view: View, *, narrow: bool = False, png: Path | None = None) -> tuple[bytes, bytes]:
     """The figure on light paper and on dark; the light one also as pixels in a file."""
     figure = draw(view, narrow=narrow)
     light = rendered(figure)

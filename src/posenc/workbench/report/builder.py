@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.workbench.experiments.machine import versions
-from posenc.workbench.figures.papers import on_both
+from posenc.workbench.figures.papers import both_papers
 from posenc.workbench.report.blocks import Block, Code, Page, Picture
 from posenc.workbench.scene.colours import stylesheet
 from posenc.workbench.templates import templates
@@ -59,7 +59,7 @@ def made_with(said: str) -> str:
 
 
 def _svgs(view: View, png: Path | None = None) -> dict[str, bytes]:
-    return dict(zip(MAKES, (*on_both(view, png=png), *on_both(view, narrow=True)), strict=True))
+    return dict(zip(MAKES, (*both_papers(view, png=png), *both_papers(view, narrow=True)), strict=True))
 
 
 def _alt(view: View) -> str:
