@@ -78,10 +78,6 @@ class Work:
             return None
         return None if self.impl == "blocks" else self.bias.line
 
-    def made_line(self) -> Tensor | None:
-        """The line made anew from what is learned, for a gradient of its own."""
-        return None if self.bias is None else self.bias.made_line()
-
     def may_widen(self, q: Tensor, dropout: float) -> bool:
         """Whether channels would be right for this call, if the bias has any."""
         if self.bias is None or not self.sight.only_causal or not self.sight.causal or self.impl == "blocks":

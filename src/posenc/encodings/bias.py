@@ -67,10 +67,6 @@ class Bias(ABC):
         """What the rows give every key that is out of ``reach``; None for nothing."""
         return None
 
-    def made_line(self) -> Float[Tensor, "H offsets"] | None:
-        """``line`` made anew from what is learned, so that each gradient of it goes its own way."""
-        return self.line
-
     def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.
 
@@ -116,14 +112,8 @@ class OffsetBias(Bias):
         self.values, self.heads, self.learned, self.axes = values, heads, learned, axes
         self.q_positions, self.k_positions = q_positions, k_positions
         if consecutive(q_positions, k_positions):
-            self.line = self._along()
-
-    def _along(self) -> Float[Tensor, "H offsets"]:
-        last = self.k_positions.shape[0] - 1
-        return self.values(torch.arange(-last, last + 1, device=self.k_positions.device)).contiguous()
-
-    def made_line(self) -> Float[Tensor, "H offsets"] | None:
-        return None if self.line is None else self._along()
+            last = k_positions.shape[0] - 1
+            self.line = values(torch.arange(-last, last + 1, device=k_positions.device)).contiguous()
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys)))
@@ -152,15 +142,12 @@ class SumBias(Bias):
         self.parts, self.heads = parts, parts[0].heads
         self.learned = tuple(tensor for part in parts for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in parts)
-        self.line = self.made_line()
+        lines = [part.line for part in parts]
+        if all(line is not None for line in lines):
+            self.line = torch.stack([line for line in lines if line is not None]).sum(0)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return added([part.rows(first, last, keys, scores) for part in self.parts])
-
-    def made_line(self) -> Float[Tensor, "H offsets"] | None:
-        lines = [part.made_line() for part in self.parts]
-        found = [line for line in lines if line is not None]
-        return torch.stack(found).sum(0) if len(found) == len(lines) else None
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None

@@ -83,10 +83,6 @@ class SomeHeads(Bias):
         self.learned, self.needs_scores = whole.learned, whole.needs_scores
         self.line = None if whole.line is None else whole.line[first:last]
 
-    def made_line(self) -> Float[Tensor, "H offsets"] | None:
-        line = self.whole.made_line()
-        return None if line is None else line[self.first : self.last]
-
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
 

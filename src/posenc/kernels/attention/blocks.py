@@ -62,8 +62,6 @@ class Work(Protocol):
     @property
     def needs_scores(self) -> bool: ...
 
-    def made_line(self) -> Tensor | None: ...
-
     def keys(self, last: int) -> int: ...
 
     def start(self, first: int) -> int: ...
@@ -84,7 +82,9 @@ class Masks:
     def __init__(self, work: Work, rows: int, dtype: torch.dtype, by_hand: bool = False) -> None:
         self.work, self.whole = work, work.whole
         self.size = max(work.queries, 1) if self.whole else rows
-        self.line = work.line if by_hand or not work.learned else None
+        self.line = work.line
+        if work.learned and not (by_hand and self.line is not None and self.line.requires_grad):
+            self.line = None
         if self.line is not None:
             line = self.line.detach().to(dtype)
             # Of the future, a block sees at most as many keys as it has rows.
@@ -205,17 +205,16 @@ class _Recomputed(torch.autograd.Function):
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         own = [torch.zeros_like(tensor) for tensor in learned]
         masks = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
-        through = ctx.fused and not learned and grad_lse is None
-        diagonals = None
-        if learned and masks.line is not None and grad_lse is None:
-            diagonals = Diagonals(q, k, masks.size, mask_dtype(q))
+        along = learned and masks.line is not None and grad_lse is None
+        diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
+        through = ctx.fused and (along or not learned) and grad_lse is None
         if through and masks.whole:
             return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
         for first, last, keys in masks:
             start = masks.start(first) if ctx.fused else 0
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse)]
-            if through or diagonals is not None:
+            if through:
                 rows, about, *result = (masks.turned(x) for x in block)
                 mask, total = masks.at(first, last, keys, start), (result[0], result[1])
                 if diagonals is None or mask is None:
@@ -239,17 +238,17 @@ class _Recomputed(torch.autograd.Function):
             dk[:, :, start:keys] += more_k
             dv[:, :, start:keys] += more_v
         if diagonals is not None:
-            own = _through_line(work, diagonals.line)
+            own = _through_line(work.line, work.learned, diagonals.line)
         return None, dq, dk, dv, *own
 
 
-def _through_line(work: Work, grad: Float[Tensor, "H places"]) -> list[Tensor]:
-    """Gradients of the learned values, from that of the line that is made of them."""
-    with torch.enable_grad():
-        line = work.made_line()
+def _through_line(
+    line: Tensor | None, learned: tuple[Tensor, ...], grad: Float[Tensor, "H places"]
+) -> list[Tensor]:
+    """Gradients of the learned values, from that of the line that was made of them and that other layers share."""
     assert line is not None
-    found = torch.autograd.grad(line, work.learned, grad.to(line.dtype), retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(x) if g is None else g for x, g in zip(work.learned, found, strict=True)]
+    found = torch.autograd.grad(line, learned, grad.to(line.dtype), retain_graph=True, allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(learned, found, strict=True)]
 
 
 def _by_autograd(
