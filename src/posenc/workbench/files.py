@@ -5,14 +5,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from posenc.kernels.native import folders
+
 PARTIAL = ".partial"
 """How the name of a file ends that is still being written."""
 
 
 def cache(kind: str) -> Path:
-    """Where such files are kept: this folder of ``$POSENC_CACHE``, or of ``posenc`` in the user's cache."""
-    own = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
-    return Path(own).expanduser() / kind
+    """Where such files are kept: this folder of that in which native kernels are kept, too."""
+    return folders()[0] / kind
 
 
 @contextmanager
