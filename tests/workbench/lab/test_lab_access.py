@@ -10,6 +10,8 @@ from workbench.reading import WINDOWS, hindrances, violations
 pytestmark = pytest.mark.browser
 
 PAGES = ["/", "/check", *(f"/{room.name}" for room in ROOMS)]
+TELLING = ("/", "/rotation", "/results")
+"""The first page, a room of pictures, and one of numbers that somebody measured."""
 
 NAMELESS = """() => [...document.querySelectorAll(
     "a, button, input, select, textarea, summary, [tabindex='0'], [role=img]")]
@@ -42,7 +44,9 @@ WIDEN = """() => { const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets = [sheet]; }"""
 
 
-@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=() if path in TELLING else pytest.mark.slow) for path in PAGES]
+)
 def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> None:
     """Contrast by day and by night; the window is 320 px, to which WCAG 1.4.10 asks a page to reflow.
 
@@ -121,7 +125,7 @@ ROOMS_SHOWN = [room.name for room in ROOMS]
 
 
 @pytest.mark.parametrize(
-    "room", [*ROOMS_SHOWN[3:5], *(pytest.param(n, marks=pytest.mark.slow) for n in ROOMS_SHOWN)]
+    "room", [pytest.param(name, marks=() if name == "bias" else pytest.mark.slow) for name in ROOMS_SHOWN]
 )
 def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, room: str) -> None:
     page = visitor.open(f"/{room}")

@@ -14,7 +14,13 @@ from posenc.workbench.numbers import readout
 pytestmark = pytest.mark.browser
 
 
-@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+@pytest.mark.parametrize(
+    "room",
+    [
+        pytest.param(r, marks=() if r.name in ("rotation", "results") else pytest.mark.slow, id=r.name)
+        for r in ROOMS
+    ],
+)
 def test_painted_readouts_are_the_librarys(visitor: Any, room: Any) -> None:
     page = visitor.open(f"/{room.name}")
     for stage in room.stages:

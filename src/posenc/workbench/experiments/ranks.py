@@ -3,20 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.nn import functional as F
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.workbench.experiments.sharded import ShardedState
 from posenc.workbench.experiments.state import State
 from posenc.workbench.tasks import IGNORE, Batch
 from posenc.workbench.transformer import Transformer
+
+if TYPE_CHECKING:  # torch's checkpoints of several processes take most of a second to load, which few runs need
+    from posenc.workbench.experiments.sharded import ShardedState
 
 WAYS = ("ddp", "fsdp", "context")
 """The batch is shared out: every rank holds the model, or a part of it. Or each sequence is, in a zig-zag."""
@@ -93,12 +94,16 @@ class Ranks(Alone):
 
     def state(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
-    ) -> ShardedState:
+    ) -> "ShardedState":
+        from posenc.workbench.experiments.sharded import ShardedState
+
         return ShardedState(path, model, optimiser, generator, self.first)
 
     def whole(self, model: Transformer, again: Callable[[], Transformer]) -> Transformer:
         if self.way != "fsdp":
             return model
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
         values = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
         made = again()
         if self.first:

@@ -17,8 +17,7 @@ from posenc.workbench.experiments.machine import hardware, versions
 from posenc.workbench.experiments.plan import Cell, Plan, Run
 from posenc.workbench.experiments.ranks import ALONE, Alone
 from posenc.workbench.experiments.settings import Model
-from posenc.workbench.experiments.sharded import forget
-from posenc.workbench.experiments.state import Trained
+from posenc.workbench.experiments.state import Trained, forget
 from posenc.workbench.experiments.trainer import Recipe, train
 from posenc.workbench.experiments.weights import save
 from posenc.workbench.tasks import Source, Task, Text, task
