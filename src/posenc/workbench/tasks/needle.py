@@ -13,7 +13,7 @@ QUESTION = NOISE + VALUES
 class Needle(DrawnTask):
     """The value's index, asked for at the question mark that ends the sequence."""
 
-    name: ClassVar[str] = "needle"
+    name = "needle"
     question: ClassVar[str] = "one of 16 values lies among noise: which? (content only)"
     shortest: ClassVar[int] = 16
     train_length: int = 64
