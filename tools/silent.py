@@ -20,7 +20,7 @@ TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "hugging
 
 
 def defaults(model_type: str) -> dict[str, Any]:
-    """The keys of a family's config class with the values that it takes by itself."""
+    """The keys of a family's config class, by name, with the values that it takes by itself."""
     kind, family = CONFIG_MAPPING[model_type], FAMILIES[model_type]
     fields = {field.name: field.default for field in dataclasses.fields(kind) if field.name in KEYS}
     found = {
@@ -50,7 +50,7 @@ def _untrained(rope: dict[str, Any]) -> dict[str, Any]:
 
 def table() -> str:
     """A line per family."""
-    lines = [f"{json.dumps(name)}: {json.dumps(defaults(name))}" for name in FAMILIES if name in CONFIG_MAPPING]
+    lines = [f"{json.dumps(name)}: {json.dumps(defaults(name), sort_keys=True)}" for name in FAMILIES if name in CONFIG_MAPPING]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

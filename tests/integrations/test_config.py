@@ -227,6 +227,12 @@ def test_files(tmp_path: Path) -> None:
             read(tmp_path)
 
 
+def test_packed_weights_are_named_for_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    with pytest.raises(InvalidArgument, match=r"is a GGUF file, weights .*; pass the config.json of the model that"):
+        read(tmp_path / "model.gguf")
+
+
 def test_a_file_without_an_end_is_no_config() -> None:
     with pytest.raises(InvalidArgument, match="/dev/zero is not JSON"):
         read("/dev/zero")

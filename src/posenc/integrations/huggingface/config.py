@@ -46,16 +46,7 @@ def read(config: object, *, base: float | None = None) -> ModelPositions:
 def _mapping(config: object) -> dict[str, Any]:
     """The config as a dict of its own, the language model's part of it."""
     if isinstance(config, str | Path):
-        path = Path(config)
-        path = path / "config.json" if path.is_dir() else path
-        try:
-            with path.open("rb") as file:
-                said = file.read(LARGEST)
-            config = json.loads(said)
-        except OSError as error:
-            raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
+        config = _file(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
         config = _own_dict(config)
     if not isinstance(config, Mapping):
@@ -78,6 +69,25 @@ def _mapping(config: object) -> dict[str, Any]:
     outer = {key: config[key] for key in ("torch_dtype", "dtype") if key in config}
     inner = {"model_type": ALIASES.get(model_type, model_type) if isinstance(model_type, str) else None, **text}
     return {**outer, **inner}
+
+
+def _file(path: Path) -> Any:
+    """What a config.json says, which may be given by its folder."""
+    path = path / "config.json" if path.is_dir() else path
+    try:
+        with path.open("rb") as file:
+            said = file.read(LARGEST)
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
+    if said.startswith(b"GGUF"):
+        raise InvalidArgument(
+            f"{path} is a GGUF file, weights with keys of llama.cpp's own; pass the config.json of the model that it "
+            "was made from"
+        )
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
 
 
 def _own_dict(config: Any) -> Any:

@@ -32,7 +32,6 @@ def inclusive(both: int) -> int:
 
 GEMMA3 = Family(
     both_sides=exclusive,
-    extra=("use_bidirectional_attention",),
     local="rope_local_base_freq",
     pattern="sliding_window_pattern",
     defaults={
@@ -175,7 +174,7 @@ GEMMA4 = Family(
     both_sides=inclusive,
     full_head_dim="global_head_dim",
     defaults={"global_head_dim": 512},
-    extra=("use_bidirectional_attention", "per_layer_config"),
+    extra=("per_layer_config",),
 )
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))

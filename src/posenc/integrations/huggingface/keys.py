@@ -53,6 +53,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
         family.turns,
         family.bases,
         family.switch,
+        "use_bidirectional_attention" if family.both_sides else None,
         *family.extra,
     ]
     rope: tuple[str, ...] = BOTH_FORMS
