@@ -50,7 +50,11 @@ def _untrained(rope: dict[str, Any]) -> dict[str, Any]:
 
 def table() -> str:
     """A line per family."""
-    lines = [f"{json.dumps(name)}: {json.dumps(defaults(name), sort_keys=True)}" for name in FAMILIES if name in CONFIG_MAPPING]
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(defaults(name), sort_keys=True)}"
+        for name in FAMILIES
+        if name in CONFIG_MAPPING
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -81,8 +81,8 @@ def _file(path: Path) -> Any:
         raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
     if said.startswith(b"GGUF"):
         raise InvalidArgument(
-            f"{path} is a GGUF file, weights with keys of llama.cpp's own; pass the config.json of the model that it "
-            "was made from"
+            f"{path} is a GGUF file, weights with keys of llama.cpp's own; pass the config.json of the model that "
+            "it was made from"
         )
     try:
         return json.loads(said)
