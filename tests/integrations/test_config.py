@@ -238,6 +238,14 @@ def test_a_file_without_an_end_is_no_config() -> None:
         read("/dev/zero")
 
 
+def test_other_code_than_the_config_says_is_a_trouble() -> None:
+    bias = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128, "d_model": 64}
+    shape = {"num_layers": 2, "num_heads": 4, "num_decoder_layers": 2}
+    told = read({"model_type": "switch_transformers", **bias, **shape}).troubles
+    assert told == ("transformers 5.10.1 does something else than this config says; a newer one does it",)
+    assert read({"model_type": "t5", **bias, **shape}).troubles == ()
+
+
 def test_nothing_here_needs_transformers_to_be_imported() -> None:
     """Plain dicts and files are read without it: only ``load`` imports it, inside a function."""
     folder = Path(posenc.integrations.huggingface.__file__).parent

@@ -19,9 +19,9 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_o
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
 from posenc.integrations.huggingface.policies import by_layer, layer_types, scales
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
-from posenc.integrations.huggingface.schema import KEYS, NEAR, ROPE
+from posenc.integrations.huggingface.schema import KEYS, NEAR, POSITIONS, ROPE
 from posenc.integrations.huggingface.source import Source
-from posenc.integrations.huggingface.stacks import depth, learned, t5
+from posenc.integrations.huggingface.stacks import added, cells, deberta, depth, laid_out, learned, learned_grid, t5
 from posenc.integrations.huggingface.tower import AROUND
 from posenc.schedules import Proportional
 
@@ -129,7 +129,7 @@ class Reader(Source):
     def result(self) -> ModelPositions:
         """Everything, after refusing what nothing consumes."""
         check_keys(self.config, self.family, self.model_type)
-        count, length = depth(self), self.need(self.family.length)
+        count, length = depth(self), self.length()
         kinds, layers = self.kinds(count, length)
         schedules = [recipe.get("schedule") for recipe in kinds.values()]
         originals = [getattr(schedule, "original_length", None) for schedule in schedules]
@@ -143,8 +143,18 @@ class Reader(Source):
             max_length=length,
             softmax_factor=self.softmax_factor(),
             assumed=tuple(self.assumed),
+            layout=self.family.layout,
+            otherwise=self.family.otherwise,
+            added=added(self),
             source=self.config,
         )
+
+    def length(self) -> int:
+        """The longest input, in tokens or in patches."""
+        if not self.family.sees:
+            return int(self.need(self.family.length))
+        places = cells(self)
+        return POSITIONS if places is None else places[0] * places[1]
 
     def softmax_factor(self) -> float:
         """DeepSeek's second number, (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling."""
@@ -164,6 +174,12 @@ class Reader(Source):
             return learned(self, length)
         if self.family.kind == "t5":
             return t5(self)
+        if self.family.kind == "deberta":
+            return deberta(self)
+        if self.family.kind == "learned-grid":
+            return learned_grid(self)
+        if self.family.layout:
+            return laid_out(self, self.rope_parameters())
         if self.family.kind == "alibi" or self.get("alibi"):
             if self.get("alibi") is False:
                 raise InvalidArgument(
