@@ -48,7 +48,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             stay the model's.
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``YaRN.softmax_factor``) is
-    part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own.
+    part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
+    or hear keep their own positions; a tower loaded alone is patched as any other model.
 
     Raises:
         InvalidArgument: an encoding of another kind, size or pairing than the model's.
@@ -72,6 +73,10 @@ def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Enc
     if names == {"alibi"}:
         (encoding,) = encodings.values()
         return alibi(tower, positions, encoding, undo)
+    if not all(positions.kinds[kind].get("width") for kind in encodings):
+        raise InvalidArgument(
+            f"the biases of model_type {positions.model_type!r} are made within its layers and cannot be swapped"
+        )
     found = [(m, "weight") for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
     found += [(m, name) for m in tower.values() for name in m._parameters if name in TABLES]
     if len(found) != len(encodings):
