@@ -14,7 +14,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.measuring.asked import _layer
+from posenc.integrations.huggingface.measuring.asked import layer_of
 from posenc.integrations.huggingface.measuring.maps import turning
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
@@ -130,7 +130,7 @@ def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     plain = tokens[None, None, :8].float()
     scores = plain @ plain.mT
     first, later = (Attention("layers.0.attention", x, x, scores, ()) for x in (plain, moved))
-    layer = _layer(first, later, at)
+    layer = layer_of(first, later, at)
     assert (layer.turning is not None) is turns
     assert layer.exact is turns
 
