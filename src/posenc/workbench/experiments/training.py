@@ -124,7 +124,11 @@ def config(plan: Plan, made: Task) -> TransformerConfig:
     said = {each.name: getattr(plan, each.name) for each in fields(Model)}
     tied = plan.tied and made.outputs == made.vocabulary
     return TransformerConfig(
-        made.vocabulary, outputs=made.outputs, recompute=plan.recompute, **{**said, "tied": tied}
+        made.vocabulary,
+        outputs=made.outputs,
+        causal=made.causal,
+        recompute=plan.recompute,
+        **{**said, "tied": tied},
     )
 
 
@@ -147,7 +151,7 @@ def learn(
     forward: nn.Module = torch.compile(wrapped) if plan.compile else wrapped  # type: ignore[assignment]
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
-        batch = made.train_batch(generator, plan.batch)
+        batch = made.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
         return ranks.loss(*ranks.outputs(forward, batch, plan.device)), batch.tokens.numel()
 
     recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks)
