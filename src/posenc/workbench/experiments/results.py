@@ -8,7 +8,7 @@ from statistics import fmean
 from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.statistics import Interval, over_answers, over_blocks, over_seeds, paired
-from posenc.workbench.tasks import Judged, Source, Told, task
+from posenc.workbench.tasks import TASKS, Judged, Source, Told, task
 
 LOST = 0.05
 """What may be lost between the trained and the longest length, as a share of a perplexity or of an accuracy."""
@@ -104,7 +104,7 @@ def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> T
     plan = found[0].plan
     chance, gate = (found[0].cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
     if chance and gate:
-        return summarise(Told(name, "loss", chance.value, gate.value), found)
+        return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
     text = source.load()
     if plan.text_sha256 not in ("", text.sha256):
         raise StudyError(

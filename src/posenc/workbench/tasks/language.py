@@ -25,7 +25,7 @@ class Language(Task):
     """Next token of a text, at every position; the gate is a table of token pairs counted in training."""
 
     name = "language"
-    question: ClassVar[str] = "predict the next byte of real text, the same targets with ever more context"
+    question = "predict the next byte of real text, the same targets with ever more context"
     measure: Literal["loss", "accuracy"] = "loss"
     train_length: int = 128
     steps: ClassVar[int] = 800

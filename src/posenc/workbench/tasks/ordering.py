@@ -17,7 +17,7 @@ class Ordering(DrawnTask):
     """Non-descending so far: yes (1) or no (0)."""
 
     name = "ordering"
-    question: ClassVar[str] = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
+    question = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
     shortest: ClassVar[int] = 6
     train_length: int = 16
     vocabulary: int = SYMBOLS

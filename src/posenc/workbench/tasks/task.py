@@ -53,12 +53,14 @@ class Judged:
 
     Args:
         name: of the task.
+        question: what the model has to do, for a reader.
         measure: ``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers.
         chance: the measure of a model that knows nothing but the answers' frequencies.
         gate: the measure at the trained length that counts as having learnt the task.
     """
 
     name: str
+    question: str
     measure: Literal["loss", "accuracy"]
     chance: float
     gate: float
@@ -73,6 +75,7 @@ class Told(Judged):
     """The same of runs that are done, as they tell it: nobody needs the text that they read."""
 
     name: str
+    question: str
     measure: Literal["loss", "accuracy"]
     chance: float
     gate: float
@@ -81,8 +84,6 @@ class Told(Judged):
 class Task(Judged, ABC):
     """A task that a small decoder learns at lengths up to ``train_length`` and is tested on past it."""
 
-    question: ClassVar[str]
-    """What the model has to do, for a reader."""
     train_length: int
     """The longest sequence seen in training, in tokens; the class has the task's own."""
     vocabulary: int
