@@ -14,6 +14,7 @@ from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.models import config_patch, open_model
+from posenc.workbench.experiments.weights import place
 from posenc.workbench.tasks.text import Source, load
 from workbench.studies import TINY, inline, python_text
 
@@ -42,6 +43,18 @@ def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
     assert "YaRN, tuned" in result.stdout
     assert "After 2 steps of fine-tuning" in (tmp_path / "out" / "report.html").read_text()
     assert not (tmp_path / "out" / "config-patch.json").exists()
+
+
+def test_a_study_of_another_machine_is_read_on_this_ones_device(study: Path, tmp_path: Path) -> None:
+    with Ledger(study) as ledger:
+        (run,) = ledger.runs()
+    there = replace(run.plan, device="cuda:7")
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(replace(run, plan=there))
+    (tmp_path / "checkpoints").mkdir()
+    shutil.copy(place(study, run.plan), place(tmp_path, there))
+    model, data, _ = open_model(tmp_path, None, "cpu", "float32")
+    assert len(model.losses(model.encode(data[:33]), model.rescaled(Default(), 32))) == 32
 
 
 def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

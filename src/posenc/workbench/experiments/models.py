@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -103,7 +104,7 @@ class Ours:
         with torch.inference_mode(), self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
-        return F.cross_entropy(logits, tokens[1:], reduction="none")
+        return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
 
     def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, the stretched layers under another schedule.
@@ -124,7 +125,7 @@ class Ours:
 
     def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Logits with gradients."""
-        return self.model(rows).float()
+        return self.model(rows.to(self.model.embedding.weight.device)).float()
 
     def copied(self, identity: str) -> "Ours":
         """The same model with weights of its own."""
@@ -134,10 +135,11 @@ class Ours:
         """These models fit at any length that is worth scoring."""
 
 
-def trained(study: Path, text: Text, called: str) -> Ours:
+def trained(study: Path, text: Text, device: str, called: str) -> Ours:
     """The language run of a study of ``posenc compare`` that turns: the plain rotary one, first seed, or another.
 
     Args:
+        device: where it is to compute, wherever it was trained.
         called: as which people know the study.
 
     Raises:
@@ -148,7 +150,7 @@ def trained(study: Path, text: Text, called: str) -> Ours:
     known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger's word imports nobody's module
     read = [plan for plan in known if plan.tokenizer == "bytes"]
     for plan in sorted(read, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
-        model = build(plan, task("language", text, plan.lengths[-1]))
+        model = build(replace(plan, device=device), task("language", text, plan.lengths[-1]))
         if model.encoding.schedule is None:
             continue
         if plan.text_sha256 != text.sha256:
@@ -180,7 +182,7 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str, called: s
     read = load(text)
     if (path / "ledger.sqlite").exists():
         return Opened(
-            trained(path, read, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
+            trained(path, read, device, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
         )
     from posenc.integrations.huggingface.load import Pretrained
 
