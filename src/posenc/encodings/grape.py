@@ -56,6 +56,25 @@ class GatedSlopes(Bias):
         self.learned = tuple(gate for gate in gates if gate is not None)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        of_q, of_k = (
+            None if read is None else softplus(product(x, read[0]) + read[1])
+            for x, read in zip((q, for_every_head(k, q.shape[1])), self.reads, strict=True)
+        )
+        return GatedSlopes(self.slopes, self.reads, self.q_positions, self.k_positions, (of_q, of_k))
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+        distance = offsets(self.q_positions, self.k_positions, first, last, keys).abs().to(self.slopes.dtype)
+        slopes = self.slopes.view(-1, *[1] * distance.dim())
+        of_q, of_k = self.gates
+        rates = [] if of_q is None else [of_q[:, :, first:last]]
+        rates += [] if of_k is None else [of_k[:, :, :keys].mT]
+        return -heads_second(slopes * distance) * (rates[0] if len(rates) == 1 else rates[0] + rates[1])
+
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        """In float32, and where no gradient is wanted: that of a gate would be the difference of two large sums."""
+        learning = torch.is_grad_enabled() and any(gate.requires_grad for gate in self.learned)
+        if dtype != torch.float32 or learning or not climbs(self.q_positions, self.k_positions, GATED_SPAN):
+            return None
         slopes = (self.slopes / scale)[:, None]
         of_q, of_k = (None if gate is None else gate[..., 0] * slopes for gate in self.gates)
         return gated(of_q, of_k, self.q_positions, self.k_positions)
