@@ -42,8 +42,11 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    """Every test starts from the same random state, alone or after others."""
-    torch.manual_seed(0)
+    """Every test starts from the same random state, alone or after others.
+
+    ``torch.manual_seed`` would also queue the seed for accelerators, with the whole stack as text.
+    """
+    torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from typing import Any
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.schema import KEYS
+from posenc.integrations.huggingface.schema import KEYS, RARE
 
 GUESSED = {"rope_theta", "rotary_emb_base", "partial_rotary_factor", "rotary_pct", "rope_parameters", "layer_types"}
 """Never taken from a class: what a model was trained with, and what follows from the rest."""
@@ -20,9 +20,16 @@ TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "hugging
 
 
 def defaults(model_type: str) -> dict[str, Any]:
-    """The keys of a family's config class with the values that it takes by itself."""
+    """The keys of a family's config class, by name, with the values that it takes by itself."""
     kind, family = CONFIG_MAPPING[model_type], FAMILIES[model_type]
-    fields = {field.name: field.default for field in dataclasses.fields(kind) if field.name in KEYS}
+    own = {
+        *family.extra,
+        *family.table,
+        *(family.sides if family.sees else ()),
+        *filter(_named, vars(family).values()),
+    }
+    keys = {**KEYS, **{key: value for key, value in RARE.items() if key in own}}
+    fields = {field.name: field.default for field in dataclasses.fields(kind) if field.name in keys}
     found = {
         key: value
         for key, value in fields.items()
@@ -30,6 +37,10 @@ def defaults(model_type: str) -> dict[str, Any]:
     }
     rope = kind().to_dict().get("rope_parameters") if family.kind == "rotary" else None
     return found | ({"rope_parameters": _untrained(rope)} if rope and _scaled(rope) else {})
+
+
+def _named(value: object) -> bool:
+    return isinstance(value, str)
 
 
 def _scaled(rope: dict[str, Any]) -> bool:
@@ -50,7 +61,11 @@ def _untrained(rope: dict[str, Any]) -> dict[str, Any]:
 
 def table() -> str:
     """A line per family."""
-    lines = [f"{json.dumps(name)}: {json.dumps(defaults(name))}" for name in FAMILIES if name in CONFIG_MAPPING]
+    lines = [
+        f"{json.dumps(name)}: {json.dumps(defaults(name), sort_keys=True)}"
+        for name in FAMILIES
+        if name in CONFIG_MAPPING
+    ]
     return "{\n" + ",\n".join(lines) + "\n}\n"
 
 

@@ -126,7 +126,9 @@ def main() -> None:
     parser.add_argument("--types", help="some types, separated by commas; nothing is written")
     parser.add_argument("--workers", type=int, default=2, help="types at a time")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds of the processor that one may take")
-    parser.add_argument("--again", help="classes to walk again, separated by commas; 'all' for everything")
+    parser.add_argument(
+        "--again", help="classes to forget and walk again, separated by commas; 'all' for everything"
+    )
     parser.add_argument("--page", action="store_true", help="write the page from what was walked so far")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -144,10 +146,14 @@ def main() -> None:
                 print("\n".join(changes(sample, other.only(sample.names))))
         return None
     (KEPT / f"walk-{version}.types").write_text("\n".join(names))
-    lines = (KEPT / f"walk-{version}.jsonl").open("a")
-    again = given.again.split(",") if given.again else []
+    results_of = KEPT / f"walk-{version}.jsonl"
+    results_of.touch()
     known = next(walk for walk in kept() if walk.version == version)
-    known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
+    if given.again:  # forgotten now, so that a walk that is stopped goes on with the rest of them
+        again = given.again.split(",")
+        known.found = {k: one for k, one in known.found.items() if "all" not in again and one["class"] not in again}
+        results_of.write_text("".join(json.dumps(one) + "\n" for one in known.found.values()))
+    lines = results_of.open("a")
     missing = [name for name in names if name not in known.found and not given.page]
     with lines:
         for count, found in enumerate(results(missing, given.workers, given.limit), 1):

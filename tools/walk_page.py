@@ -8,10 +8,11 @@ from pathlib import Path
 
 CLASSES = {
     "read and equal": "`posenc inspect` reads the config, and the model does what was read",
+    "corrected since": "this version does something else than the config says, and newer ones what was read",
     "read and different": "the model does something else than was read",
     "measured only": "`posenc inspect --measure` says what the model does; its config is not read",
     "has no positions": "its attention, if it has any, knows no positions of tokens",
-    "cannot be built": "no small model of it could be built and run on token ids",
+    "cannot be built": "no small model of it could be built and run on token ids, pictures or sounds",
 }
 START, END = "<!-- walk -->", "<!-- end of walk -->"
 
@@ -47,8 +48,8 @@ def page(walk: Walk, since: Sequence[str], path: Path) -> str:
     read = sum(one["class"] == "read and equal" for one in turning)
     lines = [
         f"Of the {len(found)} model types of transformers {walk.version} ({date.today():%d %B %Y}, "
-        f"`python -m tools.walk`), {len(turning)} turn queries and keys as measured on token ids, and {read} of "
-        f"those ({read / max(1, len(turning)):.0%}) are read as they were measured.",
+        f"`python -m tools.walk`), {len(turning)} turn queries and keys as measured on token ids, pictures or "
+        f"sounds, and {read} of those ({read / max(1, len(turning)):.1%}) are read as they were measured.",
         *_rest(len(walk.names) - len(found)),
         "",
         "| class | types | |",

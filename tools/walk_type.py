@@ -9,18 +9,21 @@ from typing import Any
 
 import torch
 import transformers
+from packaging.version import Version
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
 from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.tower import text_config
 
 BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
+LATER = "corrected since"
 NONE, UNBUILT = "has no positions", "cannot be built"
 THIRDS = {
     "rope_parameters": {
@@ -48,6 +51,12 @@ MORE: dict[str, dict[str, Any]] = {
     "t5gemma2_encoder": {"text_config": {"dropout_rate": 0.0}},
     "bamba": {"attn_layer_indices": [1]},
     "deepseek_v2": {"num_experts_per_tok": 2, "topk_group": 1, "n_group": 1},
+    "deberta-v2": {
+        "relative_attention": True,
+        "position_biased_input": False,
+        "position_buckets": 256,
+        "pos_att_type": "p2c|c2p",
+    },
     "esm": {"vocab_size": 64, "pad_token_id": 1, "mask_token_id": 2},
     "glm4_moe": {"head_dim": 128},
     "nemotron": {"num_key_value_heads": 48},
@@ -58,7 +67,6 @@ MORE: dict[str, dict[str, Any]] = {
     },
 }
 """What a default config lacks to be a model with positions, as every released one says it."""
-CLASSES = (EQUAL, DIFFERENT, MEASURED, NONE, UNBUILT)
 
 
 def walked(name: str) -> dict[str, object]:
@@ -80,16 +88,24 @@ def walked(name: str) -> dict[str, object]:
             "why": "no attention over its tokens was seen",
         }
     try:
-        off = differences(measured, read(measured.config))
+        positions = read(measured.config)
+        off = differences(measured, positions)
     except InvalidArgument as error:
         found |= {"why": _first(error), "turns": any(layer.turning for layer in measured.layers)}
         if name not in FAMILIES:
             found["family"] = _family(name, measured)
         return found | {"class": MEASURED if measured.has_positions else NONE}
     except Exception as error:
-        off = [_first(error)]
+        off, positions = [_first(error)], None
     found["turns"] = any(layer.turning for layer in measured.layers)
-    return found | {"class": DIFFERENT if off else EQUAL, "why": "; ".join(off[:2])}
+    late = positions is not None and corrected_since(positions)
+    return found | {"class": (LATER if late else DIFFERENT) if off else EQUAL, "why": "; ".join(off[:2])}
+
+
+def corrected_since(positions: ModelPositions) -> bool:
+    """Whether the installed transformers is one that is known to do otherwise than such a config says."""
+    known = positions.otherwise
+    return known is not None and Version(transformers.__version__) <= Version(known)
 
 
 def completed(name: str, config: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from posenc.errors import PosencError
 from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.patch import _layout
-from posenc.integrations.huggingface.schema import KEYS, ROPE
+from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
 from posenc.schedules import Linear
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
@@ -36,6 +36,8 @@ JUNK: tuple[Any, ...] = (
     *(None, True, False, 0, 1, -1, 2, 8, 1.5, -0.5, 1e30, 10**30, float("nan"), float("inf")),
     *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),
 )
+TOWERS = ("pixtral", "qwen2_5_vl_vision", "qwen3_vl_vision", "vit", "whisper")
+"""Families that see or hear, of whose configs the defaults are seeds too."""
 LENGTH = 96
 LINEAR = Linear(2)
 """What the test of this test puts in place of a schedule."""
@@ -58,6 +60,10 @@ def seeds() -> list[dict[str, Any]]:
             found.append(write(read(kept), spelling="v4"))
         except PosencError:
             continue
+    for name in TOWERS:
+        made = CONFIG_MAPPING[name]().to_dict()
+        kept = {key: value for key, value in made.items() if key in {**KEYS, **RARE} or key == "model_type"}
+        found.append(json.loads(json.dumps(kept)))
     return [seed for seed in found if _loads(seed)]
 
 
@@ -105,7 +111,7 @@ def _scale(part: dict[str, Any], rng: random.Random) -> None:
 
 
 def _add(part: dict[str, Any], rng: random.Random) -> None:
-    key = rng.choice(list(KEYS if rng.random() < 0.7 else ROPE))
+    key = rng.choice(list({**KEYS, **RARE} if rng.random() < 0.7 else ROPE))
     part[key] = copy.deepcopy(rng.choice((*JUNK, *part.values())))
 
 
@@ -154,7 +160,7 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
-    if len(kinds) != 1:  # GPT-J has a table in every layer
+    if len(kinds) != 1 or positions.layout:  # GPT-J has a table in every layer; towers turn by places
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
     for name, ours in positions.encodings(LENGTH, "float32").items():

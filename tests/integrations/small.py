@@ -1,6 +1,7 @@
 """A small random model of any family, from its config's defaults, and its own positions as our encodings."""
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -41,16 +42,22 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
     if positions.turning:
         return {kind: one for kind, one in encodings.items() if one.doors}
-    rows = [module for name, module in model.named_modules() if _table(name, module)]
-    for encoding, module in zip(encodings.values(), rows, strict=False):
-        start = 0 if "bias" in encoding.doors else first_row(module)
-        encoding.weight = nn.Parameter(module.weight[start:].detach().clone())
+    rows = _tables(model)
+    for encoding, (module, table) in zip(encodings.values(), rows, strict=False):
+        held = dict(encoding.named_parameters()).get("weight")
+        if held is not None:
+            start = -len(held) if encoding.axes == 2 else 0 if "bias" in encoding.doors else first_row(module)
+            encoding.weight = nn.Parameter(table.flatten(0, -2)[start:].detach().clone())
     return encodings
 
 
-def _table(name: str, module: nn.Module) -> bool:
-    end = name.rpartition(".")[2]
-    return hasattr(module, "weight") and (end in TABLES or end == "relative_attention_bias")
+def _tables(model: Any) -> Iterator[tuple[nn.Module, Tensor]]:
+    for name, module in model.named_modules():
+        end = name.rpartition(".")[2]
+        if hasattr(module, "weight") and (end in TABLES or end == "relative_attention_bias"):
+            yield module, module.weight
+    for module in model.modules():
+        yield from ((module, table) for name, table in module._parameters.items() if name in TABLES)
 
 
 def answers(model: Any, **given: Any) -> Tensor:

@@ -227,9 +227,23 @@ def test_files(tmp_path: Path) -> None:
             read(tmp_path)
 
 
+def test_packed_weights_are_named_for_what_they_are(tmp_path: Path) -> None:
+    (tmp_path / "model.gguf").write_bytes(b"GGUF\x03\0\0\0")
+    with pytest.raises(InvalidArgument, match=r"is a GGUF file, weights .*; pass the config.json of"):
+        read(tmp_path / "model.gguf")
+
+
 def test_a_file_without_an_end_is_no_config() -> None:
     with pytest.raises(InvalidArgument, match="/dev/zero is not JSON"):
         read("/dev/zero")
+
+
+def test_other_code_than_the_config_says_is_a_trouble() -> None:
+    bias = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128, "d_model": 64}
+    shape = {"num_layers": 2, "num_heads": 4, "num_decoder_layers": 2}
+    told = read({"model_type": "switch_transformers", **bias, **shape}).troubles
+    assert told == ("transformers 5.10.1 does something else than this config says; a newer one does it",)
+    assert read({"model_type": "t5", **bias, **shape}).troubles == ()
 
 
 def test_nothing_here_needs_transformers_to_be_imported() -> None:

@@ -14,7 +14,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.measuring.asked import _layer
+from posenc.integrations.huggingface.measuring.asked import layer_of
 from posenc.integrations.huggingface.measuring.maps import turning
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
@@ -56,7 +56,9 @@ def test_a_loaded_model_is_measured(family: str, said: str) -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize(("model_type", "both"), [("gemma3_text", True), ("gemma4_text", "all")])
+@pytest.mark.parametrize(
+    ("model_type", "both"), [("gemma3_text", True), pytest.param("gemma4_text", "all", marks=pytest.mark.slow)]
+)
 def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_type: str, both: object) -> None:
     """EmbeddingGemma's config says what both sides have together."""
     model = small(model_type, use_bidirectional_attention=both, sliding_window=12)
@@ -80,7 +82,7 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
         ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
         ("qwen3_vl_text", {"axes": chunked}, "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20"),
         ("ultrabert", {"back": int}, "read a window of 5, measured 6"),
-        ("t5gemma2_text", {"back": int}, "read a window of 5, measured 3"),
+        pytest.param("t5gemma2_text", {"back": int}, "read a window of 5, measured 3", marks=pytest.mark.slow),
     ],
 )
 def test_a_family_read_wrongly_is_found_out(
@@ -128,7 +130,7 @@ def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     plain = tokens[None, None, :8].float()
     scores = plain @ plain.mT
     first, later = (Attention("layers.0.attention", x, x, scores, ()) for x in (plain, moved))
-    layer = _layer(first, later, at)
+    layer = layer_of(first, later, at)
     assert (layer.turning is not None) is turns
     assert layer.exact is turns
 

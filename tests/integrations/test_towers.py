@@ -1,72 +1,67 @@
-"""Towers that see or hear keep their own positions while the language model beside them has ours."""
+"""Models that see or hear: the language model has our positions while its towers keep their own."""
 
 from typing import Any
 
 import pytest
 import torch
 
+from integrations.feeding import Feed, feeds
 from integrations.small import answers, own, small
 from posenc.encodings import NoPE
 from posenc.integrations.huggingface import patched
 
-IDS = {"image": "image_token_id", "audio": "audio_token_id"}
+SAMPLE = ("glmasr", "mistral3", "qwen3_vl")
+SEEING = (
+    "cohere2_vision cosmos3_edge cosmos3_omni deepseek_vl ernie4_5_vl_moe exaone4_5 glm46v glm4v glm4v_moe glm_ocr "
+    "glmga got_ocr2 hyperclovax_vision_v2 janus lfm2_vl lfm3_vl lighton_ocr minimax_m3_vl mistral3 paddleocr_vl "
+    "qwen2_5_vl qwen2_vl qwen3_5 qwen3_5_moe qwen3_vl qwen3_vl_moe step3p7 video_llama_3 video_llava"
+)
+HEARING = "audioflamingo3 glmasr"
+EVERY = [
+    pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in f"{SEEING} {HEARING}".split()
+]
+SHORT, LONG = 5, 8
+"""Tokens of text around a picture or a sound."""
 
 
-def text(model: Any, kind: str, count: int) -> torch.Tensor:
-    """A text with a picture or a sound of so many tokens in it."""
-    return torch.tensor([[5, 6, *[getattr(model.config, IDS[kind])] * count, 7, 8, 9]])
+def fed(family: str) -> tuple[Any, Feed]:
+    model = small(family)
+    return model, next(feeds(model))
 
 
-def mistral3(model: Any) -> dict[str, torch.Tensor]:
-    side = 2 * model.config.vision_config.patch_size * model.config.spatial_merge_size
-    pixels = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(0))
-    sizes = torch.tensor([[side, side]])
-    return {"input_ids": text(model, "image", 4), "pixel_values": pixels, "image_sizes": sizes}
+def close(ours: torch.Tensor, theirs: torch.Tensor) -> None:
+    """The same angles in sums of another order, some units of 2^-23 a layer."""
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-5 * float(theirs.abs().max()))
 
 
-def video_llama_3(model: Any) -> dict[str, torch.Tensor]:
-    width = 3 * model.config.vision_config.patch_size**2
-    patches = torch.randn(16, width, generator=torch.Generator().manual_seed(0))
-    grid = {"image_grid_thw": torch.tensor([[1, 4, 4]]), "image_merge_sizes": torch.tensor([2])}
-    return {"input_ids": text(model, "image", 4), "pixel_values": patches, **grid}
-
-
-def glmasr(model: Any) -> dict[str, torch.Tensor]:
-    sound = torch.randn(1, model.config.audio_config.num_mel_bins, 64, generator=torch.Generator().manual_seed(0))
-    mask = {"input_features_mask": torch.ones(1, 64, dtype=torch.int64)}
-    return {"input_ids": text(model, "audio", 8), "input_features": sound, **mask}
-
-
-def lighton_ocr(model: Any) -> dict[str, torch.Tensor]:
-    return mistral3(model)
-
-
-def llava(model: Any) -> dict[str, torch.Tensor]:
-    """CLIP's tower, which adds a table."""
-    side, patch = model.config.vision_config.image_size, model.config.vision_config.patch_size
-    pixels = torch.randn(1, 3, side, side, generator=torch.Generator().manual_seed(0))
-    return {"input_ids": text(model, "image", (side // patch) ** 2), "pixel_values": pixels}
-
-
-def qwen2_audio(model: Any) -> dict[str, torch.Tensor]:
-    """Whisper's tower, whose table is fixed."""
-    audio = model.config.audio_config
-    length = audio.max_source_positions
-    sound = torch.randn(1, audio.num_mel_bins, 2 * length, generator=torch.Generator().manual_seed(0))
-    mask = {"feature_attention_mask": torch.ones(1, 2 * length, dtype=torch.int64)}
-    return {"input_ids": text(model, "audio", length // 2), "input_features": sound, **mask}
-
-
-GIVEN = [mistral3, video_llama_3, glmasr, lighton_ocr, llava, pytest.param(qwen2_audio, marks=pytest.mark.slow)]
-
-
-@pytest.mark.parametrize("given", GIVEN, ids=lambda given: given.__name__)
-def test_a_tower_keeps_its_own_positions(given: Any) -> None:
-    model = small(given.__name__)
-    call = given(model)
-    before = answers(model, **call)
-    with patched(model, own(model, 64)):
+@pytest.mark.parametrize("family", EVERY)
+def test_the_same_answers_with_a_picture_or_a_sound(family: str) -> None:
+    model, feed = fed(family)
+    for texts in ([LONG], [LONG, SHORT]):
+        call = feed.call(model, texts)
+        seen = call.get("attention_mask", torch.ones_like(call["input_ids"])).bool()
+        before = answers(model, **call)
+        encodings = own(model, call["input_ids"].shape[1])
+        with patched(model, encodings):
+            close(answers(model, **call)[seen], before[seen])
+        with patched(model, dict.fromkeys(encodings, NoPE())):
+            assert (answers(model, **call) - before)[seen].abs().max() > 1e-3 * before.abs().max()
         assert torch.equal(answers(model, **call), before)
-    with patched(model, dict.fromkeys(own(model, 64), NoPE())):
-        assert not torch.equal(answers(model, **call), before)
-    assert torch.equal(answers(model, **call), before)
+
+
+@pytest.mark.parametrize("family", EVERY)
+def test_the_same_answers_to_what_follows_it(family: str) -> None:
+    """The picture or the sound is in the cache by then."""
+    model, feed = fed(family)
+    call, rest = feed.call(model, [LONG]), torch.tensor([[201, 202, 203]])
+
+    def last() -> torch.Tensor:
+        with torch.no_grad():
+            first = model(**call, use_cache=True)
+            found: torch.Tensor = model(input_ids=rest, past_key_values=first.past_key_values, use_cache=True)[0]
+        return found.float()
+
+    before = last()
+    with patched(model, own(model, call["input_ids"].shape[1] + 3)):
+        close(last(), before)
+    assert torch.equal(last(), before)

@@ -190,3 +190,18 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     )
     refused = CliRunner().invoke(app, [str(path), "--measure", "-o", "a.svg"])
     assert "--output 'a.svg' does not apply to --measure" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (
+            {"model_type": "bart", "d_model": 64, "encoder_layers": 2, "decoder_layers": 3},
+            "A learned table of 1 024 rows before 3 layers of decoder",
+        ),
+        ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
+        ({"model_type": "pixtral"}, "axes=dealt(2, 32)"),
+    ],
+)
+def test_models_of_two_stacks_and_towers_are_told(config: dict[str, object], said: str) -> None:
+    assert said in inspect(config).text()

@@ -75,8 +75,9 @@ class GatedSlopes(Bias):
         learning = torch.is_grad_enabled() and any(gate.requires_grad for gate in self.learned)
         if dtype != torch.float32 or learning or not climbs(self.q_positions, self.k_positions, GATED_SPAN):
             return None
-        rates = (None if gate is None else gate[..., 0] * (self.slopes / scale)[:, None] for gate in self.gates)
-        return gated(*rates, self.q_positions, self.k_positions)
+        slopes = (self.slopes / scale)[:, None]
+        of_q, of_k = (None if gate is None else gate[..., 0] * slopes for gate in self.gates)
+        return gated(of_q, of_k, self.q_positions, self.k_positions)
 
 
 @final

@@ -68,12 +68,12 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     if base is not None and _reads(config):
         raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
     positions = read(config, base=base)
-    rotary = positions.turning
+    rotary = {} if positions.layout else positions.turning  # a tower's places have no length to be trained at
     encodings = positions.encodings(positions.max_length)
     facts = [_layers(positions, name, encoding) for name, encoding in encodings.items()]
-    facts.append(
-        f"Trained length {count(positions.original_length)}, inputs allowed to {count(positions.max_length)}."
-    )
+    if positions.layout is None:
+        lengths = f"Trained length {count(positions.original_length)}, inputs allowed to"
+        facts.append(f"{lengths} {count(positions.max_length)}.")
     risks = [f"assumed: {note}" for note in positions.assumed]
     for name, recipe in rotary.items():
         where = "" if len(rotary) == 1 else f"{name}: "
@@ -124,9 +124,9 @@ def count(value: float) -> str:
 
 
 def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
-    if not positions.turning:
-        (encoding,) = encodings.values()
-        return f"{positions.model_type}: {encoding.describe()}."
+    if not positions.turning or positions.layout:
+        told = dict.fromkeys(encoding.describe() for encoding in encodings.values())
+        return f"{positions.model_type}: {'; '.join(told)}."
     schedule, _, base = _frequencies(positions.rotary)
     still = not all(encoding.doors for encoding in encodings.values())
     mixed = " in some of its layers, no positions in the others" if still else ""
@@ -159,11 +159,11 @@ def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
     """How many layers are of this kind, and what they do."""
     many = positions.layers.count(name)
     label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
-    if name in positions.turning:
+    if name in positions.turning and positions.layout is None:
         return f"{label} with rotary positions: {_channels(positions.kinds[name])}{_window(positions, name)}."
     if not encoding.doors:
         return f"{label} without positions{_window(positions, name)}."
-    if "embed" in encoding.doors and encoding.position_limit < Encoding.position_limit:
+    if "embed" in encoding.doors and encoding.axes == 1 and encoding.position_limit < Encoding.position_limit:
         rows, last = count(encoding.position_limit), count(encoding.position_limit - 1)
         return (
             f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
@@ -283,7 +283,7 @@ def _other_risks(encodings: dict[str, Encoding]) -> list[str]:
     ends = [
         encoding.position_limit
         for encoding in encodings.values()
-        if encoding.position_limit < Encoding.position_limit
+        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
     ]
     return [
         f"an input longer than {count(end)} tokens has no rows and fails: read a longer document in overlapping "

@@ -92,6 +92,14 @@ def test_tab_reaches_everything(visitor: Any, path: str) -> None:
     assert page.evaluate(UNREACHED) == []
 
 
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 1024, "height": 768}}], indirect=True, ids=["1024"])
+def test_the_rooms_stand_on_one_line(visitor: Any) -> None:
+    page = visitor.open("/rotation")
+    tops = page.locator(".top nav a").evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().top)")
+    assert len(tops) == len(ROOMS) + 1
+    assert len(set(tops)) == 1
+
+
 def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
     visitor.page.set_viewport_size({"width": 320, "height": 740})
     page = visitor.open("/rotation")

@@ -50,37 +50,55 @@ def alibi(tower: Mapping[str, nn.Module], positions: ModelPositions, encoding: E
         undo.callback(module.register_forward_pre_hook(replace_bias, with_kwargs=True).remove)
 
 
-def tables(model: nn.Module, found: list[nn.Module], encodings: list[Encoding], undo: ExitStack) -> None:
+def tables(
+    model: nn.Module, found: list[tuple[nn.Module, str]], encodings: list[Encoding], undo: ExitStack
+) -> None:
     """Lay our encodings out as the rows of a model's tables, on entering and before each of its forwards.
 
-    Rows before that of position 0 (padding, in BART, OPT and RoBERTa) stay as they are.
+    ``found`` has the modules of the tables, and what each calls its table. Rows before that of position 0 (padding,
+    in BART, OPT and RoBERTa; a class, in ViT) stay as they are.
     """
     for encoding in encodings:
         if encoding.doors != ("embed",):
             raise InvalidArgument(
                 f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal"
             )
-    before: list[Any] = [module._parameters.pop("weight") for module in found]
+    before: list[Any] = [module._parameters.pop(name) for module, name in found]
 
     def lay_out(*_: object) -> None:
-        for module, rows, encoding in zip(found, before, encodings, strict=True):
-            first = first_row(module)
-            at = make.plain(len(rows) - first, device=rows.device)
-            if encoding.position_limit < len(at):
-                raise InvalidArgument(
-                    f"encoding has {encoding.position_limit} positions, this model's table {len(at)}; give as many"
-                )
-            ours = encoding.at(at).embed(rows.new_zeros(1, len(at), rows.shape[1]))
-            module.weight = torch.cat((rows[:first].detach(), ours[0])) if first else ours[0]
+        for (module, name), table, encoding in zip(found, before, encodings, strict=True):
+            rows = table.flatten(0, -2)
+            at = _places(module, rows, encoding)
+            first = len(rows) - at.shape[-1]
+            ours = encoding.at(at).embed(rows.new_zeros(1, at.shape[-1], rows.shape[1]))
+            laid = torch.cat((rows[:first].detach(), ours[0])) if first else ours[0]
+            setattr(module, name, laid.view_as(table))
 
     def restore() -> None:
-        for module, rows in zip(found, before, strict=True):
-            module.__dict__.pop("weight", None)
-            module._parameters["weight"] = rows
+        for (module, name), rows in zip(found, before, strict=True):
+            module.__dict__.pop(name, None)
+            module._parameters[name] = rows
 
     undo.callback(restore)
     lay_out()
     undo.callback(model.register_forward_pre_hook(lay_out).remove)
+
+
+def _places(module: nn.Module, rows: Tensor, encoding: Encoding) -> Tensor:
+    """The positions of a table's rows, those before that of position 0 left out."""
+    picture: tuple[int, int] | None = getattr(encoding, "picture", None)
+    if picture is not None:
+        if picture[0] * picture[1] > len(rows):
+            raise InvalidArgument(
+                f"encoding has {picture[0]} × {picture[1]} places, this model's table {len(rows)} rows"
+            )
+        return make.grid(*picture, device=rows.device)
+    at = make.plain(len(rows) - first_row(module), device=rows.device)
+    if encoding.position_limit < len(at):
+        raise InvalidArgument(
+            f"encoding has {encoding.position_limit} positions, this model's table {len(at)}; give as many"
+        )
+    return at
 
 
 def first_row(module: Any) -> int:

@@ -19,9 +19,9 @@ from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_o
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
 from posenc.integrations.huggingface.policies import by_layer, layer_types, scales
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
-from posenc.integrations.huggingface.schema import KEYS, NEAR, ROPE
+from posenc.integrations.huggingface.schema import KEYS, NEAR, POSITIONS, ROPE
 from posenc.integrations.huggingface.source import Source
-from posenc.integrations.huggingface.stacks import depth, learned, t5
+from posenc.integrations.huggingface.stacks import added, cells, deberta, depth, laid_out, learned, learned_grid, t5
 from posenc.integrations.huggingface.tower import AROUND
 from posenc.schedules import Proportional
 
@@ -46,16 +46,7 @@ def read(config: object, *, base: float | None = None) -> ModelPositions:
 def _mapping(config: object) -> dict[str, Any]:
     """The config as a dict of its own, the language model's part of it."""
     if isinstance(config, str | Path):
-        path = Path(config)
-        path = path / "config.json" if path.is_dir() else path
-        try:
-            with path.open("rb") as file:
-                said = file.read(LARGEST)
-            config = json.loads(said)
-        except OSError as error:
-            raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
-        except (ValueError, RecursionError) as error:
-            raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
+        config = _file(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
         config = _own_dict(config)
     if not isinstance(config, Mapping):
@@ -78,6 +69,25 @@ def _mapping(config: object) -> dict[str, Any]:
     outer = {key: config[key] for key in ("torch_dtype", "dtype") if key in config}
     inner = {"model_type": ALIASES.get(model_type, model_type) if isinstance(model_type, str) else None, **text}
     return {**outer, **inner}
+
+
+def _file(path: Path) -> Any:
+    """What a config.json says, which may be given by its folder."""
+    path = path / "config.json" if path.is_dir() else path
+    try:
+        with path.open("rb") as file:
+            said = file.read(LARGEST)
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read ({error.strerror}); pass a config.json") from error
+    if said.startswith(b"GGUF"):
+        raise InvalidArgument(
+            f"{path} is a GGUF file, weights with keys of llama.cpp's own; pass the config.json of the model that "
+            "it was made from"
+        )
+    try:
+        return json.loads(said)
+    except (ValueError, RecursionError) as error:
+        raise InvalidArgument(f"{path} is not JSON ({error}); pass a config.json") from error
 
 
 def _own_dict(config: Any) -> Any:
@@ -119,7 +129,7 @@ class Reader(Source):
     def result(self) -> ModelPositions:
         """Everything, after refusing what nothing consumes."""
         check_keys(self.config, self.family, self.model_type)
-        count, length = depth(self), self.need(self.family.length)
+        count, length = depth(self), self.length()
         kinds, layers = self.kinds(count, length)
         schedules = [recipe.get("schedule") for recipe in kinds.values()]
         originals = [getattr(schedule, "original_length", None) for schedule in schedules]
@@ -133,8 +143,18 @@ class Reader(Source):
             max_length=length,
             softmax_factor=self.softmax_factor(),
             assumed=tuple(self.assumed),
+            layout=self.family.layout,
+            otherwise=self.family.otherwise,
+            added=added(self),
             source=self.config,
         )
+
+    def length(self) -> int:
+        """The longest input, in tokens or in patches."""
+        if not self.family.sees:
+            return int(self.need(self.family.length))
+        places = cells(self)
+        return POSITIONS if places is None else places[0] * places[1]
 
     def softmax_factor(self) -> float:
         """DeepSeek's second number, (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling."""
@@ -154,6 +174,12 @@ class Reader(Source):
             return learned(self, length)
         if self.family.kind == "t5":
             return t5(self)
+        if self.family.kind == "deberta":
+            return deberta(self)
+        if self.family.kind == "learned-grid":
+            return learned_grid(self)
+        if self.family.layout:
+            return laid_out(self, self.rope_parameters())
         if self.family.kind == "alibi" or self.get("alibi"):
             if self.get("alibi") is False:
                 raise InvalidArgument(

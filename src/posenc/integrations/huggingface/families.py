@@ -32,7 +32,6 @@ def inclusive(both: int) -> int:
 
 GEMMA3 = Family(
     both_sides=exclusive,
-    extra=("use_bidirectional_attention",),
     local="rope_local_base_freq",
     pattern="sliding_window_pattern",
     defaults={
@@ -175,7 +174,7 @@ GEMMA4 = Family(
     both_sides=inclusive,
     full_head_dim="global_head_dim",
     defaults={"global_head_dim": 512},
-    extra=("use_bidirectional_attention", "per_layer_config"),
+    extra=("per_layer_config",),
 )
 MROPE = Family(axes=chunked, sections=(16, 24, 24), beside=("mrope_section", "mrope_interleaved"))
 STRIDED = replace(MROPE, axes=strided, sections=(24, 20, 20))
@@ -185,6 +184,10 @@ ERNIE_VL = replace(
     axes=lambda rows, columns, time: first_last(time, rows, columns),
     sections=(22, 22, 20),
 )
+GRID = Family(kind="learned-grid")
+TOWER = Family(defaults={"rope_theta": 10_000.0}, layout="qwen-vl-vision")
+"""A tower that sees; its base was in its code before transformers 5.23."""
+BLOCKS = replace(TOWER, heads="num_heads", layers="depth")
 GLM4V = replace(MROPE, sections=(8, 12, 12), partial="partial_rotary_factor", silent_partial=1.0)
 ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
@@ -205,13 +208,14 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "step3p5"),
     (GEMMA4, "gemma4_text gemma4_unified_text"),
     (replace(GEMMA4, back=beside), "embedding_gemma2_text"),
-    (replace(PARTIAL, attends="attn_layer_indices"), "bamba"),
+    (replace(PARTIAL, attends="attn_layer_indices", otherwise="5.10.1"), "bamba"),
     (replace(SLICE, beside=("partial_rotary_factor",)), "dots3_note_text"),
     (replace(SLICE, length="model_max_length"), "bailing_hybrid"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
     (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
     (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
-    (INTERLEAVED, "blt_patcher ernie4_5 ernie4_5_moe helium"),
+    (INTERLEAVED, "ernie4_5 ernie4_5_moe helium"),
+    (replace(INTERLEAVED, otherwise="5.10.1"), "blt_patcher"),
     (MROPE, "qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text"),
     (replace(MROPE, extra=("position_id_per_seconds",)), "qwen2_5_omni_talker"),
     (STRIDED, "qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text cosmos3_edge_text"),
@@ -222,7 +226,8 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (replace(PARTIAL, pairing="interleaved"), "glm"),
     (FAMILIES["exaone4"], "afmoe exaone_moe flint kolibri1"),
     (FAMILIES["cohere2"], "cohere2_moe"),
-    (FAMILIES["deepseek_v3"], "axk1 deepseek_v2 deepseek_v32 glm4_moe_lite glm_moe_dsa youtu"),
+    (FAMILIES["deepseek_v3"], "axk1 deepseek_v2 deepseek_v32 glm4_moe_lite youtu"),
+    (replace(FAMILIES["deepseek_v3"], otherwise="5.10.1"), "glm_moe_dsa"),
     (replace(FAMILIES["deepseek_v3"], layers="num_layers"), "longcat_flash"),
     (FAMILIES["gptj"], "codegen"),
     (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
@@ -236,8 +241,62 @@ ALIKE: tuple[tuple[Family, str], ...] = (
         "altclip_text_model bridgetower_text_model clap_text_model",
     ),
     (BART, "bigbird_pegasus fsmt bart blenderbot-small blenderbot mbart mvp plbart"),
-    (T5, "t5 mt5 switch_transformers"),
-    (replace(T5, tables="each"), "umt5"),
+    (
+        replace(
+            BART,
+            length="max_target_positions",
+            source="max_source_positions",
+            sinusoidal=("encoder",),
+            spacing="tensor2tensor",
+        ),
+        "whisper",
+    ),
+    (replace(BART, sinusoidal=("encoder", "decoder")), "marian pegasus"),
+    (
+        Family(
+            kind="deberta",
+            extra=(
+                *("relative_attention", "position_buckets", "max_relative_positions"),
+                *("position_biased_input", "pos_att_type"),
+            ),
+        ),
+        "deberta-v2",
+    ),
+    (T5, "t5 mt5"),
+    (replace(T5, otherwise="5.10.1"), "switch_transformers"),
+    (GRID, "vit deit dinov2 dinov2_with_registers siglip_vision_model clip_vision_model chinese_clip_vision_model"),
+    (GRID, "altclip_vision_model clipseg_vision_model metaclip_2_vision_model blip_vision_model git_vision_model"),
+    (GRID, "blip_2_vision_model instructblip_vision_model instructblipvideo_vision_model janus_vision_model"),
+    (
+        GRID,
+        "kosmos_2_vision_model phi4_multimodal_vision owlvit_vision_model owlv2_vision_model aimv2_vision_model",
+    ),
+    (GRID, "flava_image_model ijepa vit_msn dpt idefics2_vision pixio"),
+    (replace(GRID, switch="use_absolute_position_embeddings"), "internvl_vision qianfan_ocr_vision"),
+    (GRID, "idefics3_vision smolvlm_vision ovis2_vision granite_docling_vision tipsv2_vision_model mgp-str"),
+    (replace(BLOCKS, width="embed_dim"), "qwen2_vl_vision"),
+    (BLOCKS, "ernie4_5_vl_moe_vision glm_ocr_vision glm5_next_vision"),
+    (replace(BLOCKS, extra=("window_size",)), "qwen2_5_vl_vision qwen2_5_omni_vision_encoder exaone4_5_vision"),
+    (replace(BLOCKS, table=("num_position_embeddings",)), "qwen3_vl_vision qwen3_vl_moe_vision qwen3_5_vision"),
+    (
+        replace(BLOCKS, table=("num_position_embeddings",)),
+        "qwen3_5_moe_vision qwen3_omni_moe_vision_encoder qwen4_exp_vision cohere_compass_vision",
+    ),
+    (replace(BLOCKS, table=TOWER.sides), "glm4v_vision glm4v_moe_vision"),
+    (replace(TOWER, table=TOWER.sides), "paddleocr_vl_vision"),
+    (TOWER, "video_llama_3_vision mlcd mlcd_vision_model dots3_note_vision_encoder"),
+    (replace(TOWER, layout="pixtral"), "pixtral"),
+    (
+        replace(TOWER, layout="kimi-k2.5-vision", table=("pos_emb_height", "pos_emb_width")),
+        "kimi_k25_vision",
+    ),
+    (
+        replace(TOWER, layout="step3.7-vision", table=("pos_emb_height", "pos_emb_width")),
+        "muse_spark_vision muse_glimmer_vision",
+    ),
+    (replace(TOWER, layout="minimax-m3-vision"), "minimax_m3_vl_vision"),
+    (replace(TOWER, layout="step3.7-vision", table=TOWER.sides), "step3p5_vision"),
+    (replace(TOWER, layout="dinov3", defaults={"rope_theta": 100.0}), "dinov3_vit sapiens2"),
 )
 """Families that have all of a row in common, names separated by spaces."""
 FAMILIES |= {name: family for family, names in ALIKE for name in names.split()}

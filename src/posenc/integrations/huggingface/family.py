@@ -7,7 +7,7 @@ from typing import Any, Literal
 from posenc.encodings.axes import AxisMap
 from posenc.encodings.rotary import Pairing
 
-Kind = Literal["rotary", "alibi", "learned", "t5", "none"]
+Kind = Literal["rotary", "alibi", "learned", "learned-grid", "t5", "deberta", "none"]
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,9 @@ class Family:
         pairing: which channels a rotary family pairs.
         length, heads, width, layers: the config's keys for them.
         decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
+        source: the key of the rows of the encoder's table, where ``length`` are those of the decoder's.
+        sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` of a family that
+            has one stack; ``spacing`` is that of their frequencies.
         spare: the key of the last row of a table before that of position 0, where the length counts such rows.
         base: the key of the rotary base where rope_parameters does not hold it.
         partial: the key of the share of channels that turn; None where every channel turns whatever is said.
@@ -43,7 +46,7 @@ class Family:
         attends: the key of a list with the numbers of the layers that attend, the others being recurrent.
         bases: the key of a list with the base of every layer, 0 for none.
         still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
-        switch: the key without which no layer turns; with it those of attention do.
+        switch: the key without which no layer turns, or has a table; with it those of attention do.
         scale: the rule by which it scales queries.
         beside: keys in the rope dictionary that say nothing about frequencies.
         axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
@@ -51,6 +54,11 @@ class Family:
         second_factor: whether YaRN's second number multiplies the scores.
         states_head_dim: whether transformers scales only where head_dim is stated.
         tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
+        sides: the keys of the sides of a picture and of its patches, whose places positions are.
+        layout: how a tower that sees turns by its rows and columns, a name of ``posenc.integrations.families``.
+        table: the keys of the sides of a table that such a tower adds besides, or the one of the rows of a square;
+            those of ``sides`` for one with a row for every patch.
+        otherwise: the newest transformers known to do something else than the configs say, as later ones do.
         extra: further keys about positions, read by the family's own rule.
     """
 
@@ -61,6 +69,9 @@ class Family:
     width: str = "hidden_size"
     layers: str = "num_hidden_layers"
     decoder: str | None = None
+    source: str | None = None
+    sinusoidal: tuple[str, ...] = ()
+    spacing: Literal["paper", "tensor2tensor"] = "paper"
     spare: str | None = None
     base: str = "rope_theta"
     partial: str | None = None
@@ -90,4 +101,13 @@ class Family:
     second_factor: bool = False
     states_head_dim: bool = False
     tables: Literal["one", "each"] = "one"
+    sides: tuple[str, str] = ("image_size", "patch_size")
+    layout: str | None = None
+    table: tuple[str, ...] = ()
+    otherwise: str | None = None
     extra: tuple[str, ...] = ()
+
+    @property
+    def sees(self) -> bool:
+        """Whether its positions are places in a picture."""
+        return self.layout is not None or self.kind == "learned-grid"

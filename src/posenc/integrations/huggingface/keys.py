@@ -45,7 +45,14 @@ def plain(key: str) -> str:
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Every key that this family has: its row's, and those of its config class that are in the schema."""
     own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
-    own += [family.heads, family.width, family.layers]
+    own += [
+        family.heads,
+        family.width,
+        family.layers,
+        *family.table,
+        family.source,
+        *(family.sides if family.sees else ()),
+    ]
     own += [
         family.full_head_dim,
         family.attends,
@@ -53,6 +60,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
         family.turns,
         family.bases,
         family.switch,
+        "use_bidirectional_attention" if family.both_sides else None,
         *family.extra,
     ]
     rope: tuple[str, ...] = BOTH_FORMS

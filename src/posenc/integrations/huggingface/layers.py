@@ -43,6 +43,10 @@ class ModelPositions:
         softmax_factor: what attention's 1/√D is multiplied by (DeepSeek's second number); 1 elsewhere.
         assumed: each value that the config leaves out and every released model of the family has, and what of it
             ``as_layers`` cannot say.
+        layout: of a tower that turns by rows and columns, the name in ``posenc.integrations.families`` whose
+            ``positions`` its encoding takes.
+        otherwise: the newest transformers known to do something else with such a config, where newer ones do this.
+        added: the table that such a tower adds to its patches besides; ``as_layers`` stacks it on the kind.
         source: the config that was read.
     """
 
@@ -55,6 +59,9 @@ class ModelPositions:
     scales: Mapping[str, Recipe] = field(default_factory=dict)
     softmax_factor: float = 1.0
     assumed: tuple[str, ...] = ()
+    layout: str | None = None
+    otherwise: str | None = None
+    added: Recipe | None = None
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -65,7 +72,13 @@ class ModelPositions:
     @property
     def troubles(self) -> tuple[str, ...]:
         """What is known to go wrong with such positions in transformers."""
-        return tuple(TROUBLES[recipe.name] for recipe in self.kinds.values() if recipe.name in TROUBLES)
+        found = tuple(TROUBLES[recipe.name] for recipe in self.kinds.values() if recipe.name in TROUBLES)
+        if self.otherwise is None:
+            return found
+        return (
+            *found,
+            f"transformers {self.otherwise} does something else than this config says; a newer one does it",
+        )
 
     @property
     def alike(self) -> bool:
@@ -114,8 +127,7 @@ class ModelPositions:
     def as_layers(self, total_length: int | None = None, phases: Phases = "exact") -> Encoding:
         """The whole model as one encoding: ``Layers`` by kind and window, or the one encoding that it has."""
         made = {
-            name: Stack(encoding, build(self.scales[name], ModelShape())) if name in self.scales else encoding
-            for name, encoding in self.encodings(total_length, phases).items()
+            name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }
         if len(made) == 1 and not any(self.windows):
             return next(iter(made.values()))
@@ -127,6 +139,11 @@ class ModelPositions:
         kinds = {name: made[kind] for name, kind in zip(pattern, self.layers, strict=True)}
         windows = {name: window for name, window in zip(pattern, self.windows, strict=True) if window}
         return Layers(kinds, pattern, windows=windows)
+
+    def _stacked(self, name: str, encoding: Encoding) -> Encoding:
+        """A kind's encoding with what acts beside it: a table before, a scale of queries after."""
+        beside = [build(one, ModelShape()) for one in (self.added, self.scales.get(name)) if one is not None]
+        return Stack(encoding, *beside) if beside else encoding
 
     def _near(self, name: str) -> bool:
         return name == NEAR or all(window for _, window in self._of(name))

@@ -48,7 +48,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             stay the model's.
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``YaRN.softmax_factor``) is
-    part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own.
+    part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
+    or hear keep their own positions; a tower loaded alone is patched as any other model.
 
     Raises:
         InvalidArgument: an encoding of another kind, size or pairing than the model's.
@@ -72,7 +73,12 @@ def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Enc
     if names == {"alibi"}:
         (encoding,) = encodings.values()
         return alibi(tower, positions, encoding, undo)
-    found = [m for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
+    if not all(positions.kinds[kind].get("width") for kind in encodings):
+        raise InvalidArgument(
+            f"the biases of model_type {positions.model_type!r} are made within its layers and cannot be swapped"
+        )
+    found = [(m, "weight") for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
+    found += [(m, name) for m in tower.values() for name in m._parameters if name in TABLES]
     if len(found) != len(encodings):
         raise InvalidArgument(
             f"found {len(found)} position tables in this {type(model).__name__}; expected {len(encodings)}"
@@ -128,7 +134,10 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
         m for m in tower.values() if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))
     ]
     if not found:
-        raise InvalidArgument(f"no rotary module found in this {type(model).__name__}; was it patched by others?")
+        raise InvalidArgument(
+            f"no rotary module found in this {type(model).__name__}: it was patched by others, or makes its angles "
+            "elsewhere; they cannot be swapped"
+        )
     for module in found:
         _replace_forward(module, _answering(module, positions, encodings), undo)
     return None
@@ -154,8 +163,11 @@ def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str
         if name not in lay_out:
             kind = {} if layer_type is None else {"layer_type": layer_type}
             at = torch.arange(2, device=position_ids.device)[None]
+            at = at.mT.expand(-1, position_ids.shape[-1]) if positions.layout else at  # a row a patch there
             lay_out[name] = _layout(forward_before(x[:1], position_ids=at, **kind), pairs)
-        return lay_out[name](*_cos_sin(own[name], position_ids, pairs), x.dtype)
+        at = position_ids.mT[:, None] if positions.layout else position_ids
+        cos, sin = _cos_sin(own[name], at, pairs)
+        return lay_out[name](*((cos[0], sin[0]) if positions.layout else (cos, sin)), x.dtype)
 
     return forward
 
@@ -164,7 +176,7 @@ def _layout(own: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any
     """How a family lays out one cos and one sin per pair, from its own at positions 0 and 1."""
     if isinstance(own, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
-    sin = own[1][0, 1]
+    sin = own[1].flatten(0, -2)[1]
     if len(sin) == pairs:
         return lambda cos, sin, dtype: (cos.to(dtype), sin.to(dtype))
     if torch.equal(sin[: len(sin) // 2], sin[len(sin) // 2 :]):

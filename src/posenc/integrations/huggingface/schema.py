@@ -54,9 +54,13 @@ SWITCH = Values("true or false", lambda value: type(value) in (bool, int) and va
 SETTING = Values("a number or a flag", lambda value: type(value) in (bool, int, float))
 TEXT = Values("a name", lambda value: isinstance(value, str))
 NAMES = Values("a list of names", _listed(lambda entry: isinstance(entry, str)))
+ANY = Values("a name, or a list of names", lambda value: TEXT.holds(value) or NAMES.holds(value))
 NUMBERS = Values("a list of numbers above 0 and below 10^18", _listed(lambda entry: _finite(entry) and entry > 0))
 SIZES = Values("a list of whole numbers above 0", _listed(lambda entry: SIZE.holds(entry)))
 BASES = Values("a list of numbers below 10^18, 0 for none", _listed(lambda entry: _finite(entry) and entry >= 0))
+SIDES = Values(
+    "a size, or one for each side", lambda value: SIZE.holds(value) or (SIZES.holds(value) and len(value) == 2)
+)
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
 NUMBERED = Values("a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < LAYERS))
 BOTH = Values("true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision"))
@@ -179,6 +183,24 @@ KEYS: dict[str, Key] = {
     "use_mrope": Key(FLAG, "whether positions have three axes"),
 }
 """Every key about positions, or about the sizes that they need, that any family reads or could be mistaken for."""
+
+RARE: dict[str, Key] = {
+    "image_size": Key(SIDES, "the sides of a picture"),
+    "patch_size": Key(SIDES, "the sides of a patch of it"),
+    "position_buckets": Key(SIZE, "the number of buckets of distances on either side"),
+    "max_relative_positions": Key(whole(-1, POSITIONS), "the distance from which on all share a bucket"),
+    "position_biased_input": Key(FLAG, "whether there is a table of positions besides"),
+    "pos_att_type": Key(ANY, "whether queries, keys or both meet a table of distances"),
+    "use_absolute_position_embeddings": Key(FLAG, "whether there is a table of places"),
+    "window_size": Key(SIZE, "the side of the tiles in which most layers see, in pixels"),
+    **dict.fromkeys(("pos_emb_height", "pos_emb_width"), Key(SIZE, "a side of a table of places")),
+    "num_position_embeddings": Key(SIZE, "the rows of a table of places"),
+    "depth": _DEPTH,
+    "embed_dim": _WIDTH,
+    "max_source_positions": Key(LENGTH, "the longest sound in frames"),
+    "max_target_positions": _LENGTH,
+}
+"""Keys of few families, towers most of them, which mean nothing to another model that has them too."""
 
 ROPE: dict[str, Key] = {
     "rope_type": Key(TEXT, "the kind of scaling"),

@@ -6,7 +6,7 @@ from typing import Any
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import ATTRIBUTES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.schema import KEYS
+from posenc.integrations.huggingface.schema import KEYS, RARE
 from posenc.integrations.huggingface.silent import silent
 
 
@@ -31,7 +31,11 @@ class Source:
         if key is None:
             return None
         said = {name: config[name] for name, config in self._places(key) if name in config}
-        given = {name: KEYS[key].check(name, value) for name, value in said.items() if value is not None}
+        given = {
+            name: (KEYS.get(key) or RARE[key]).check(name, value)
+            for name, value in said.items()
+            if value is not None
+        }
         if given and len(said) == 2:
             one, other = said
             if said[one] != said[other]:

@@ -1,8 +1,16 @@
-"""What a model adds instead of turning, in one stack of layers or two: tables of positions, and T5's bias."""
+"""What a model adds instead of turning, in one stack of layers or two, and how towers that see turn by places."""
 
-from posenc.encodings.text import Recipe
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
+from posenc.integrations.families import FAMILIES as LAYOUTS
+from posenc.integrations.huggingface.layers import STILL
 from posenc.integrations.huggingface.policies import Kinds, Reader
+from posenc.schedules import Default
 
 
 def depth(reader: Reader) -> int:
@@ -18,8 +26,87 @@ def learned(reader: Reader, length: int) -> Kinds:
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
     spare = reader.family.spare
     rows = length if spare is None else length - reader.need(spare) - 1
-    table = Recipe("learned").with_(num_positions=rows, width=reader.need(reader.family.width))
-    return _stacks(reader, table, table)
+    encoder = rows if reader.family.source is None else reader.need(reader.family.source)
+    own = "encoder" if reader.family.decoder else "all"
+    return _stacks(reader, _table(reader, own, encoder), _table(reader, "decoder", rows))
+
+
+def _table(reader: Reader, stack: str, rows: int) -> Recipe:
+    """The table of a stack: trained, or sines before cosines as the family's code fills it."""
+    width = reader.need(reader.family.width)
+    if stack not in reader.family.sinusoidal:
+        return Recipe("learned").with_(num_positions=rows, width=width)
+    return Recipe("sinusoidal").with_(width=width, order="block", spacing=reader.family.spacing)
+
+
+def cells(reader: Reader) -> tuple[int, int] | None:
+    """Rows and columns of the patches of a picture; None for a family that sees pictures of any size."""
+    sides = [reader.get(key) for key in reader.family.sides]
+    if sides[0] is None and reader.family.layout:
+        return None
+    (height, width), (rows, columns) = (
+        one if isinstance(one, list | tuple) else (one, one) for one in map(reader.need, reader.family.sides)
+    )
+    if height < rows or width < columns:
+        raise InvalidArgument(
+            f"{reader.family.sides[1]}={sides[1]} is larger than {reader.family.sides[0]}={sides[0]}"
+        )
+    return height // rows, width // columns
+
+
+def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
+    """A table with a row for every place of a picture."""
+    return Recipe("learned-grid").with_(
+        num_positions=rows, columns=columns, width=reader.need(reader.family.width), tables="grid"
+    )
+
+
+def learned_grid(reader: Reader) -> Kinds:
+    """A table with a row for every patch of a picture; rows of other tokens, such as a class, come before it."""
+    if reader.family.switch and not reader.get(reader.family.switch):
+        return {"nope": STILL}, ("nope",) * int(reader.need(reader.family.layers))
+    rows, columns = cells(reader) or (1, 1)
+    table = _grid(reader, rows, columns)
+    return {"all": table}, ("all",) * int(reader.need(reader.family.layers))
+
+
+def added(reader: Reader) -> Recipe | None:
+    """The table that a tower adds besides turning by rows and columns."""
+    family = reader.family
+    if not family.table:
+        return None
+    if family.table == family.sides:
+        rows, columns = cells(reader) or (1, 1)
+    elif len(family.table) == 2:
+        rows, columns = (int(reader.need(key)) for key in family.table)
+    else:
+        (key,) = family.table
+        rows = columns = math.isqrt(reader.need(key))
+        if rows * columns != reader.need(key):
+            raise InvalidArgument(f"{key}={reader.need(key)} must be a square, of as many rows as columns")
+    return _grid(reader, rows, columns)
+
+
+def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Kinds:
+    """Turned by rows and columns as the family's layout has it."""
+    layout = LAYOUTS[str(reader.family.layout)]
+    if (kind := parameters.get("rope_type")) not in (None, "axial", "default"):
+        raise InvalidArgument(
+            f"rope_type={kind!r} in model_type {reader.model_type!r}; only 'axial' is read in a tower"
+        )
+    tiles = "window_size" in reader.family.extra and reader.get("window_size")
+    if tiles or "window_attention" in (reader.get("layer_types") or ()):
+        size = f" of {tiles} pixels a side" if tiles else ""
+        reader.assume(f"some layers see tiles{size} alone: pass the tiles as Sight's segments")
+    width, heads = reader.need(reader.family.width), reader.need(reader.family.heads)
+    head_dim = int(reader.get(reader.family.head_dim) or width // heads)
+    parts = math.lcm(*(cells(reader) or (1,))) if layout.in_parts else None
+    recipe = parse(layout.encoding(head_dim, parts=parts))
+    turning = recipe.get("rotary_dim", head_dim)
+    recipe = recipe.with_(
+        head_dim=head_dim, rotary_dim=turning, base=reader.rotary_base(parameters), schedule=Default()
+    )
+    return {"all": recipe}, ("all",) * int(reader.need(reader.family.layers))
 
 
 def t5(reader: Reader) -> Kinds:
@@ -34,6 +121,32 @@ def t5(reader: Reader) -> Kinds:
         return kinds, layers
     names = tuple(f"{kind} {i}" for kind in kinds for i in range(layers.count(kind)))
     return {name: kinds[kind] for name, kind in zip(names, layers, strict=True)}, names
+
+
+def deberta(reader: Reader) -> Kinds:
+    """Tables of distances that queries and keys meet, as in every released DeBERTa of the second version on."""
+    kinds = reader.get("pos_att_type") or ()
+    kinds = kinds.split("|") if isinstance(kinds, str) else kinds
+    expected = {
+        "relative_attention": (reader.get("relative_attention"), True),
+        "position_biased_input": (reader.get("position_biased_input"), False),
+        "pos_att_type": (sorted(kinds), ["c2p", "p2c"]),
+    }
+    for key, (said, read) in expected.items():
+        if said != read:
+            raise InvalidArgument(
+                f"{key}={said!r} in model_type {reader.model_type!r} is not read; only {read!r} is"
+            )
+    stated = reader.get("max_relative_positions") or 0
+    width, heads = reader.need(reader.family.width), reader.need(reader.family.heads)
+    bias = Recipe("deberta").with_(
+        heads=heads,
+        head_dim=width // heads,
+        buckets=reader.need("position_buckets"),
+        max_distance=stated if stated > 0 else reader.need(reader.family.length),
+    )
+    build(bias, ModelShape())
+    return {"all": bias}, ("all",) * int(reader.need(reader.family.layers))
 
 
 def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Kinds:

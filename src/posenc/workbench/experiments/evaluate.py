@@ -30,6 +30,8 @@ def evaluate(model: Transformer, made: Task, lengths: tuple[int, ...], count: in
                 cells += test(model.fitted(*made.places(length)), made, length, count)
             except PositionOutOfRange as refusal:
                 cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
+    if made.measure == "loss":  # both come from the text, and whoever reads the run may not have it
+        cells += [Cell(lengths[0], "chance", made.chance, 0), Cell(lengths[0], "gate", made.gate, 0)]
     return tuple(cells)
 
 

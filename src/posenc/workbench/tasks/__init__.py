@@ -10,7 +10,9 @@ from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
 from posenc.workbench.tasks.task import DrawnTask
+from posenc.workbench.tasks.task import Judged as Judged
 from posenc.workbench.tasks.task import Task as Task
+from posenc.workbench.tasks.task import Told as Told
 from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text
 

@@ -19,8 +19,8 @@ SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 class Neighbours(DrawnTask):
     """The symbol of the cell beside, in grids of any rows and columns; a token says its own symbol and a side."""
 
-    name: ClassVar[str] = "neighbours"
-    question: ClassVar[str] = "every cell of a grid asks for a side: which symbol stands above, below, left, right?"
+    name = "neighbours"
+    question = "every cell of a grid asks for a side: which symbol stands above, below, left, right?"
     shortest: ClassVar[int] = 4
     train_length: int = 64
     vocabulary: int = SYMBOLS * len(SIDES)

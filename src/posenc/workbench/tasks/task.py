@@ -48,14 +48,42 @@ class Batch:
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
 
 
-class Task(ABC):
+class Judged:
+    """What the runs of a task are judged by.
+
+    Args:
+        name: of the task.
+        question: what the model has to do, for a reader.
+        measure: ``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers.
+        chance: the measure of a model that knows nothing but the answers' frequencies.
+        gate: the measure at the trained length that counts as having learnt the task.
+    """
+
+    name: str
+    question: str
+    measure: Literal["loss", "accuracy"]
+    chance: float
+    gate: float
+
+    def passes(self, value: float) -> bool:
+        """Whether a model with this measure at the trained length has learnt the task."""
+        return value <= self.gate if self.measure == "loss" else value >= self.gate
+
+
+@dataclass(frozen=True)
+class Told(Judged):
+    """The same of runs that are done, as they tell it: nobody needs the text that they read."""
+
+    name: str
+    question: str
+    measure: Literal["loss", "accuracy"]
+    chance: float
+    gate: float
+
+
+class Task(Judged, ABC):
     """A task that a small decoder learns at lengths up to ``train_length`` and is tested on past it."""
 
-    name: ClassVar[str]
-    question: ClassVar[str]
-    """What the model has to do, for a reader."""
-    measure: ClassVar[Literal["loss", "accuracy"]]
-    """``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers."""
     train_length: int
     """The longest sequence seen in training, in tokens; the class has the task's own."""
     vocabulary: int
@@ -71,15 +99,6 @@ class Task(ABC):
 
     scores_every_answer: ClassVar[bool] = False
     """Whether a test scores every answer of a sequence, or the one at its last position."""
-
-    chance: float
-    """The measure of a model that knows nothing but the answers' frequencies."""
-    gate: float
-    """The measure at the trained length that counts as having learnt the task."""
-
-    def passes(self, value: float) -> bool:
-        """Whether a model with this measure at the trained length has learnt the task."""
-        return value <= self.gate if self.measure == "loss" else value >= self.gate
 
     def places(self, length: int) -> tuple[int, ...]:
         """How many places every axis of a test of so many tokens has; none where tokens follow one another."""
@@ -116,7 +135,7 @@ def in_batches(length: int, count: int) -> Iterator[int]:
 class DrawnTask(Task):
     """A task with one answer a sequence, whose sequences are drawn at random: one method says how."""
 
-    measure: ClassVar[Literal["loss", "accuracy"]] = "accuracy"
+    measure: Literal["loss", "accuracy"] = "accuracy"
     shortest: ClassVar[int]
     gate: float = 0.98
 

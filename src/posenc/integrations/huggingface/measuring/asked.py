@@ -6,6 +6,7 @@ many turn, how fast, which layers do not.
 
 import inspect
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -31,13 +32,13 @@ SQUARE = 1e-2
 
 
 class Asked:
-    """One model being asked."""
+    """One model being asked with tokens; ``given`` makes what it sees or hears in place of texts, for some rows."""
 
-    def __init__(self, model: Any) -> None:
-        self.model, self.config = model, model.config
+    def __init__(self, model: Any, given: Callable[[int], dict[str, Tensor]] | None = None) -> None:
+        self.model, self.config, self.given = model, model.config, given
         self.device = next(model.parameters()).device
         takes = inspect.signature(model.forward).parameters
-        if "input_ids" not in takes:
+        if "input_ids" not in takes and given is None:
             raise InvalidArgument(f"{type(model).__name__} takes {next(iter(takes), 'nothing')}, no token ids")
         self.decodes = "decoder_input_ids" in takes
         self.told = "position_ids" in takes and not self.decodes
@@ -46,14 +47,14 @@ class Asked:
         self.vocabulary = min(int(getattr(text, "vocab_size", None) or 64), 300)
 
     def run(self, ids: Tensor, positions: Tensor | None, length: int) -> Recording:
-        given: dict[str, Any] = {"input_ids": ids.to(self.device)}
+        given: dict[str, Any] = {"input_ids": ids.to(self.device)} if self.given is None else self.given(len(ids))
         if self.decodes:
             given["decoder_input_ids"] = ids[:, :DECODED].to(self.device)
         if positions is not None:
             given["position_ids"] = positions.to(self.device)
         elif "use_cache" in inspect.signature(self.model.forward).parameters:
             given["use_cache"] = False
-        tokens = given["decoder_input_ids"] if length == DECODED else given["input_ids"]
+        tokens = given["decoder_input_ids" if length == DECODED else "input_ids"]
         with recorded(self.model, len(ids), length, tokens) as found:
             self.model(**given)
         return found
@@ -61,20 +62,21 @@ class Asked:
     def result(self) -> Measured:
         layers: list[MeasuredLayer] = []
         tables: dict[str, Table] = {}
-        for length in (TOKENS, DECODED) if self.decodes else (TOKENS,):
+        lengths = (TOKENS, DECODED) if self.decodes else (TOKENS,)
+        for length in lengths if self.given is None else (DECODED,):
             long = READ if length == TOKENS else TOKENS
             plain = self.run(self.tokens(6, long), None, READ if length == TOKENS else length)
             here = self.layers(plain, *self.moved(plain, length))
             if self.told and any(layer.exact and layer.turning is None for layer in here):
                 here = self.counted(plain, here)
             layers += self.by_axis(plain, here) if self.told else here
-            tables |= {table.module: table for table in _tables(plain)}
+            tables |= {table.module: table for table, _ in tables_of(plain)}
         return Measured(tuple(layers), tuple(tables.values()), self.config)
 
     def layers(self, plain: Recording, moved: list[Attention], at: tuple[int, ...]) -> list[MeasuredLayer]:
         fits = [one.module for one in moved] == [one.module for one in plain.attentions]
         twins: list[Attention | None] = [*moved] if fits else [None] * len(plain.attentions)
-        return [_layer(one, twin, at) for one, twin in zip(plain.attentions, twins, strict=True)]
+        return [layer_of(one, twin, at) for one, twin in zip(plain.attentions, twins, strict=True)]
 
     def counted(self, plain: Recording, here: list[MeasuredLayer]) -> list[MeasuredLayer]:
         """Layers that do not follow position ids may still count tokens: those are asked that way."""
@@ -155,7 +157,16 @@ def _with_axes(layer: MeasuredLayer, moved: list[Attention], at: tuple[int, ...]
     return replace(layer, axes=axes) if len(axes) == len(known) and len({*axes}) > 1 else layer
 
 
-def _layer(plain: Attention, moved: Attention | None, at: tuple[int, ...]) -> MeasuredLayer:
+def layer_of(
+    plain: Attention,
+    moved: Attention | None,
+    at: tuple[int, ...],
+    turns: Callable[[Tensor, tuple[int, ...]], Turning | None] = turning,
+) -> MeasuredLayer:
+    """A layer, from how it attends to several texts and to the same content at every position ``at``.
+
+    ``turns`` finds the pairs that turn in the maps from the first position to each.
+    """
     scores = scores_of(plain.q, plain.k, plain.scores)
     maps, residual, found, factor = None, float("inf"), None, None
     growth: tuple[float, ...] = ()
@@ -165,11 +176,11 @@ def _layer(plain: Attention, moved: Attention | None, at: tuple[int, ...]) -> Me
         growth = tuple(float(x) for x in maps.square().sum((-1, -2)).div(maps.shape[-1]).sqrt())
     if maps is not None and residual < EXACT:
         plainly = maps / torch.tensor(growth)[:, None, None]
-        order, factor = _source(plain, turning(plainly, at))
+        order, factor = _source(plain, turns(plainly, at))
         back = torch.tensor(order).argsort()
         maps = maps[:, back][:, :, back]
         plainly = plainly[:, back][:, :, back]
-        found = turning(plainly, at)
+        found = turns(plainly, at)
         bent = (plainly.mT @ plainly - torch.eye(len(order), dtype=maps.dtype)).abs().amax()
         if found is not None and found.pairing == "other" and bent > SQUARE:  # no pairs, and so no turns
             found, residual = None, float(bent)
@@ -199,12 +210,13 @@ def _place(module: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (module, 0)
 
 
-def _tables(plain: Recording) -> list[Table]:
-    """Tables whose rows were read in order, one a token."""
+def tables_of(plain: Recording) -> list[tuple[Table, Tensor]]:
+    """Tables whose rows were read in order, one a token, with the rows read."""
     found = []
     for name, table, index in plain.lookups:
         row = index.reshape(-1, index.shape[-1])[0] if index.dim() else index
         if row.numel() == 1 or not bool((row.diff() == 1).all()) or table.dim() != 2:
             continue
-        found.append(Table(name, len(table), table.shape[1], int(row[0]), table.requires_grad))
+        fixed = None if table.requires_grad else table.detach().float()
+        found.append((Table(name, len(table), table.shape[1], int(row[0]), table.requires_grad, fixed=fixed), row))
     return found

@@ -1,5 +1,7 @@
 """What was read of a config against what was measured of its model; a sentence for each difference."""
 
+import math
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -7,8 +9,9 @@ from torch import Tensor
 from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
+from posenc.integrations.families import FAMILIES as LAYOUTS
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
-from posenc.integrations.huggingface.measuring.measured import Measured, MeasuredLayer
+from posenc.integrations.huggingface.measuring.measured import Measured, MeasuredLayer, Table
 
 ROUNDING = 1e-5
 """How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
@@ -57,7 +60,7 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
         return [f"queries do more than turn with their positions (a share of {layer.residual:.1g} is left over)"]
     assert layer.maps is not None
     found = []
-    expected = _maps(encoding, positions.scales.get(kind, STILL), layer)
+    expected = _maps(encoding, positions, positions.scales.get(kind, STILL), layer)
     if expected is None:
         return [f"read heads of more than the {layer.head_dim} channels measured"]
     off, p = _apart(expected, layer)
@@ -67,14 +70,15 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
     return found + _bias(layer, encoding)
 
 
-def _maps(encoding: Encoding, scale: Recipe, layer: MeasuredLayer) -> list[Tensor] | None:
+def _maps(
+    encoding: Encoding, positions: ModelPositions, scale: Recipe, layer: MeasuredLayer
+) -> list[Tensor] | None:
     """The maps that an encoding has, with its channels first in the head and last in it."""
-    at, D, P = torch.tensor(layer.positions), layer.head_dim, len(layer.positions)
+    D, P = layer.head_dim, len(layer.positions)
     d = getattr(encoding, "head_dim", D)
     if d > D:
         return None
-    axes = getattr(encoding, "axes", 1)
-    at = at if axes == 1 else at.expand(axes, -1)
+    at = _places(encoding, positions, layer)
     eye = torch.eye(d)[None, :, None].expand(1, d, P, d)
     turned = encoding.at(at).rotate(eye, eye)[0] if "rotate" in encoding.doors else eye
     maps = turned[0].permute(1, 2, 0).double()
@@ -89,6 +93,16 @@ def _maps(encoding: Encoding, scale: Recipe, layer: MeasuredLayer) -> list[Tenso
     return both
 
 
+def _places(encoding: Encoding, positions: ModelPositions, layer: MeasuredLayer) -> Tensor:
+    """Where what was measured stands, in the coordinates that the encoding takes."""
+    at, axes = torch.tensor(layer.positions), getattr(encoding, "axes", 1)
+    if layer.places is None or positions.layout is None:
+        return at if axes == 1 else at.expand(axes, -1)
+    layout = LAYOUTS[positions.layout]
+    shape = (1,) * (len(layout.letters) - len(layer.places)) + layer.places
+    return layout.positions(*shape, parts=math.lcm(*shape) if layout.in_parts else None)
+
+
 def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
     """How far the nearer of these maps is from those measured at most, and at which position."""
     assert layer.maps is not None
@@ -98,7 +112,7 @@ def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
 
 def _axes(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
     """Which coordinate every pair turns by, of a model that takes several."""
-    if layer.axes is None:
+    if layer.axes is None or layer.places is not None:  # maps of all places of a picture say it already
         return []
     own = getattr(encoding, "axis_map", None)
     read = (0,) * len(layer.axes) if own is None else own.axis_of_pair
@@ -122,7 +136,7 @@ def _said(layer: MeasuredLayer) -> str:
 def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
     """Fixed biases are compared; of a trained one only that it is there, since its numbers are the checkpoint's."""
     if layer.scores is not None and layer.scores.follows_content:
-        return ["what is added to its scores follows the tokens"]
+        return [] if encoding.meets else ["what is added to its scores follows the tokens"]
     measured = None if layer.scores is None else layer.scores.bias
     if ("bias" in encoding.doors) != (measured is not None):
         return [
@@ -146,7 +160,8 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
 
 
 def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
-    read = [recipe for recipe in positions.kinds.values() if recipe.get("num_positions")]
+    every = [*positions.kinds.values(), *filter(None, [positions.added])]
+    read = [recipe for recipe in every if recipe.get("width")]
     turns = bool(positions.turning)  # the table of a model that turns is one of cos and sin
     widest = [table for table in measured.tables if table.width > 1 and (table.trained or not turns)]
     if bool(read) != bool(widest):
@@ -155,9 +170,20 @@ def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
             if read
             else f"looks up a table of positions, {widest[0].module}"
         ]
-    for recipe, table in zip(read, widest, strict=False):
-        if not table.trained:
-            return ["read a trained table of positions, measured a fixed one"]
-        if table.rows - table.first != recipe.get("num_positions"):
-            return [f"read a table of {recipe.get('num_positions')} rows, measured {table.rows - table.first}"]
-    return []
+    return [text for recipe, table in zip(read, widest, strict=False) if (text := _table(recipe, table))]
+
+
+def _table(recipe: Recipe, table: Table) -> str | None:
+    """How a table differs from what was read of it."""
+    trained, rows = recipe.name != "sinusoidal", table.rows - table.first
+    if table.trained != trained:
+        kinds = ("fixed", "trained")
+        return f"read a {kinds[trained]} table of positions, measured a {kinds[table.trained]} one"
+    if trained:
+        said = recipe.get("num_positions") * recipe.get("columns", 1)
+        return None if rows == said else f"read a table of {said} rows, measured {rows}"
+    assert table.fixed is not None
+    ours = build(recipe, ModelShape()).at(torch.arange(rows)).embed(torch.zeros(1, rows, table.width))[0]
+    off = float((ours - table.fixed[table.first :]).abs().max())
+    rounded = rows * 2.0**-23  # of its angles, which some code takes in float32
+    return None if off < rounded + ROUNDING else f"its table is off by {off:.1g} from what was read"

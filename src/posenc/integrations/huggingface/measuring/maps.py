@@ -43,13 +43,43 @@ def turning(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Turning
     if not pairs:
         return None
     angles = torch.stack([torch.atan2(maps[:, b, a], maps[:, a, a]) for a, b in pairs], -1)
+    return Turning(pairs, tuple(_unwound(angles, positions)), pairing_of(pairs))
+
+
+def pairing_of(pairs: tuple[tuple[int, int], ...]) -> str:
+    """``"half"`` where partners are all as far apart, ``"interleaved"`` for neighbours, else ``"other"``."""
     distances = {b - a for a, b in pairs}
     first, last = pairs[0][0], max(b for _, b in pairs)
     if (distances == {1} and len(pairs) > 1) or last - first == 1:
-        pairing = "interleaved"
-    else:
-        pairing = "half" if len(distances) == 1 else "other"
-    return Turning(pairs, tuple(_unwound(angles, positions)), pairing)
+        return "interleaved"
+    return "half" if len(distances) == 1 else "other"
+
+
+def over_a_grid(
+    maps: Float[Tensor, "P D D"], shape: tuple[int, int]
+) -> tuple[Turning, tuple[int, ...] | None] | None:
+    """The pairs that turn from place to place of a picture, and the axis of each: None for pairs that turn by both.
+
+    ``maps`` are of places row by row; along the first column and along the first row each turns by one axis.
+    """
+    laid = maps.unflatten(0, shape)
+    along = [turning(one, tuple(range(len(one)))) for one in (laid[:, 0], laid[0])]
+    found: dict[tuple[int, int], dict[int, float]] = {}
+    for axis, one in enumerate(along):
+        for pair, theta in zip(*((), ()) if one is None else (one.pairs, one.frequencies), strict=True):
+            found.setdefault(pair, {})[axis] = theta
+    if not found:
+        return None
+    pairs = tuple(sorted(found))
+    whole = Turning(pairs, tuple(next(iter(found[pair].values())) for pair in pairs), pairing_of(pairs))
+    alone = all(len(found[pair]) == 1 for pair in pairs)
+    return whole, tuple(next(iter(found[pair])) for pair in pairs) if alone else None
+
+
+def uneven(maps: Float[Tensor, "P D D"], shape: tuple[int, int]) -> float:
+    """How far what places of a grid do is from what their rows and their columns do one after another."""
+    laid = maps.unflatten(0, shape)
+    return float((laid[:, :1] @ laid[:1] - laid).abs().max())
 
 
 def _unwound(angles: Float[Tensor, "P pairs"], positions: tuple[int, ...]) -> list[float]:

@@ -1,6 +1,7 @@
 """``measure``: what every layer of a model does with positions, found by asking the model."""
 
 import copy
+import inspect
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from torch import nn
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.measuring.asked import TOKENS, Asked
 from posenc.integrations.huggingface.measuring.measured import Measured
+from posenc.integrations.huggingface.measuring.shown import Shown
 from posenc.integrations.huggingface.measuring.shrink import NoTokens, built, opened, shrunk
 from posenc.integrations.huggingface.tower import text_config
 
@@ -24,12 +26,26 @@ def measure(model: Any) -> Measured:
             those of a config are shrunk to 5.
 
     Raises:
-        InvalidArgument: the model cannot be built or run on token ids, and why.
+        InvalidArgument: the model cannot be built or run on token ids, pictures or sounds, and why.
     """
     if not isinstance(model, nn.Module):
         model = _random(model)
     with torch.no_grad(), _Stepwise(model):
+        return _asked(model)
+
+
+def _asked(model: Any) -> Measured:
+    """A model asked with token ids; one that takes none is shown pictures or sounds, and asked what it decodes."""
+    takes = inspect.signature(model.forward).parameters
+    if "input_ids" in takes:
         return Asked(model).result()
+    shown = Shown(model)
+    seen = shown.result()
+    if "decoder_input_ids" not in takes:
+        return seen
+    told = Asked(model, lambda rows: shown.form.given(rows, False, 0)).result()
+    tables = {table.module: table for table in (*seen.tables, *told.tables)}
+    return Measured((*seen.layers, *told.layers), tuple(tables.values()), model.config)
 
 
 def _random(config: Any) -> nn.Module:
@@ -45,7 +61,7 @@ def _random(config: Any) -> nn.Module:
         try:
             model = built(type(own).from_dict(shrunk(copy.deepcopy(own.to_dict()), widths=widths)))
             with torch.no_grad():
-                Asked(model).run(torch.arange(4, 4 + TOKENS)[None], None, TOKENS)
+                _tried(model)
             return model
         except NoTokens as error:
             if own is text:
@@ -54,6 +70,14 @@ def _random(config: Any) -> nn.Module:
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")
     why = reasons[0][:200] if reasons else "no part of it takes token ids"
     raise InvalidArgument(f"{type(config).__name__} cannot be built small and run here ({why})")
+
+
+def _tried(model: Any) -> None:
+    """Run it once, as it will be asked."""
+    if "input_ids" in inspect.signature(model.forward).parameters:
+        Asked(model).run(torch.arange(4, 4 + TOKENS)[None], None, TOKENS)
+    else:
+        Shown(model)
 
 
 class _Stepwise:

@@ -32,6 +32,7 @@ class MeasuredLayer:
         factor: what cos and sin are multiplied by; None where it does not show.
         axes: the axis of positions that every pair turns by; None in a model whose positions have one.
         scores: scale, bias and sight.
+        places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
     """
 
     module: str
@@ -47,6 +48,7 @@ class MeasuredLayer:
     factor: float | None
     scores: Scores | None
     axes: tuple[int, ...] | None = None
+    places: tuple[int, int] | None = None
 
     @property
     def exact(self) -> bool:
@@ -71,8 +73,9 @@ class MeasuredLayer:
             how = f"{len(own.pairs)} {own.pairing} pairs of {self.head_dim} channels turn"
             told.append(f"{how} by {own.frequencies[0]:.4g} to {own.frequencies[-1]:.4g}")
             if self.axes is not None:
-                shares = (str(self.axes.count(axis)) for axis in range(AXES))
-                told.append(f"{', '.join(shares)} of them by {AXES} axes")
+                count = AXES if self.places is None else len(self.places)
+                shares = (str(self.axes.count(axis)) for axis in range(count))
+                told.append(f"{', '.join(shares)} of them by {count} axes")
         if self.exact and max(self.growth) > 1 + 1e-4:
             told.append("queries grow with their positions")
         if self.factor is not None and abs(self.factor - 1) > 1e-4:
@@ -87,16 +90,23 @@ class MeasuredLayer:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of positions that was looked up: where, its rows, and the row of position 0."""
+    """A table of positions that was looked up: where, its rows, and the row of position 0.
+
+    ``resized`` says that rows were mixed, to serve a picture of another size; ``fixed`` are its numbers where they
+    are not trained.
+    """
 
     module: str
     rows: int
     width: int
     first: int
     trained: bool
+    resized: bool = False
+    fixed: Float[Tensor, "N C"] | None = field(default=None, compare=False, repr=False)
 
     def describe(self) -> str:
-        return f"a {'trained' if self.trained else 'fixed'} table of {self.rows - self.first} rows"
+        kind = f"a {'trained' if self.trained else 'fixed'} table of {self.rows - self.first} rows"
+        return f"{kind}, resized" if self.resized else kind
 
 
 @dataclass(frozen=True)

@@ -50,10 +50,17 @@ class Recording:
     lookups: list[tuple[str, Tensor, Tensor]] = field(default_factory=list)
 
 
+RESIZED = {"interpolate": 0, "grid_sample": 0, "embedding_bag": 1}
+"""What mixes rows of a table, and which of its arguments that is."""
+SUMS = ("add", "__add__", "add_", "__iadd__")
+FEWEST = 4
+"""Tokens of a picture or a sound, of which nobody said how many it has, at least."""
+
+
 class _Recorder(TorchFunctionMode):
-    def __init__(self, batch: int, length: int, tokens: Tensor | None) -> None:
+    def __init__(self, batch: int, length: int | None, tokens: Tensor | None, still: bool) -> None:
         super().__init__()
-        self.batch, self.length, self.tokens = batch, length, tokens
+        self.batch, self.length, self.tokens, self.still = batch, length, tokens, still
         self.found = Recording()
         self.path: list[str] = []
         self.outputs: list[Tensor] = []
@@ -74,7 +81,12 @@ class _Recorder(TorchFunctionMode):
             self.product = None
             return torch.zeros_like(result)
         elif name == "embedding":
-            self._look_up(kwargs.get("weight", args[1] if len(args) > 1 else None), args[0])
+            looked_up = self._look_up(kwargs.get("weight", args[1] if len(args) > 1 else None), args[0])
+            return torch.zeros_like(result) if looked_up and self.still else result
+        elif name in RESIZED and self.length is None and self._resized(args[RESIZED[name]]):
+            return torch.zeros_like(result) if self.still else result
+        elif name in SUMS and self.length is None and self._added(args):
+            return args[0].clone() if self.still else result
         elif name == "index_select" and len(args) == 3 and args[0].dim() == 2:
             self._look_up(args[0], args[2])
         elif name == "__getitem__" and isinstance(args[0], Tensor) and args[0].dim() == 2:
@@ -83,46 +95,71 @@ class _Recorder(TorchFunctionMode):
 
     def _square(self, result: Any) -> bool:
         """Whether these are scores of all tokens over all; a column more is a sink."""
-        return (
-            isinstance(result, Tensor)
-            and result.dim() >= 3
-            and result.shape[-2] == self.length
-            and result.shape[-1] in (self.length, self.length + 1)
-        )
+        if not isinstance(result, Tensor) or result.dim() < 3:
+            return False
+        length = result.shape[-2] if self.length is None else self.length
+        return FEWEST <= length == result.shape[-2] and result.shape[-1] in (length, length + 1)
 
     def _fused(self, func: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
         given = dict(zip(names, args, strict=False)) | kwargs
         q, k, v = (given[name] for name in names[:3])
-        if q.shape[-2] == self.length == k.shape[-2]:
+        if q.shape[-2] == k.shape[-2] and self.length in (None, q.shape[-2]):
             scale = given.get("scale") or q.shape[-1] ** -0.5
             keys = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3) if q.dim() == 4 else k
             scores = q @ keys.transpose(-1, -2) * scale
             mask = given.get("attn_mask")
             if given.get("is_causal"):
-                mask = torch.ones(self.length, self.length, dtype=torch.bool, device=q.device).tril()
+                mask = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool, device=q.device).tril()
             if mask is not None:
                 scores = scores.masked_fill(~mask, -torch.inf) if mask.dtype == torch.bool else scores + mask
             self._keep(q, k, scores)
         return q.new_zeros(*q.shape[:-1], v.shape[-1])
 
     def _keep(self, q: Tensor, k: Tensor, scores: Tensor) -> None:
-        if q.numel() % (self.batch * self.length * q.shape[-1]) or k.shape[-1] != q.shape[-1]:
+        length = q.shape[-2]
+        if q.numel() % (self.batch * length * q.shape[-1]) or k.shape[-1] != q.shape[-1]:
             return
-        queries, keys = (x.detach().reshape(self.batch, -1, self.length, x.shape[-1]).float() for x in (q, k))
-        rows = scores.detach()[..., : self.length].reshape(self.batch, -1, self.length, self.length).float()
+        queries, keys = (x.detach().reshape(self.batch, -1, length, x.shape[-1]).float() for x in (q, k))
+        rows = scores.detach()[..., :length].reshape(self.batch, -1, length, length).float()
         own = self.path[-1] if self.path else ""
         inputs = tuple(x for x in self.outputs if x.numel() == q.numel())
         self.found.attentions.append(Attention(own, queries, keys, rows, inputs))
 
-    def _look_up(self, table: Tensor | None, index: Tensor) -> None:
+    def _look_up(self, table: Tensor | None, index: Tensor) -> bool:
         if table is None or index.dtype not in (torch.int64, torch.int32) or self._ids(index):
-            return
+            return False
         self.found.lookups.append((self.path[-1] if self.path else "", table, index.detach().clone()))
+        return True
+
+    def _added(self, args: Any) -> bool:
+        """A parameter that is added to tokens, a row each, as towers that see have their table."""
+        x, table = args[:2] if len(args) > 1 else (None, None)
+        if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
+            return False
+        whole = table if table._base is None else table._base
+        if not isinstance(whole, nn.Parameter) or table.shape[-2:] != x.shape[-2:]:
+            return False
+        first = table.storage_offset() // table.shape[-1]
+        return self._rows(whole, torch.arange(first, first + table.shape[-2]))
+
+    def _resized(self, table: Tensor) -> bool:
+        """A parameter that is laid out as a picture and resized to another."""
+        whole = table if table._base is None else table._base
+        return isinstance(whole, nn.Parameter) and self._rows(
+            whole, torch.tensor([table.storage_offset() // whole.shape[-1]])
+        )
+
+    def _rows(self, whole: nn.Parameter, index: Tensor) -> bool:
+        """A parameter of any shape as a table, one row a place, channels last."""
+        rows = whole.detach().reshape(-1, whole.shape[-1])
+        return self._look_up(nn.Parameter(rows, requires_grad=whole.requires_grad), index)
 
     def _sliced(self, table: Tensor, index: Any) -> None:
         """A table read by its first rows, or by an index of positions."""
         first = index[0] if isinstance(index, tuple) and index else index
+        if self.length is None:
+            return
         if isinstance(first, slice) and len(table) > self.length and first.step is None:
             start, stop, _ = first.indices(len(table))
             if stop - start == self.length:
@@ -169,15 +206,18 @@ def _of_einsum(equation: str, operands: Any) -> tuple[Tensor, Tensor] | None:
 
 
 @contextmanager
-def recorded(model: nn.Module, batch: int, length: int, tokens: Tensor | None) -> Iterator[Recording]:
+def recorded(
+    model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, still: bool = False
+) -> Iterator[Recording]:
     """Inside, whatever ``model`` attends to is recorded; it computes with weights of zero there.
 
     Args:
-        batch, length: rows and tokens of what it is given.
+        batch, length: rows and tokens of what it is given; None for pictures and sounds, where nobody says.
         tokens: token ids, so that their look-up is known from that of positions.
+        still: whether tables are left out.
     """
     with ExitStack() as undo:
-        recorder = undo.enter_context(_Recorder(batch, length, tokens))
+        recorder = undo.enter_context(_Recorder(batch, length, tokens, still))
         for name, module in model.named_modules():
             enter = module.register_forward_pre_hook(lambda *_, name=name: recorder.enter(name))
             leave = module.register_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from posenc.errors import InvalidArgument, MissingExtra
+from posenc.integrations.huggingface.measuring.senses import PICTURES, SOUNDS
 
 VOCABULARY, LAYERS, HEADS, WINDOW = 384, 8, 4, 5
 LARGEST = 400_000_000
@@ -27,6 +28,7 @@ HEAD_COUNTS = re.compile(r"(^|_)((n|num)_(\w+_)?head|heads)$")
 WIDTHS = re.compile(
     r"^((\w+_)?hidden_(size|dim)|(\w+_)?d_model|(\w+_)?emb(ed|edding)?_(dim|size)|n_embd|lru_width|mamba_d_ssm)$"
 )
+SIDES = re.compile(r"^(image|img|input)_size$")
 CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
     (re.compile(pattern), most)
     for pattern, most in (
@@ -44,7 +46,8 @@ CAPS: tuple[tuple[re.Pattern[str], int], ...] = tuple(
         (r"^local_attention$", 2 * WINDOW),
         (r"^(attention_chunk_size|floor_scale)$", WINDOW),
         (r"(^|_)(d_state|state_size|chunk_size)$|^linear_(\w+_)?head_dim$", 16),  # of recurrent layers
-        (r"^(image|img|input)_size$", 64),
+        (SIDES.pattern, 64),
+        (r"^max_(source_positions|length)$", 64),
     )
 )
 """Keys, and the most that their number may be; tried in this order, the first that fits counts."""
@@ -56,8 +59,12 @@ TOKEN = re.compile(r"token_(id|index|idx)$|_idx$|^(\w+_)?token_ids$")
 PERIODIC = re.compile(r"layer_types|layers_block_type|pattern|period|interval|every_n|no_rope|freq|step|layer_rope")
 
 
+TO_TEXT = {"out_hidden_size", "text_hidden_size", "projection_dim"}
+"""Keys of a tower for the width of the text that it hands on to; hidden_size, where its own is embed_dim."""
+
+
 class NoTokens(InvalidArgument):
-    """A model that is not asked with token ids."""
+    """A model that is not asked with token ids, pictures or sounds."""
 
 
 def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
@@ -73,7 +80,11 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
         config["head_dim"] = config["hidden_size"] // heads  # as every released config of such a type says
     made = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
     inner = {key: value for key, value in made.items() if isinstance(value, dict) and _is_config(key, value)}
-    return made | {key: shrunk(value, widths=widths) for key, value in inner.items()}
+    inner = {key: shrunk(value, widths=widths) for key, value in inner.items()}
+    for tower in inner.values():
+        for key in (TO_TEXT if "embed_dim" not in tower else {"hidden_size"}) & {*tower}:
+            tower[key] = inner.get("text_config", {}).get("hidden_size", tower[key])
+    return made | inner
 
 
 def _is_config(key: str, value: Mapping[str, Any]) -> bool:
@@ -91,6 +102,8 @@ def _ended(config: Mapping[str, Any], depth: int) -> int:
 def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -> Any:
     if isinstance(value, (list, tuple)) and len(value) in depths and len(value) > depth:
         return [_capped(key, one) for one in value[:depth]]
+    if isinstance(value, (list, tuple)) and SIDES.search(key):
+        return [_capped(key, one) for one in value]
     if isinstance(value, dict) and value and all(str(name).isdigit() for name in value) and "label" not in key:
         return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
     if type(value) is not int:
@@ -137,8 +150,8 @@ def built(config: Any) -> nn.Module:
         raise MissingExtra("transformers", "hf") from error
     made = model_class(transformers, config)
     takes = inspect.signature(made.forward).parameters
-    if "input_ids" not in takes:
-        raise NoTokens(f"{made.__name__} takes {[*takes, 'nothing'][1]}, no token ids")
+    if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
+        raise NoTokens(f"{made.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
     _each(config, "_attn_implementation_internal", "eager")
     try:
         with torch.device("meta"):
@@ -155,7 +168,7 @@ def built(config: Any) -> nn.Module:
     _each(config, "_experts_implementation_internal", "eager")  # not every torch has the default's products
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() >= 2 and parameter.requires_grad:
+            if parameter.dim() >= 2 and parameter.requires_grad and parameter.numel():
                 parameter.normal_(0, parameter[0].numel() ** -0.5)
         for module in model.modules():
             if isinstance(module, nn.LayerNorm) and module.bias is not None:

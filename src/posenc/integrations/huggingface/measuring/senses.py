@@ -1,0 +1,183 @@
+"""What a model that sees or hears is given: pictures and sounds that are the same everywhere, or any at all.
+
+Arguments are filled by their names, from sizes that the config states; of the shapes that a name leaves open the
+first is taken that the model runs on.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_videos")
+SOUNDS = ("input_features", "input_values")
+CELLS, FRAMES, PERIODS = 4, 64, 40
+"""Patches along a side where a config says no size, frames of a sound, and frames' worth of samples."""
+STRIDE = 384
+"""Samples of a frame where the config does not say their product: a multiple of what models in use have."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to give a model pictures or sounds.
+
+    Args:
+        name: of the argument that takes them.
+        make: numbers for so many rows, the same everywhere in a row or not, drawn by a generator.
+        cells: rows and columns of patches in a picture; None for sounds.
+        beside: further arguments for so many rows.
+        alone: whether one row is given at a time, since all are laid out one after another.
+        merge: patches along a side of what later becomes one; such patches may come one after another.
+    """
+
+    name: str
+    make: Callable[[int, bool, torch.Generator], Tensor]
+    cells: tuple[int, int] | None
+    beside: Callable[[int], dict[str, Tensor]]
+    alone: bool
+    merge: int = 1
+
+    def given(self, rows: int, alike: bool, seed: int) -> dict[str, Tensor]:
+        """Arguments of a forward."""
+        return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.beside(rows)}
+
+
+def forms(model: Any, config: Any = None) -> Iterator[Form]:
+    """Every form that may fit this model, the likelier first; none for one that neither sees nor hears.
+
+    Args:
+        model: whose forward takes them.
+        config: that says their sizes; the model's own by default.
+    """
+    takes = inspect.signature(model.forward).parameters
+    config = model.config if config is None else config
+    name = next((one for one in (*PICTURES, *SOUNDS) if one in takes), None)
+    if name in PICTURES:
+        yield from _pictures(name, {*takes}, config)
+    elif name is not None:
+        yield from _sounds(name, {*takes}, config)
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) else (int(value), int(value))
+
+
+def _first(config: Any, *names: str, otherwise: Any = None) -> Any:
+    found = (getattr(config, name, None) for name in names)
+    return next((value for value in found if value is not None), otherwise)
+
+
+@dataclass(frozen=True)
+class _Picture:
+    """The sizes of a picture that a config states.
+
+    Args:
+        takes: the arguments of the model's forward.
+        size: height and width.
+        patch: those of a patch.
+        colours: numbers of a point.
+        frames: how often a patch is repeated in time, where patches are laid out.
+        shots: pictures of a video, 1 for a model that takes none.
+        merge: patches along a side of what becomes one.
+    """
+
+    takes: frozenset[str]
+    size: tuple[int, int]
+    patch: tuple[int, int]
+    colours: int
+    frames: int
+    shots: int
+    merge: int
+
+    @property
+    def cells(self) -> tuple[int, int]:
+        return self.size[0] // self.patch[0], self.size[1] // self.patch[1]
+
+    def patches(self, rows: int, alike: bool, draw: torch.Generator) -> Tensor:
+        """``(rows, patches, colours, height, width)``."""
+        count = self.cells[0] * self.cells[1]
+        drawn = torch.randn(rows, 1 if alike else count, self.colours, *self.patch, generator=draw)
+        return drawn.expand(-1, count, -1, -1, -1)
+
+    def whole(self, rows: int, alike: bool, draw: torch.Generator) -> Tensor:
+        """``(rows, colours, height, width)``; what no patch covers is dark."""
+        laid = self.patches(rows, alike, draw).unflatten(1, self.cells).permute(0, 3, 1, 4, 2, 5)
+        height, width = (count * side for count, side in zip(self.cells, self.patch, strict=True))
+        seen = laid.reshape(rows, self.colours, height, width)
+        return torch.nn.functional.pad(seen, (0, self.size[1] - width, 0, self.size[0] - height))
+
+    def beside(self, rows: int) -> dict[str, Tensor]:
+        count = self.cells[0] * self.cells[1]
+        at = torch.stack((torch.arange(count) % self.cells[1], torch.arange(count) // self.cells[1]), -1)
+        every = {
+            **dict.fromkeys(("grid_thw", "image_grid_thw"), torch.tensor([[1, *self.cells]] * rows)),
+            **dict.fromkeys(("merge_sizes", "image_merge_sizes"), torch.tensor([self.merge] * rows)),
+            **dict.fromkeys(("spatial_shapes", "target_sizes", "image_grid_hw"), torch.tensor([self.cells] * rows)),
+            "image_sizes": torch.tensor([self.size] * rows),
+            "pixel_attention_mask": torch.ones(rows, count, dtype=torch.int64),
+            "pixel_position_ids": at.expand(rows, -1, -1),
+        }
+        return {key: value for key, value in every.items() if key in self.takes}
+
+
+LAID_OUT: tuple[Callable[[Tensor, int], Tensor], ...] = (
+    lambda x, frames: x[:, :, :, None].expand(-1, -1, -1, frames, -1, -1).flatten(2).flatten(0, 1),
+    lambda x, frames: x.flatten(0, 1),
+    lambda x, frames: x.flatten(2),
+    lambda x, frames: x,
+)
+"""Ways to lay patches out one after another: as rows of numbers, as pictures, and either by picture."""
+
+
+def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
+    patch = _pair(_first(config, "patch_size", "encoder_stride", otherwise=16))
+    flat = bool({"grid_thw", "image_grid_thw", "image_grid_hw"} & takes)
+    size = None if flat else _first(config, "image_size")
+    one = _Picture(
+        takes=frozenset(takes),
+        size=(CELLS * patch[0], CELLS * patch[1]) if size is None else _pair(size),
+        patch=patch,
+        colours=int(_first(config, "num_channels", "in_channels", "in_chans", otherwise=3)),
+        frames=int(_first(config, "temporal_patch_size", "patch_temporal", otherwise=1)),
+        shots=int(_first(config, "num_frames", "frames_per_clip", otherwise=2 if "video" in name else 1)),
+        merge=_pair(_first(config, "spatial_merge_size", "merge_kernel_size", "merge_size", otherwise=1))[0],
+    )
+
+    def form(make: Callable[..., Tensor], alone: bool) -> Form:
+        return Form(name, make, one.cells, one.beside, alone, one.merge)
+
+    for lay in LAID_OUT if flat else ():
+        yield form(lambda *how, lay=lay: lay(one.patches(*how), one.frames), alone=True)
+    if {"spatial_shapes", "pixel_position_ids"} & takes:  # rows of numbers, colours last
+        yield form(lambda *how: one.patches(*how).permute(0, 1, 3, 4, 2).flatten(2), alone=True)
+    if one.shots > 1:
+        yield form(lambda *how: one.whole(*how)[:, None].expand(-1, one.shots, -1, -1, -1), alone=False)
+    yield form(one.whole, alone="image_sizes" in takes)
+
+
+def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
+    mel = int(_first(config, "num_mel_bins", "feature_size", "input_feat_per_channel", "input_dim", otherwise=80))
+    source = _first(config, "max_source_positions")
+    length = 2 * int(source) if source else int(_first(config, "max_length", otherwise=FRAMES) or FRAMES)
+    period = math.prod(_first(config, "conv_stride", otherwise=(STRIDE,)))
+
+    def beside(rows: int) -> dict[str, Tensor]:
+        masks = {"input_features_mask", "feature_attention_mask"} & takes
+        return {key: torch.ones(rows, length, dtype=torch.int64) for key in masks}
+
+    def bands(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
+        return torch.randn(rows, mel, 1 if alike else length, generator=draw).expand(-1, -1, length)
+
+    def samples(rows: int, alike: bool, draw: torch.Generator) -> Tensor:
+        drawn = torch.randn(rows, period if alike else PERIODS * period, generator=draw)
+        return drawn.repeat(1, PERIODS) if alike else drawn
+
+    if name == "input_values":
+        yield Form(name, samples, None, beside, False)
+        yield Form(name, lambda *how: samples(*how)[:, None], None, beside, False)
+    yield Form(name, bands, None, beside, False)
+    yield Form(name, lambda *how: bands(*how).mT, None, beside, False)

@@ -1,0 +1,81 @@
+"""Towers that see or hear are measured as they are read, and one that is read wrongly is found out."""
+
+import re
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import posenc
+from integrations.small import small
+from posenc.errors import InvalidArgument
+from posenc.integrations.families import FAMILIES as LAYOUTS
+from posenc.integrations.huggingface import differences, measure, read
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.measuring.maps import over_a_grid
+
+
+@pytest.mark.parametrize(
+    ("model_type", "wrong", "said"),
+    [
+        ("pixtral", {"layout": "qwen-vl-vision"}, "queries at position .* are off by .* measured 32 half pairs"),
+        ("vit", {"sides": ("hidden_size", "patch_size")}, "read a table of 256 rows, measured 16"),
+        ("whisper", {"sinusoidal": ()}, "read a trained table of positions, measured a fixed one"),
+        ("whisper", {"spacing": "paper"}, "its table is off by .* from what was read"),
+        ("glm4v_vision", {"table": ()}, "looks up a table of positions"),
+    ],
+)
+def test_a_tower_read_wrongly_is_found_out(
+    model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = measure(small(model_type))
+    assert differences(found, read(found.config)) == []
+    monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
+    assert re.search(said, " ".join(differences(found, read(found.config))))
+
+
+@pytest.mark.parametrize("family", ["qwen-vl-vision", "pixtral", "sam2"])
+def test_rows_and_columns_are_told_apart(family: str) -> None:
+    rope = posenc.encoding(LAYOUTS[family].encoding(16), head_dim=16)
+    at = LAYOUTS[family].positions(3, 4)
+    eye = torch.eye(16)[None, :, None].expand(1, 16, 12, 16)
+    maps = rope.at(at).rotate(eye, eye)[0][0].permute(1, 2, 0).double()
+    found = over_a_grid(maps, (3, 4))
+    assert found is not None
+    assert found[1] == rope.axis_map.axis_of_pair
+    assert found[0].pairing == rope.pairing
+    assert max(found[0].frequencies) == pytest.approx(1.0, rel=1e-5)
+
+
+def test_a_map_that_never_changes_turns_nothing() -> None:
+    assert over_a_grid(torch.eye(4).double().repeat(6, 1, 1), (2, 3)) is None
+
+
+def test_a_tower_says_whose_places_it_counts() -> None:
+    positions = read(
+        {"model_type": "pixtral", "hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2}
+    )
+    assert positions.layout == "pixtral"
+    assert positions.rotary.get("head_dim") == 64
+    table = read({"model_type": "vit", "image_size": [224, 112], "patch_size": 16}).kinds["all"]
+    assert (table.get("num_positions"), table.get("columns")) == (14, 7)
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"model_type": "vit", "image_size": 8}, "patch_size=16 is larger than image_size=8"),
+        ({"model_type": "vit", "patch_size": 0}, "patch_size=0 must be a size, or one for each side"),
+        ({"model_type": "pixtral", "rope_parameters": {"rope_type": "yarn"}}, "rope_type='yarn' .* only 'axial'"),
+        ({"model_type": "qwen3_vl_vision", "num_position_embeddings": 10}, "=10 must be a square, of as many rows"),
+    ],
+)
+def test_what_a_towers_config_may_not_say(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        read(config)
+
+
+def test_layers_of_a_tower_that_see_tiles_are_said_to() -> None:
+    noted = read({"model_type": "qwen2_5_vl_vision", "window_size": 112}).assumed
+    assert any("some layers see tiles of 112 pixels a side alone" in note for note in noted)
