@@ -2,6 +2,8 @@
 PYTHON ?= python3
 PYTHONS ?= $(PYTHON)
 export TORCH_INDEX ?=
+# Bytecode is kept: a hundred processes of the tests would compile the library again each, where a machine forbids it.
+export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
@@ -20,8 +22,9 @@ compare: .venv/.compare ## Train, test and report: which encoding holds past its
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
 
-slow: .venv/.dev ## Run the tests that make test leaves out: endurance, kills by the dozen
+slow: .venv/.dev ## Run what make test leaves out: breadth, kills by the dozen, a thousand examples of each property
 	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real' --hypothesis-profile endurance
 
 lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 	@$(BIN)/posenc lab

@@ -1,6 +1,7 @@
 """Decoding: what positions cost a step of one token through 32 layers, 32 query and 8 key heads."""
 
 from collections.abc import Callable
+from ctypes import addressof
 from functools import partial
 from importlib.util import find_spec
 
@@ -12,6 +13,8 @@ import posenc
 from benchmarks.measure import Outputs, Row, Table
 from benchmarks.rope import OURS, THEIRS, impls
 from posenc.encodings.rotary import rotate
+from posenc.kernels import native
+from posenc.kernels.rotary.by_native import Job, _function
 
 LAYERS = 32
 POSITION = 1000
@@ -35,6 +38,8 @@ def table(dtype: torch.dtype) -> Table:
     at = torch.tensor([POSITION])
     rows = [Row("transformers", _theirs(q, k, at), THEIRS[dtype])] if find_spec("transformers") else []
     rows.append(Row("floor: fresh memory for q and k", partial(_fresh, q, k)))
+    if native.find(native.ROTATION):
+        rows.append(Row("floor: that, and a native call a layer that turns nothing", partial(_called, q, k)))
     for impl in impls("cpu")[1:]:
         target = 0.25 if impl == "native" else None
         rows.append(Row(f"posenc, {impl}, half", _ours(q, k, at, "half", impl), OURS[dtype], target))
@@ -67,6 +72,15 @@ def _fresh(q: Tensor, k: Tensor) -> Outputs:
     """What every layer needs that does not write over its inputs."""
     for _ in range(LAYERS):
         fresh = torch.empty_like(q), torch.empty_like(k)
+    return fresh
+
+
+def _called(q: Tensor, k: Tensor) -> Outputs:
+    """What Python takes to call the kernel in every layer, whatever it does there."""
+    turn_both, nothing = _function("posenc_turn_both"), (Job * 2)()
+    for _ in range(LAYERS):
+        fresh = torch.empty_like(q), torch.empty_like(k)
+        turn_both(addressof(nothing), q.data_ptr(), fresh[0].data_ptr(), k.data_ptr(), fresh[1].data_ptr())
     return fresh
 
 

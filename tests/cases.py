@@ -241,7 +241,12 @@ CASES = CATALOGUE + VARIANTS + COMPOSED
 
 BREADTH = {
     *("rotary-ntk", "rotary-yarn", "rotary-proportional", "sinusoidal-tensor2tensor", "learned-grid-resized"),
-    *("query-scale(floor=5, rule=ministral3)", "query-scale(floor=5, rule=inkling)", "groups of heads"),
+    *("rotary-partial-interleaved", "sinusoidal-block", "alibi-12", "layers(rotary*3 + nope)", "groups of heads"),
+    *(
+        "query-scale(floor=4)",
+        *(f"query-scale(floor=5, rule={rule})" for rule in ("beam", "ministral3", "inkling")),
+    ),
+    *("rotary(axes=axial(2, 2), pairing=interleaved, signed=True)", "stack(xpos(pairing=interleaved), alibi)"),
     *(
         "kerple(kernel=power, shared=True)",
         "fire(nearest=20, units=5)",

@@ -1,12 +1,18 @@
 """The run-time checker of annotations, which may be switched off; an int is a float, as PEP 484 has it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from beartype import BeartypeConf, beartype
 from jaxtyping import config
 
-checked = beartype(conf=BeartypeConf(is_pep484_tower=True))
+WITH_INTS_FOR_FLOATS = beartype(conf=BeartypeConf(is_pep484_tower=True))
+
+
+def checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function with its annotations checked; one inside another is left alone, as every call makes it anew."""
+    return function if "<locals>" in function.__qualname__ else WITH_INTS_FOR_FLOATS(function)
 
 
 @contextmanager

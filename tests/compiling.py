@@ -7,14 +7,16 @@ case that breaks a law; the exit status is 1 if there is any.
 import sys
 import traceback
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
 
 from cases import CASES, Case
 from mutants import TRACED
-from posenc import ALiBi, attention, scores
+from posenc import ALiBi, Rotary, attention, scores
 from posenc.encodings.resize import gathered
+from posenc.kernels import native
 from posenc.laws import LAWS, Broken
 from posenc.laws.law import near
 from posenc.laws.tracing import SINGLE, Whole, given
@@ -117,42 +119,76 @@ def mutants_are_rejected() -> None:
         assert broken.value.law == mutant.law.name, mutant
 
 
+def the_native_kernel_is_one_operator() -> None:
+    """In compiled and exported graphs alike, at any length, forward and backward, where it can be built."""
+    if native.compiler() is None:
+        return
+    native.build(native.ROTATION)
+    rotary = Rotary(16, pairing="half", impl="native")
+
+    class Turn(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return rotary.at(at).rotate(q, k)
+
+    turn = Turn()
+    compiled = torch.compile(turn, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (5, 6, 9):
+        q, k = (torch.randn(1, 2, length, 16, requires_grad=True) for _ in range(2))
+        both = [call(q, k, plain(length)) for call in (compiled, turn)]
+        grads = [torch.autograd.grad(sum(y.sin().sum() for y in turned), (q, k)) for turned in both]
+        torch.testing.assert_close(both[0], both[1], rtol=0, atol=0)
+        torch.testing.assert_close(grads[0], grads[1], rtol=0, atol=2**-20)
+    graph = torch.export.export(turn, (q, k, plain(9))).graph
+    assert sum("posenc.turn" in str(node.target) for node in graph.nodes) == 2, graph
+
+
 FEW = ("rotary", "t5")
 """A rotation and a learned line, compiled to the end by every run of the tests; blocks of ALiBi are, too."""
 MORE = ("alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
 SOME = ("stack(rotary, fox(bias=1))",)
 """A stack of a rotation and gates that read tokens; test_lengths.py has a cache and a mask."""
 
-INDUCTOR = {"inductor": FEW, "inductor, more": MORE}
+Laws = dict[str, Callable[[], None]]
 
-Laws = list[tuple[str, Callable[[], None]]]
+
+def called(names: tuple[str, ...], rest: bool = False) -> list[Case]:
+    """The cases of these names, or all others."""
+    return [case for case in CASES if (case.name in names) is not rest]
 
 
 def traced(cases: list[Case]) -> Laws:
     laws = [law for law in LAWS if law.traces]
-    return [(f"{case}: {law}", lambda case=case, law=law: law(case)) for case in cases for law in laws]
+    return {f"{case}: {law}": partial(law, case) for case in cases for law in laws}
 
 
-def chosen(what: str) -> Laws:
-    """``some``: one of every kind; ``rest``: the others; ``inductor…``: down to the code that is made."""
-    if what in INDUCTOR:
-        cases = [case for case in CASES if case.name in INDUCTOR[what]]
-        return [(str(case), lambda case=case: compiles_with_inductor(case)) for case in cases]
-    if what == "rest":
-        return traced([case for case in CASES if case.name not in SOME])
-    some = traced([case for case in CASES if case.name in SOME])
-    return [*some, ("pictures", pictures_of_all_sizes_are_one_exported_graph), ("mutants", mutants_are_rejected)]
+def to_the_end(cases: list[Case]) -> Laws:
+    return {f"{case}: inductor": partial(compiles_with_inductor, case) for case in cases}
+
+
+LAWS_OF: dict[str, Callable[[], Laws]] = {
+    "some": lambda: {
+        **traced(called(SOME)),
+        **to_the_end(called(FEW)),
+        "far positions": lambda: refuses_far_positions_when_compiled("eager"),
+        "alibi over blocks": lambda: alibi_over_blocks("inductor"),
+        "a causal bias": a_causal_bias_is_never_dense,
+        "the native kernel": the_native_kernel_is_one_operator,
+        "pictures": pictures_of_all_sizes_are_one_exported_graph,
+        "mutants": mutants_are_rejected,
+    },
+    "rest": lambda: {
+        **traced(called(SOME, rest=True)),
+        **to_the_end(called(MORE)),
+        "far positions": lambda: refuses_far_positions_when_compiled("inductor"),
+        "alibi over blocks": lambda: alibi_over_blocks("eager"),
+    },
+}
+"""``some``: of every kind one, by every run of the tests; ``rest``: the others."""
 
 
 def main(what: str) -> int:
-    broken, backend = 0, "inductor" if what in INDUCTOR else "eager"
-    laws = [
-        ("far positions", lambda: refuses_far_positions_when_compiled(backend)),
-        ("alibi over blocks", lambda: alibi_over_blocks(backend)),
-        ("a causal bias", a_causal_bias_is_never_dense),
-        *chosen(what),
-    ]
-    for name, law in laws:
+    broken = 0
+    for name, law in LAWS_OF[what]().items():
         torch._dynamo.reset()
         try:
             law()

@@ -29,7 +29,12 @@ torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
 
-settings.register_profile("posenc", deadline=None, derandomize="CI" in os.environ, print_blob=True)
+EXAMPLES = {"posenc": 30, "endurance": 1000}
+"""How many of each property; ``make slow`` asks for endurance."""
+
+for profile, number in EXAMPLES.items():
+    derandomize = "CI" in os.environ
+    settings.register_profile(profile, deadline=None, derandomize=derandomize, print_blob=True, max_examples=number)
 settings.load_profile("posenc")
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -37,8 +42,11 @@ SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 @pytest.fixture(autouse=True)
 def _seeded() -> None:
-    """Every test starts from the same random state, alone or after others."""
-    torch.manual_seed(0)
+    """Every test starts from the same random state, alone or after others.
+
+    ``torch.manual_seed`` would also queue the seed for accelerators, with the whole stack as text.
+    """
+    torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture

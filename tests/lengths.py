@@ -1,4 +1,4 @@
-"""Models at ten lengths, compiled or exported once, in an interpreter of its own: ``lengths.py WAY CASE…``.
+"""Models at ten lengths, compiled or exported once, in an interpreter of its own: ``lengths.py LAYERS WAYS CASE…``.
 
 torch.compile cannot trace the run-time checks that conftest.py wraps around the library. Prints one JSON object:
 for every case what went wrong, or null. Lengths 0 and 1 are left out: torch makes a graph of their own for them.
@@ -28,12 +28,12 @@ Inputs = tuple[Tensor, ...]
 
 
 class Reader(nn.Module):
-    """A transformer of two layers around the encoding; subclasses say what it is given besides tokens."""
+    """A transformer around the encoding; subclasses say what it is given besides tokens."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, layers: int) -> None:
         super().__init__()
         encoding = posenc.encoding(name, width=32, heads=4, head_dim=8, num_positions=512)
-        config = TransformerConfig(17, width=32, kv_heads=2)
+        config = TransformerConfig(17, width=32, kv_heads=2, layers=layers)
         self.model = Transformer(config, encoding).initialise(0).double()
 
     def forward(self, row: Tensor, positions: Tensor) -> Tensor:
@@ -110,12 +110,12 @@ TELLING = ("rotary decoding", "alibi padded")
 """Cases that meet the steps of the others: a rotation without and with a cache, a bias, a mask."""
 
 
-def compiled(case: Case, marked: bool, backend: str) -> None:
+def compiled(case: Case, layers: int, marked: bool, backend: str) -> None:
     """Without a break, forward and backward, the graph gives at every length what eager gives.
 
     One graph serves all where the length is marked as growing; else the first length has its own.
     """
-    reader = case.reader(case.encoding)
+    reader = case.reader(case.encoding, layers)
     graphs = []
 
     def counting(graph: GraphModule, example: list[Tensor]) -> Callable[..., object]:
@@ -138,9 +138,9 @@ def compiled(case: Case, marked: bool, backend: str) -> None:
         assert len(graphs) <= (1 if marked else 2), f"{len(graphs)} graphs by length {length}"
 
 
-def exported(case: Case) -> None:
+def exported(case: Case, layers: int) -> None:
     """One exported graph gives at every length what eager gives."""
-    reader = case.reader(case.encoding)
+    reader = case.reader(case.encoding, layers)
     length = torch.export.Dim("length", min=2, max=512)
     shapes = tuple({} if axis is None else {axis: length} for axis in case.growing)
     graph = torch.export.export(reader, reader.inputs(LENGTHS[0]), dynamic_shapes=shapes).module()
@@ -148,17 +148,17 @@ def exported(case: Case) -> None:
         near(graph(*reader.inputs(n)), reader(*reader.inputs(n)))
 
 
-WAYS: dict[str, Callable[[Case], None]] = {
-    "compiled": lambda case: compiled(case, marked=True, backend="aot_eager"),
-    "compiled as the lengths come": lambda case: compiled(case, marked=False, backend="eager"),
+WAYS: dict[str, Callable[[Case, int], None]] = {
+    "compiled": lambda case, layers: compiled(case, layers, marked=True, backend="aot_eager"),
+    "compiled as the lengths come": lambda case, layers: compiled(case, layers, marked=False, backend="eager"),
     "exported": exported,
 }
 
 
-def wrong(way: str, case: Case) -> str | None:
+def wrong(way: str, case: Case, layers: int) -> str | None:
     torch._dynamo.reset()
     try:
-        WAYS[way](case)
+        WAYS[way](case, layers)
     except Exception:
         return traceback.format_exc(limit=-3)
     return None
@@ -166,5 +166,6 @@ def wrong(way: str, case: Case) -> str | None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    ways, *names = sys.argv[1:]
-    print(json.dumps({f"{name}, {way}": wrong(way, CASES[name]) for way in ways.split(",") for name in names}))
+    layers, ways, *names = sys.argv[1:]
+    asked = [(name, way) for way in ways.split(",") for name in names]
+    print(json.dumps({f"{name}, {way}": wrong(way, CASES[name], int(layers)) for name, way in asked}))

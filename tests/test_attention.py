@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -77,14 +77,12 @@ def made(name: str, heads: int) -> posenc.Encoding:
     return ALiBi(heads) if name == "alibi" else NoPE()
 
 
-@settings(max_examples=40)
 @given(ENCODINGS, LENGTHS, HEADS, st.booleans(), st.integers(0, 10**6))
 def test_plain(name: str, T: int, heads: tuple[int, int], causal: bool, offset: int) -> None:
     at = plain(T, offset=offset)
     check(made(name, heads[0]), *qkv(2, *heads, T, T), at, at, causal=causal)
 
 
-@settings(max_examples=40)
 @given(ENCODINGS, LENGTHS, LENGTHS, HEADS, st.booleans())
 def test_cached(name: str, T: int, held: int, heads: tuple[int, int], causal: bool) -> None:
     """T new tokens after ``held`` in the cache: one token, or a prefill in chunks."""
@@ -92,7 +90,6 @@ def test_cached(name: str, T: int, held: int, heads: tuple[int, int], causal: bo
     check(made(name, heads[0]), *qkv(1, *heads, T, S), plain(T, offset=held), plain(S), causal=causal)
 
 
-@settings(max_examples=40)
 @given(ENCODINGS, PIECES, HEADS, st.booleans())
 def test_left_padded(name: str, lengths: list[int], heads: tuple[int, int], causal: bool) -> None:
     longest = max(lengths)
@@ -102,7 +99,6 @@ def test_left_padded(name: str, lengths: list[int], heads: tuple[int, int], caus
     check(made(name, heads[0]), q, k, v, at, at, causal=causal, key_mask=mask)
 
 
-@settings(max_examples=40)
 @given(ENCODINGS, PIECES, HEADS, st.booleans())
 def test_packed(name: str, lengths: list[int], heads: tuple[int, int], causal: bool) -> None:
     at, segments = packed(lengths)

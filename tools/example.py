@@ -1,6 +1,6 @@
-"""Makes the example study that comes with posenc: ``tools/example.py``, some minutes of two cores.
+"""Makes the example study that comes with posenc: ``tools/example.py [STUDY]``, some minutes of two cores.
 
-Two tasks that read no text, so that it can be shown wherever posenc runs. Of the weights only learned tables are
+Its text, Python's own documentation, need not be there where it is shown. Of the weights only learned tables are
 kept, which the lab shows beside their beginnings.
 """
 
@@ -16,7 +16,7 @@ from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.weights import FOLDER
 from posenc.workbench.lessons.example import EXAMPLE
 
-TASKS = ("ordering", "needle")
+TASKS = ("language", "ordering", "needle")
 
 
 def keep(study: Path) -> None:
@@ -38,6 +38,7 @@ def keep(study: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
-        words = ["compare", "--tasks", ",".join(TASKS), "--output", folder]
+        study = Path(sys.argv[1] if len(sys.argv) > 1 else folder)
+        words = ["compare", "--tasks", ",".join(TASKS), "--output", str(study)]
         subprocess.run([sys.executable, "-m", "posenc", *words], check=True)
-        keep(Path(folder))
+        keep(study)

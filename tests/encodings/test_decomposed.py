@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import posenc
-from posenc import Decomposed
+from posenc import Decomposed, Rotary, Stack
+from posenc.encodings.axes import axial
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import grid
 
@@ -44,3 +45,21 @@ def test_refusals() -> None:
         Decomposed(8, 2, size=(3, 3)).resized(2, 2, 2)
     with pytest.raises(PositionOutOfRange, match=r"axis 1 of q?_?positions holds 4; the last position here is 2"):
         Decomposed(8, 2, size=(9, 3)).at(grid(2, 5))
+
+
+def test_a_picture_that_fits_leaves_the_tables_and_a_larger_one_resizes_them() -> None:
+    tables = Decomposed(8, 2, size=(4, 5))
+    assert tables.fitted(4, 3) is tables
+    larger = tables.fitted(6, 5)
+    assert larger.size == (6, 5)
+    torch.testing.assert_close(larger.tables[0], tables.resized(6, 5).tables[0])
+    stack = Stack(Rotary(8, pairing="half", axes=axial(2, 2)), tables)
+    assert stack.fitted(4, 5) is stack
+    assert stack.fitted(6, 5).encodings[1].size == (6, 5)
+    layers = posenc.encoding("layers(decomposed(size=(4, 5)) + nope)", heads=2, head_dim=8, layers=4)
+    again = layers.fitted(6, 6)
+    assert [again.layer(i).name for i in range(4)] == ["decomposed", "nope"] * 2
+    assert again.layer(2).size == (6, 6)
+    assert layers.layer(2).size == (4, 5)
+    with pytest.raises(InvalidArgument, match=r"places=\(6,\) must be 2 numbers, one per axis"):
+        tables.fitted(6)

@@ -64,6 +64,15 @@ def test_what_it_does_is_described() -> None:
     assert posenc.encoding("learned-grid", num_positions=3, width=8).describe() == "learned tables of 3×3 positions"
 
 
+def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() -> None:
+    table, fixed = LearnedGrid(4, 8, resize="vit"), LearnedGrid(4, 8)
+    assert table.fitted(4, 2) is table
+    assert fixed.fitted(9, 9) is fixed
+    larger = table.fitted(4, 6)
+    assert torch.equal(larger.table(), table.resized(4, 6).table())
+    assert larger.weight is table.weight
+
+
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("act", "error", "message"),

@@ -4,7 +4,7 @@ import sys
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc
@@ -42,6 +42,7 @@ def recipe_of(name: str, inside: dict | list) -> Recipe:
     return Recipe(name, parts=tuple((recipe_of(*part), 1 if name == "stack" else n) for part, n in inside))
 
 
+@settings(max_examples=40)
 @given(PARTS)
 def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
     recipe = recipe_of(*parts)

@@ -56,7 +56,9 @@ def test_a_loaded_model_is_measured(family: str, said: str) -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize(("model_type", "both"), [("gemma3_text", True), ("gemma4_text", "all")])
+@pytest.mark.parametrize(
+    ("model_type", "both"), [("gemma3_text", True), pytest.param("gemma4_text", "all", marks=pytest.mark.slow)]
+)
 def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_type: str, both: object) -> None:
     """EmbeddingGemma's config says what both sides have together."""
     model = small(model_type, use_bidirectional_attention=both, sliding_window=12)
@@ -80,7 +82,7 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
         ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
         ("qwen3_vl_text", {"axes": chunked}, "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20"),
         ("ultrabert", {"back": int}, "read a window of 5, measured 6"),
-        ("t5gemma2_text", {"back": int}, "read a window of 5, measured 3"),
+        pytest.param("t5gemma2_text", {"back": int}, "read a window of 5, measured 3", marks=pytest.mark.slow),
     ],
 )
 def test_a_family_read_wrongly_is_found_out(

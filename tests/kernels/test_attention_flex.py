@@ -77,12 +77,12 @@ def hiding(length: int, cached: int) -> dict[str, Sight]:
     }
 
 
-REST = [pytest.param(*each, marks=pytest.mark.slow) for each in [("nope", 0), ("alibi", 30)]]
+REST = [pytest.param(*each, marks=pytest.mark.slow) for each in [("nope", 0), ("nope", 30), ("alibi", 30)]]
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @pytest.mark.parametrize("case", hiding(9, 0))
-@pytest.mark.parametrize(("name", "cached"), [("nope", 30), ("alibi", 0), *REST])
+@pytest.mark.parametrize(("name", "cached"), [("alibi", 0), *REST])
 def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way that calls with masks take on CUDA, run uncompiled on the CPU."""
     taken = []

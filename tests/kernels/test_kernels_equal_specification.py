@@ -117,25 +117,21 @@ def short(xs, cos, sin, pairing, outs):
     return tuple(few(*xs, wide_tables(cos, sin, pairing), pairing))
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_the_specification_keeps_its_own_budget(case: dict) -> None:
     law(specification, case)
 
 
-@settings(max_examples=150, deadline=None)
 @given(cases())
 def test_blocks_equal_the_specification(case: dict) -> None:
     law(blockwise, case)
 
 
-@settings(max_examples=60, deadline=None)
 @given(cases())
 def test_the_short_way_equals_the_specification(case: dict) -> None:
     law(short, case | {"head_dim": case["rotary_dim"]})
 
 
-@settings(max_examples=150, deadline=None)
 @given(cases())
 def test_the_fusable_formula_equals_the_specification(case: dict) -> None:
     law(fusable, case)
@@ -143,7 +139,7 @@ def test_the_fusable_formula_equals_the_specification(case: dict) -> None:
 
 @pytest.mark.usefixtures("native_built")
 class TestNative:
-    @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(cases())
     def test_it_keeps_the_budget(self, case: dict) -> None:
         law(by_native, case)
@@ -161,7 +157,7 @@ class TestNative:
 
 @pytest.mark.usefixtures("native_built")
 @pytest.mark.parametrize("engine", [blockwise, by_native, short], ids=["eager", "native", "a step"])
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases(), wider=st.sampled_from([1, 40]), at_hand=st.sampled_from(["fresh", "apart", "in place"]))
 def test_no_impl_of_the_cpu_changes_a_bit(engine: Engine, case: dict, wider: int, at_hand: str) -> None:
     """So it matters to no number of a study what was built on the machine it ran on."""
@@ -179,7 +175,6 @@ def test_no_impl_of_the_cpu_changes_a_bit(engine: Engine, case: dict, wider: int
     assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
 
 
-@settings(max_examples=40, deadline=None)
 @given(cases())
 def test_triton_equals_the_specification(case: dict) -> None:
     pytest.importorskip("triton")

@@ -22,6 +22,20 @@ HOMES = {
     "glm-4v": ("glm4v", "Glm4vModel"),
     "ernie-4.5-vl": ("ernie4_5_vl_moe", "Ernie4_5_VLMoeModel"),
 }
+ALSO = [
+    ("qwen2-vl", "paddleocr_vl", "PaddleOCRVLModel"),
+    ("qwen3-vl", "qwen3_vl_moe", "Qwen3VLMoeModel"),
+    ("qwen3-vl", "qwen3_5", "Qwen3_5Model"),
+    ("qwen3-vl", "qwen3_5_moe", "Qwen3_5MoeModel"),
+    ("qwen3-vl", "qwen4_exp", "Qwen4ExpModel"),
+    ("qwen3-vl", "cosmos3_omni", "Cosmos3OmniModel"),
+    ("qwen3-vl", "cosmos3_edge", "Cosmos3EdgeModel"),
+    ("qwen3-vl", "cohere_compass", "CohereCompassModel"),
+    ("glm-4v", "glm46v", "Glm46VModel"),
+    ("glm-4v", "glm4v_moe", "Glm4vMoeModel"),
+    ("glm-4v", "glm_ocr", "GlmOcrModel"),
+]
+"""Other models, each with a count of its own that is the rule of one of those families."""
 SAMPLE, BREADTH = 40, 1000
 
 
@@ -33,9 +47,9 @@ def randomly(spans: Sequence[Span], draw: random.Random) -> list[Span]:
     return [*found, Text(draw.randint(1, 9))] if draw.random() < 0.8 else found
 
 
-def theirs(family: str, rows: list[list[Span]]) -> tuple[Tensor, Tensor]:
-    """Their positions and next positions of left-padded rows."""
-    module, name = HOMES[family]
+def theirs(family: str, rows: list[list[Span]], home: tuple[str, str] | None = None) -> tuple[Tensor, Tensor]:
+    """Their positions and next positions of left-padded rows; ``home`` is another model of the family's rule."""
+    module, name = home or HOMES[family]
     model = getattr(importlib.import_module(f"transformers.models.{module}.modeling_{module}"), name)
     vision = SimpleNamespace(spatial_merge_size=2, temporal_merge_size=2, tokens_per_second=2)
     self = SimpleNamespace(config=SimpleNamespace(vision_config=vision))
@@ -63,12 +77,12 @@ def theirs(family: str, rows: list[list[Span]]) -> tuple[Tensor, Tensor]:
     return ids, deltas[:, 0] + mask.sum(1)
 
 
-def equals_theirs(family: str, count: int, spans: Sequence[Span]) -> None:
+def equals_theirs(family: str, count: int, spans: Sequence[Span], home: tuple[str, str] | None = None) -> None:
     draw = random.Random(0)
     for _ in range(count // 4):
         rows = [randomly(spans, draw) for _ in range(4)]
         mine = [multimodal(row, family) for row in rows]
-        want, want_next = theirs(family, rows)
+        want, want_next = theirs(family, rows, home)
         at, mask = left_padded_rows([positions for positions, _ in mine])
         assert torch.equal(at[:, mask], want[:, mask])
         assert [after for _, after in mine] == want_next.tolist()
@@ -88,6 +102,12 @@ def test_a_thousand_lists_of_pictures_count_as_theirs(family: str) -> None:
     equals_theirs(family, BREADTH, PICTURES)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "module", "name"), ALSO, ids=[module for _, module, _ in ALSO])
+def test_a_thousand_lists_count_as_in_models_that_share_a_rule(family: str, module: str, name: str) -> None:
+    equals_theirs(family, BREADTH, PICTURES, (module, name))
+
+
 LAST = [
     ("qwen2-vl", [Video(frames, 6, 10) for frames in (1, 2, 5)]),
     ("qwen2.5-vl", [Video(4, 6, 10, seconds) for seconds in (0.25, 1 / 3, 0.5, 1001 / 30000)]),
@@ -99,6 +119,12 @@ LAST = [
 @pytest.mark.parametrize(("family", "videos"), LAST, ids=[family for family, _ in LAST])
 def test_short_videos_count_as_theirs(family: str, videos: list[Span]) -> None:
     equals_theirs(family, SAMPLE, [*videos, *PICTURES[:3]])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "videos"), LAST, ids=[family for family, _ in LAST])
+def test_a_thousand_lists_with_videos_count_as_theirs(family: str, videos: list[Span]) -> None:
+    equals_theirs(family, BREADTH, [*videos, *PICTURES[:3]])
 
 
 @pytest.mark.parametrize("family", ["qwen2-vl", "qwen2.5-vl"])
@@ -156,11 +182,12 @@ def omni(row: list[Span], sounds: set[int]) -> tuple[Tensor, int]:
     return at[:, 0], int(delta) + len(ids)
 
 
-def test_omni_counts_as_theirs() -> None:
+@pytest.mark.parametrize("count", [SAMPLE, pytest.param(BREADTH, marks=pytest.mark.slow)])
+def test_omni_counts_as_theirs(count: int) -> None:
     """Pictures, videos of any length and sounds; marks are text. (Sound woven into a video has no span here.)"""
     draw = random.Random(0)
     kinds = [Image(4, 6), Image(10, 2), Video(3, 4, 4, 0.5), Video(9, 2, 4, 1.0), Video(2, 6, 6, 2.0), Text(5)]
-    for _ in range(SAMPLE):
+    for _ in range(count):
         row: list[Span] = [Text(3), Image(2, 2)]  # without any picture they count otherwise
         sounds = set()
         for _ in range(draw.randint(1, 4)):

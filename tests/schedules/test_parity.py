@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, reject, settings
+from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from posenc import schedules
@@ -27,7 +27,6 @@ DIMS = st.integers(2, 128).map(lambda n: 2 * n)
 BASES = st.one_of(st.sampled_from([1e4, 1e5, 5e5, 1e6, 1.5e8]), st.floats(50.0, 1e7))
 FACTORS = st.one_of(st.sampled_from([1, 2.0, 4.0, 8.0, 16, 32.0, 40.0]), st.floats(1.0, 64.0))
 LENGTHS = st.integers(256, 300_000)
-given_all = settings(max_examples=60, deadline=None)
 
 
 def close(ours: Spectrum, bound: float) -> None:
@@ -41,7 +40,6 @@ def ladder_error(base: float) -> float:
     return 2.0**-24 * (math.log(base) + 8)
 
 
-@given_all
 @given(DIMS, BASES, FACTORS)
 def test_default_linear_and_ntk(dim: int, base: float, factor: float) -> None:
     check_same(Default().spectrum(dim, base), theirs("default", dim, base))
@@ -52,7 +50,6 @@ def test_default_linear_and_ntk(dim: int, base: float, factor: float) -> None:
         close(schedule.spectrum(dim, base), ladder_error(base * factor))
 
 
-@given_all
 @given(DIMS, BASES, FACTORS, LENGTHS, st.floats(0.1, 8.0))
 def test_dynamic(dim: int, base: float, factor: float, length: int, stretch: float) -> None:
     total = max(1, int(length * stretch))
@@ -60,7 +57,6 @@ def test_dynamic(dim: int, base: float, factor: float, length: int, stretch: flo
     check_same(ours, theirs("dynamic", dim, base, length, seq_len=total, factor=factor))
 
 
-@given_all
 @given(DIMS, BASES, FACTORS, LENGTHS, st.floats(4, 64), st.floats(0.2, 3), st.booleans())
 def test_yarn(dim: int, base: float, factor: float, length: int, fast: float, slow: float, truncate: bool) -> None:
     schedule = YaRN(factor, length, beta_fast=fast, beta_slow=slow, truncate=truncate)
@@ -77,7 +73,6 @@ def test_yarn(dim: int, base: float, factor: float, length: int, fast: float, sl
     close(ours, ladder_error(base) + 2.0**-24 * 8 * factor * steep * max(1, high))
 
 
-@given_all
 @given(DIMS, BASES, FACTORS, st.floats(0.1, 2), st.floats(0.1, 2))
 def test_deepseek_pair(dim: int, base: float, factor: float, one: float, other: float) -> None:
     ours = YaRN(factor, 4096, mscale=one, mscale_all_dim=other, ramp="rotations")
@@ -87,7 +82,6 @@ def test_deepseek_pair(dim: int, base: float, factor: float, one: float, other: 
     assert ours.softmax_factor == pytest.approx((0.1 * other * math.log(factor) + 1) ** 2)
 
 
-@given_all
 @given(DIMS, BASES, FACTORS, LENGTHS, st.data())
 def test_longrope(dim: int, base: float, factor: float, length: int, data: st.DataObject) -> None:
     lists = st.lists(st.floats(0.5, 64), min_size=dim // 2, max_size=dim // 2)
@@ -102,7 +96,6 @@ def test_longrope(dim: int, base: float, factor: float, length: int, data: st.Da
         close(ours, ladder_error(base))
 
 
-@given_all
 @given(DIMS, BASES, FACTORS, LENGTHS, st.floats(0.5, 4), st.floats(0.5, 8))
 def test_llama3(dim: int, base: float, factor: float, length: int, low: float, width: float) -> None:
     ours = Llama3(factor, length, low, low + width).spectrum(dim, base)
@@ -112,7 +105,6 @@ def test_llama3(dim: int, base: float, factor: float, length: int, low: float, w
     close(ours, ladder_error(base) * (1 + factor * (low + width) / width))
 
 
-@given_all
 @given(DIMS, BASES, FACTORS, st.floats(0, 1))
 def test_proportional(dim: int, base: float, factor: float, fraction: float) -> None:
     ours = Proportional(fraction, factor).spectrum(dim, base)

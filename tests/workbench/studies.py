@@ -14,6 +14,7 @@ TINY = Study(
     tasks=("ordering", "needle"),
     lengths=(1, 2),
     steps={"ordering": 3, "needle": 2, "language": 2},
+    batch=8,
     blocks=4,
     answers=8,
 )

@@ -20,10 +20,6 @@ from posenc.workbench.report.write import write
 from workbench.studies import TINY, inline, python_text
 
 
-def posenc(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "posenc", *map(str, words)], capture_output=True, text=True)
-
-
 def refused(status: int | str | None, out: str, err: str, message: str) -> None:
     assert status == 2
     assert out == ""
@@ -32,15 +28,17 @@ def refused(status: int | str | None, out: str, err: str, message: str) -> None:
     assert message in err
 
 
-def test_a_process_that_refuses_ends_with_status_2(tmp_path: Path) -> None:
-    done = posenc("compare", "--encodings", "rotray", "--output", tmp_path)
-    refused(done.returncode, done.stdout, done.stderr, "unknown encoding 'rotray'; did you mean 'rotary'?")
+def test_a_process_that_refuses_ends_with_status_2() -> None:
+    words = [sys.executable, "-m", "posenc", "runs", "--what", "run"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    refused(done.returncode, done.stdout, done.stderr, "unknown what 'run'; did you mean 'runs'?")
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (("compare", "--preset", "quik"), "did you mean 'quick'?"),
+        (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),

@@ -57,7 +57,8 @@ def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(tmp_pat
         outcome = compare(one, python_text(), ledger, inline)
     (run,) = outcome.results[0].runs
     assert {(c.length, c.measure) for c in run.cells} == {
-        (n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")
+        *((n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")),
+        *((128, m) for m in ("chance", "gate")),
     }
     assert len(run.cell(256, "loss").detail) == 4  # type: ignore[union-attr]
 

@@ -14,7 +14,8 @@ from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.ranks import WAYS, Ranks
-from posenc.workbench.experiments.sharded import ShardedState, forget
+from posenc.workbench.experiments.sharded import ShardedState
+from posenc.workbench.experiments.state import forget
 from posenc.workbench.experiments.study import Study
 from posenc.workbench.experiments.training import TrainingJob, build, task_of
 from posenc.workbench.launch.choose import choose

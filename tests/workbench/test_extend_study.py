@@ -14,7 +14,8 @@ from posenc.workbench.commands.extend import extend as command
 from posenc.workbench.experiments.compare import compare
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.experiments.models import config_patch, open_model
-from posenc.workbench.tasks.text import load
+from posenc.workbench.experiments.weights import place
+from posenc.workbench.tasks.text import Source, load
 from workbench.studies import TINY, inline, python_text
 
 
@@ -44,7 +45,20 @@ def test_the_command_scores_and_tunes(study: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "config-patch.json").exists()
 
 
-def test_what_cannot_serve(study: Path, tmp_path: Path) -> None:
+def test_a_study_of_another_machine_is_read_on_this_ones_device(study: Path, tmp_path: Path) -> None:
+    with Ledger(study) as ledger:
+        (run,) = ledger.runs()
+    there = replace(run.plan, device="cuda:7")
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.add(replace(run, plan=there))
+    (tmp_path / "checkpoints").mkdir()
+    shutil.copy(place(study, run.plan), place(tmp_path, there))
+    model, data, _ = open_model(tmp_path, None, "cpu", "float32")
+    assert len(model.losses(model.encode(data[:33]), model.rescaled(Default(), 32))) == 32
+
+
+def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
     other = tmp_path / "text.txt"
     other.write_bytes(b"another text " * 500)
     assert load(other).sha256 != python_text().sha256
@@ -56,6 +70,13 @@ def test_what_cannot_serve(study: Path, tmp_path: Path) -> None:
         weights.write_bytes(weights.read_bytes()[:100])
     with pytest.raises(StudyError, match=r"weights .* cannot be read .*; run posenc compare again"):
         open_model(gone, None, "cpu", "float32")
+    cut = tmp_path / "cut"
+    pieces = Source(tokenizer="bpe", vocabulary=256)
+    with Ledger(cut, write=True) as ledger:
+        one = replace(TINY, encodings=("rotary",), tasks=("language",), tokenizer="bpe", vocabulary=256)
+        compare(one, pieces.load(), ledger, inline)
+    with pytest.raises(StudyError, match=r"cut' reads tokens that a tokenizer cut, .* --tokenizer bytes --output"):
+        open_model(cut, None, "cpu", "float32")
     empty = tmp_path / "empty"
     Ledger(empty, write=True).close()
     with pytest.raises(StudyError, match="has no rotary run on language"):

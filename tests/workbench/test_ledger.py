@@ -98,15 +98,25 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
         Ledger(tmp_path)
 
 
+SECOND = """
+import sys, pathlib
+from posenc.workbench.experiments.ledger import Ledger
+try:
+    Ledger(pathlib.Path(sys.argv[1]), write=True)
+except Exception as error:
+    print(error, flush=True)
+input()
+Ledger(pathlib.Path(sys.argv[1]), write=True).close()
+print("opened")
+"""
+
+
 def test_a_second_process_is_refused_until_the_first_lets_go(tmp_path: Path) -> None:
-    second = (
-        "import sys, pathlib; from posenc.workbench.experiments.ledger import Ledger; "
-        "Ledger(pathlib.Path(sys.argv[1]), write=True)"
-    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with Ledger(tmp_path, write=True):
-        done = subprocess.run([sys.executable, "-c", second, tmp_path], capture_output=True, text=True)
-        assert "another process is writing" in done.stderr
-    assert subprocess.run([sys.executable, "-c", second, tmp_path]).returncode == 0
+        second = subprocess.Popen([sys.executable, "-c", SECOND, str(tmp_path)], **pipes)  # type: ignore[call-overload]
+        assert "another process is writing" in second.stdout.readline()
+    assert second.communicate("go on\n")[0] == "opened\n"
 
 
 def test_a_full_disk_loses_nothing_that_was_finished(tmp_path: Path) -> None:

@@ -1,22 +1,20 @@
 """Somebody's own class, named by text: it trains in workers, its source is in its id, reading imports nothing."""
 
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 import posenc
 from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.cli import app
 from posenc.workbench.experiments.compare import compare, gather, missing
-from posenc.workbench.experiments.job import Failure, unheard
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.training import TrainingJob
-from posenc.workbench.launch.local import Local
-from posenc.workbench.tasks import Source
 from workbench.own import was_imported, write
 from workbench.studies import TINY, inline, python_text
 
@@ -32,37 +30,43 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     sys.modules.pop("log_distance", None)
 
 
-def command(folder: Path, *words: str) -> "subprocess.CompletedProcess[str]":
-    """A command of posenc typed in this folder, which Python itself has not on its path."""
-    line = [sys.executable, "-P", "-m", "posenc", *words]
-    return subprocess.run(line, cwd=folder, capture_output=True, text=True)
+@pytest.fixture
+def typed_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Result]]:
+    """Types a command of posenc in this folder, which Python itself has not on its path."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield lambda words: CliRunner().invoke(app, words.split(), env={"COLUMNS": "200"})
+    sys.modules.pop("log_distance", None)
 
 
-READERS = """
-import sys
-from posenc.workbench.cli import main
-for words in ("runs study", "extend study --to 2x", "lab --get /api/results?task=needle"):
-    sys.argv = ["posenc", *words.split()]
-    try:
-        main()
-    except SystemExit:
-        pass
-print("all three ended")
-"""
-
-
-def test_it_trains_in_workers_of_the_command_line_and_reading_never_imports_it(tmp_path: Path) -> None:
-    text = f"{write(tmp_path)}(strength=2)"
+def test_it_trains_in_a_worker_of_the_command_line_and_fails_its_own_run_there(
+    tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    name = write(tmp_path)
+    works, fails = f"{name}(strength=2)", f"{name}(strength=13)"
     (tmp_path / "study.toml").write_text("answers = 8\n[steps]\nneedle = 2\n")
-    asked = ("--encodings", f"nope,{text}", "--tasks", "needle", "--lengths", "1,2", "--config", "study.toml")
-    done = command(tmp_path, "compare", *asked, "--workers", "1")
-    assert done.returncode == 0, done.stderr
-    assert text in (tmp_path / "study" / "report.html").read_text()
+    asked = f"--encodings {fails},{works} --tasks needle --lengths 1,2 --config study.toml --workers 1"
+    done = typed_here(f"compare {asked}")
+    assert done.exit_code == 1, done.output
+    assert f"needle/{fails}/seed 0  failed: ArithmeticError: thirteen" in done.output
+    assert works in (tmp_path / "study" / "report.html").read_text()
     assert was_imported(tmp_path)
-    read = subprocess.run([sys.executable, "-P", "-c", READERS], cwd=tmp_path, capture_output=True, text=True)
-    assert "log_distance" in read.stdout
-    assert "has no rotary run on language" in read.stderr
-    assert read.stdout.endswith("all three ended\n"), read.stderr
+    with Ledger(tmp_path / "study") as ledger:
+        assert [run.plan.encoding for run in ledger.runs()] == [works]
+
+
+def test_reading_a_study_with_it_never_imports_it(
+    own: str, tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    with Ledger(tmp_path / "study", write=True) as ledger:
+        compare(replace(SHORT, encodings=(own,)), python_text(), ledger, inline)
+    assert was_imported(tmp_path)
+    sys.modules.pop("log_distance")
+    sys.path.insert(0, str(tmp_path))
+    listed, shown = typed_here("runs study"), typed_here("lab --get /api/curves?task=needle")
+    assert own in listed.output
+    assert shown.exit_code == 0
+    assert "has no rotary run on language" in str(typed_here("extend study --to 2x").exception)
     assert not was_imported(tmp_path)
 
 
@@ -118,14 +122,3 @@ def test_what_its_constructor_raises_arrives_as_itself(own: str, tmp_path: Path)
         pytest.raises(ValueError, match="strength=-1 is below 0"),
     ):
         compare(replace(SHORT, encodings=(f"{own}(strength=-1)",)), python_text(), ledger, inline)
-
-
-def test_what_it_raises_in_a_worker_fails_its_own_run_and_no_other(own: str, tmp_path: Path) -> None:
-    results: list[object] = []
-    plans = replace(SHORT, encodings=(f"{own}(strength=13)", "nope")).plans(python_text())
-    jobs = [TrainingJob(plan, Source(), tmp_path, (tmp_path / "log_distance.py",)) for plan in plans]
-    Local(1)(jobs, results.append, unheard)
-    (failure,) = (result for result in results if isinstance(result, Failure))
-    assert failure.reason == "ArithmeticError: thirteen"
-    assert failure.plan.encoding == f"{own}(strength=13)"
-    assert len(results) == 2

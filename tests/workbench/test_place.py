@@ -56,10 +56,11 @@ class KilledError(Exception):
 def carry_out(where: Address, study: Study = STUDY, killed_at: int = 0) -> list[Progress]:
     """The study there, killed at its so manyth step if at all; what was said."""
     said: list[Progress] = []
+    hindered: list[str] = []
 
     def heard(progress: Progress) -> None:
         said.append(progress)
-        where.look()
+        where.look(hindered.append)
         if killed_at and sum(len(each.losses) for each in said) >= killed_at:
             raise KilledError
 
@@ -67,6 +68,7 @@ def carry_out(where: Address, study: Study = STUDY, killed_at: int = 0) -> list[
     with Ledger(where.folder, write=True) as ledger:
         compare(study, python_text(), ledger, inline, report=heard)
     where.keep()
+    assert hindered == []
     return said
 
 
@@ -135,6 +137,21 @@ def test_what_could_not_be_brought_there_goes_later_and_what_was_lost_there_goes
     assert set(files.find("/bucket")) == before
     shutil.rmtree(one.folder.parent)
     assert carry_out(machine("one")) == []
+
+
+def test_a_study_there_is_extended_and_what_was_scored_goes_beside_it(machine: Machine, files: Any) -> None:
+    carry_out(machine("one"), replace(STUDY, encodings=("rotary",), tasks=("language",)))
+    words = ["extend", THERE, "--to", "2x", "--documents", "1", "--methods", "yarn", "--finetune", "0"]
+    for name in ("two", "three"):
+        machine(name)
+        result = CliRunner().invoke(app, words, env={"COLUMNS": "200"})
+        assert result.exit_code == 0, result.output
+        assert (
+            f"the small model of {THERE}, trained to 128, on to 256; writing to {THERE}/extension/" in result.output
+        )
+    assert files.exists("/bucket/study/extension/report.html")
+    none = CliRunner().invoke(app, ["extend", "memory://bucket/none"]).exception
+    assert "no study at 'memory://bucket/none'; posenc compare --output memory://bucket/none starts" in str(none)
 
 
 @pytest.mark.parametrize("address", ["nowhere://bucket/study", "s3://"])

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Cell, Run
-from posenc.workbench.experiments.results import holds, summarise
+from posenc.workbench.experiments.results import holds, newest, summarise
 from posenc.workbench.experiments.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
@@ -88,6 +89,18 @@ def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
         "At 8× the trained length none passed the gate (best: ALiBi 0.74, gate 0.98, chance 0.06) on needle."
     )
     assert "ALiBi 0.74" in sentence(result)
+
+
+def test_a_text_that_is_not_here_is_not_needed_where_the_runs_tell_what_they_are_judged_by() -> None:
+    plan = plan_of("rotary", task="language", lengths=(64, 512), text_sha256="of another machine")
+    cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
+    with pytest.raises(StudyError, match="read a text of its own"):
+        newest([Run(plan, cells, 1.0, 10, 0.1)], "language")
+    told = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
+    result = newest([Run(plan, (*cells, *told), 1.0, 10, 0.1)], "language")
+    assert result is not None
+    assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
+    assert result.rows[0].ranked
 
 
 def test_flat_is_not_called_good() -> None:

@@ -281,7 +281,7 @@ def test_the_command_asks_where_told_to(llama: Path, tmp_path: Path) -> None:
     app = typer.Typer()
     app.command()(command)
     text = ["--text", str(llama / "text.txt"), "--documents", "1", "--methods", "yarn"]
-    result = CliRunner().invoke(app, [str(llama), "--to", "4096", *text, "--needle", "--output", str(tmp_path)])
+    result = CliRunner().invoke(app, [str(llama), "--to", "2560", *text, "--needle", "--output", str(tmp_path)])
     assert result.exit_code == 0, result.output
     assert "share of 9 needles found at each length, chance 0.11; trained to 2048" in result.stdout
     assert "Needles" in result.stdout

@@ -10,6 +10,7 @@ from posenc.workbench.tasks import IGNORE, TASKS, task
 from posenc.workbench.tasks.copying import Copying
 from posenc.workbench.tasks.language import TARGETS, Language
 from posenc.workbench.tasks.needle import NOISE, QUESTION, Needle
+from posenc.workbench.tasks.neighbours import SIDES, Neighbours
 from posenc.workbench.tasks.ordering import Ordering
 from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.text import Text, load
@@ -64,7 +65,42 @@ def test_copying_asks_for_the_symbols_again() -> None:
     assert torch.equal(batch.tokens[:, 11:], batch.tokens[:, :9])
 
 
-@pytest.mark.parametrize("made", [Ordering(), Needle(), Recent(), Copying()], ids=lambda t: t.name)
+def test_neighbours_asks_for_the_symbol_on_a_side_and_nothing_of_the_edge() -> None:
+    batch = drawn("neighbours", 30, 3)  # 5 rows of 6
+    assert batch.positions is not None
+    for tokens, targets in zip(batch.tokens, batch.targets, strict=True):
+        cells = dict(zip(map(tuple, batch.positions.T.tolist()), tokens.tolist(), strict=True))
+        assert len(cells) == 30
+        for ((row, column), token), answer in zip(cells.items(), targets.tolist(), strict=True):
+            down, right = SIDES[token % 4]
+            beside = cells.get((row + down, column + right))
+            assert answer == (IGNORE if beside is None else beside // 4)
+
+
+def test_neighbours_are_learnt_on_every_grid_that_fits_and_tested_on_the_squarest() -> None:
+    made, generator = Neighbours(), torch.Generator().manual_seed(0)
+    shapes = set()
+    for _ in range(400):
+        positions = made.train_batch(generator, 1).positions
+        assert positions is not None
+        shapes.add(tuple((positions.amax(1) + 1).tolist()))
+    assert shapes == {(rows, columns) for rows in range(2, 9) for columns in range(2, 9)}
+    assert [made.places(length) for length in (64, 128, 256, 512)] == [(8, 8), (11, 11), (16, 16), (22, 23)]
+
+
+def test_places_stand_on_the_last_axes_and_one_axis_has_none() -> None:
+    batch = drawn("neighbours", 6, 1)
+    rows, columns = [0, 0, 0, 1, 1, 1], [0, 1, 2, 0, 1, 2]
+    assert batch.on_axes(1).positions is None
+    for axes, before in ((2, []), (3, [[0] * 6]), (4, [[0] * 6] * 2)):
+        positions = batch.on_axes(axes).positions
+        assert positions is not None
+        assert positions.tolist() == [*before, rows, columns]
+    text = drawn("needle")
+    assert text.on_axes(3) is text
+
+
+@pytest.mark.parametrize("made", [Ordering(), Needle(), Recent(), Copying(), Neighbours()], ids=lambda t: t.name)
 def test_test_sequences_are_the_same_on_every_call_and_bounded_in_size(made) -> None:
     first, again = (list(made.test_batches(600, 20)) for _ in range(2))
     assert sum(len(b.tokens) for b in first) == 20

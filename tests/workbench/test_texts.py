@@ -23,7 +23,7 @@ from posenc.workbench.report.write import write
 from workbench.studies import TINY, inline, plan_of, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
-SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2})
+SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
 
 
 def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> None:
@@ -66,15 +66,15 @@ def test_a_study_says_the_models_size(tmp_path: Path) -> None:
 
 def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path) -> None:
     """Dynamic NTK at factor 1 is NTK by the growth; a command line can say no length of its own."""
-    text = "rotary(schedule=dynamic(1, 64))"
+    text = "rotary(schedule=dynamic(1, 16))"
     (plan,) = replace(SHORT, encodings=(text,), lengths=(1, 4)).plans(python_text())
-    assert encoding(plan).schedule == NTK(plan.lengths[-1] / 64)
+    assert encoding(plan).schedule == NTK(plan.lengths[-1] / 16)
     with Ledger(tmp_path, write=True) as ledger:
         outcome = compare(replace(SHORT, encodings=(text,)), python_text(), ledger, inline)
     assert not outcome.failures
     with pytest.raises(InvalidArgument, match=r"or take a schedule that is fixed, such as ntk\(4\)"):
         posenc.encoding(text, head_dim=8)
-    assert posenc.encoding(text, head_dim=8, total_length=256).schedule == NTK(4.0)
+    assert posenc.encoding(text, head_dim=8, total_length=64).schedule == NTK(4.0)
 
 
 def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:

@@ -206,19 +206,19 @@ def cut(at: Tensor, row: int | None, first: int, last: int, axes: int = 1) -> Te
     return at if row is None or not by_row else at.select(-2, min(row, at.shape[-2] - 1))
 
 
-def climbs(q_positions: Tensor, k_positions: Tensor) -> bool:
-    """Whether no key stands past a query that comes after it, and all within ``SPAN`` of the first.
+def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
+    """Whether no key stands past a query that comes after it, and all within ``span`` of the first.
 
     Looks at values on the CPU only. Where nobody may look, or looking would wait for a device, positions are taken
     to do so, and an assertion on the device holds them to it.
     """
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
-    inside = inside & (q_positions.amax() - k_positions.amin() < SPAN)
+    inside = inside & (q_positions.amax() - k_positions.amin() < span)
     if may_be_looked_at(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
     torch._assert_async(
         inside,
-        f"positions go back from one token to the next, or span {SPAN}; attention that is compiled or on a GPU "
+        f"positions go back from one token to the next, or span {span}; attention that is compiled or on a GPU "
         "takes them not to: pass impl='blocks' to it",
     )
     return True

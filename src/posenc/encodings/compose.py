@@ -54,6 +54,10 @@ class Composed(Encoding):
     def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
         return self._of(tuple(part.rescaled(schedule, phases) for part in self.encodings))
 
+    def fitted(self, *places: int) -> Encoding:
+        parts = tuple(part.fitted(*places) for part in self.encodings)
+        return self if parts == self.encodings else self._of(parts)
+
     def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
         """The same of other parts, in their order."""
         again = copy.copy(self)

@@ -19,7 +19,7 @@ from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.encodings.places import check_places, check_size
+from posenc.encodings.places import check_places, check_size, holds
 from posenc.errors import InvalidArgument
 from posenc.schedules.checks import at_least_one
 
@@ -79,6 +79,9 @@ class Decomposed(Encoding):
             rows = old.detach().to(torch.promote_types(old.dtype, torch.float32)).T[None]
             new.data = nn.functional.interpolate(rows, size=len(new), mode="linear")[0].T.to(old).contiguous()
         return made
+
+    def fitted(self, *places: int) -> "Decomposed":
+        return self if holds(self.size, places) else self.resized(*places)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)

@@ -118,6 +118,12 @@ class Encoding(nn.Module, ABC):
         """
         return self
 
+    def fitted(self, *places: int) -> "Encoding":
+        """The same for a picture of so many places along every axis: itself where it has a number for each, and
+        where its tables have not, with these resized, if it says how.
+        """
+        return self
+
     @property
     def unmovable(self) -> str:
         """Why keys in a cache cannot be moved to other positions (``rerotate``); empty where they can."""

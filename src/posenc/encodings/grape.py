@@ -4,8 +4,9 @@
     g(q) = softplus(a_h·q + α_h),   g'(k) = softplus(b_h·k + β_h)
 
 n is |p_k − p_q| and m_h ALiBi's slope. ``gates`` says whose gate there is: the query's, the key's, or both. For
-keys behind their query it is a product of three channels of each; here it is made from two numbers a token, a block
-of rows at a time, which loses nothing to the difference of two large products.
+keys behind their query it is a product of three channels of each. Here there are eight, so that the difference of
+two large products loses nothing, in causal inference in float32 over some thousand positions; elsewhere it is made
+from two numbers a token, a block of rows at a time.
 
 Gates read queries and keys as they enter attention, so that a cache keeps nothing more than its keys.
 """
@@ -19,12 +20,13 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from posenc.encodings.alibi import slopes
-from posenc.encodings.bias import Bias, heads_second, offsets
+from posenc.encodings.bias import Bias, climbs, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.attention.channels import GATED_SPAN, Channels, gated
 from posenc.schedules.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]
@@ -67,6 +69,15 @@ class GatedSlopes(Bias):
         rates = [] if of_q is None else [of_q[:, :, first:last]]
         rates += [] if of_k is None else [of_k[:, :, :keys].mT]
         return -heads_second(slopes * distance) * (rates[0] if len(rates) == 1 else rates[0] + rates[1])
+
+    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        """In float32, and where no gradient is wanted: that of a gate would be the difference of two large sums."""
+        learning = torch.is_grad_enabled() and any(gate.requires_grad for gate in self.learned)
+        if dtype != torch.float32 or learning or not climbs(self.q_positions, self.k_positions, GATED_SPAN):
+            return None
+        slopes = (self.slopes / scale)[:, None]
+        of_q, of_k = (None if gate is None else gate[..., 0] * slopes for gate in self.gates)
+        return gated(of_q, of_k, self.q_positions, self.k_positions)
 
 
 @final

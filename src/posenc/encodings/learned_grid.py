@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from posenc import positions as positions_module
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
@@ -98,6 +99,12 @@ class LearnedGrid(Encoding):
         made.weight = self.weight
         made.picture, made.position_limit = (rows, columns), min(rows, columns)
         return made
+
+    def fitted(self, *places: int) -> "LearnedGrid":
+        if self.resize is None or holds(self.picture, places):
+            return self
+        rows, columns = places
+        return self.resized(rows, columns)
 
     def check(self, positions: Positions, name: str) -> None:
         """As everywhere, each axis within the picture."""

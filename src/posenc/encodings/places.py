@@ -20,3 +20,12 @@ def check_places(positions: Positions, name: str, size: tuple[int, ...]) -> None
     positions_module.check(positions, name, max(size), axes=len(size))
     for axis, places in enumerate(size):
         positions_module.check(positions[axis], f"axis {axis} of {name}", places)
+
+
+def holds(size: tuple[int, ...], places: Sequence[int]) -> bool:
+    """Whether a window of this size has every place of a picture of so many."""
+    if len(places) != len(size):
+        raise InvalidArgument(
+            f"places={tuple(places)} must be {len(size)} numbers, one per axis, as the table's {size}"
+        )
+    return all(n <= held for n, held in zip(places, size, strict=True))

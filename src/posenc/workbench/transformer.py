@@ -3,6 +3,7 @@
 Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top to bottom.
 """
 
+import copy
 from dataclasses import dataclass
 from typing import Literal
 
@@ -175,6 +176,15 @@ class Transformer(nn.Module):
         self.head = nn.Linear(config.width, config.outputs or config.vocabulary, bias=False)
         if config.tied:
             self.head.weight = self.embedding.weight
+
+    def fitted(self, *places: int) -> "Transformer":
+        """The same model, weights and all, for a grid of so many places; itself where no table has to grow."""
+        encoding = self.encoding.fitted(*places) if places else self.encoding
+        if encoding is self.encoding:
+            return self
+        again = copy.copy(self)
+        again._modules = {**self._modules, "encoding": encoding}
+        return again
 
     def initialise(self, seed: int) -> "Transformer":
         """GPT-2's initialisation, the same for every encoding; the encoding's parameters draw last."""

@@ -20,7 +20,7 @@ class Visitor:
 
     def __init__(self, browser: Any, address: str, **settings: Any) -> None:
         self.address = address
-        self.context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | settings)
         self.page = self.context.new_page()
         self.complaints: list[str] = []
         self.page.on("request", self._note_request)

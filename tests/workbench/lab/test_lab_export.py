@@ -22,16 +22,16 @@ FIRST_PICTURE = 300_000
 
 
 def unpacked(pack: str) -> Any:
-    held = json.loads(gzip.decompress(base64.b64decode(pack)))
+    parts = json.loads(gzip.decompress(base64.b64decode(pack)))
 
     def whole(value: Any) -> Any:
         if isinstance(value, list):
             return [whole(part) for part in value]
         if isinstance(value, dict):
-            return whole(held["parts"][value["#"]]) if "#" in value else {k: whole(v) for k, v in value.items()}
+            return whole(parts[value["#"]]) if "#" in value else {k: whole(v) for k, v in value.items()}
         return value
 
-    return whole(held["content"])
+    return whole(parts[-1])
 
 
 def test_a_pack_holds_what_the_server_answers() -> None:
@@ -117,24 +117,20 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_cards_are_held_with_their_judgements() -> None:
-    for card in export._cards():
-        assert card["judged"]
-        assert card["form"] != "number" or card["judged"][0]["right"]
-        assert card["form"] != "choice" or sum(judged["right"] for judged in card["judged"]) == 1
+def test_no_card_leads_to_a_stage_that_is_left_out() -> None:
+    held = {f"{room.name}/{stage.question}" for room in rooms.ROOMS for stage in room.stages if not stage.fresh}
+    assert {card["stage"] for card in export._cards()} <= {*held, ""}
 
 
 def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_path: Path) -> None:
     """What somebody sends: saved in the lab, opened by somebody else from a file."""
     page = visitor.open("/rotation?m=3", "shift-both")
-    with page.expect_download() as download:
+    with page.expect_download(timeout=120_000) as download:  # hundreds of answers are computed on a busy machine
         page.locator("#shift-both a.save").click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     offline.goto(path.as_uri())
-    settle(offline)
-    reveal(offline)
-    assert "3, 5" in offline.locator("#shift-both .readouts").inner_text()
+    offline.locator("#shift-both .readouts", has_text="3, 5").wait_for()
     offline.get_by_role("button", name="move both: m: on by one").click()
     offline.locator("#shift-both .readouts", has_text="4, 6").wait_for()
     assert offline.locator("#shift-both .error").is_hidden()

@@ -55,13 +55,19 @@ def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
 def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Path, tmp_path: Path) -> None:
     results.use(tmp_path / "nowhere")
     try:
-        with pytest.raises(StudyError, match=r"^no language run in the example study yet; type: posenc compare"):
-            find("curves").answer({"task": "language"})
+        with pytest.raises(StudyError, match=r"^no recent run in the example study yet; type: posenc compare"):
+            find("curves").answer({"task": "recent"})
     finally:
         results.use(study)
 
 
-@pytest.mark.parametrize("asked", ["curves", "curves?task=needle", "depths", "trained-table?learnt=ordering"])
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("curves", "curves?task=language", "curves?task=needle", "positions", "depths"),
+        "trained-table?learnt=ordering",
+    ],
+)
 def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, study: Path, tmp_path: Path) -> None:
     path, _, query = asked.partition("?")
     results.use(tmp_path / "nowhere")
@@ -79,7 +85,7 @@ def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it() -
     files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*") if path.is_file()}
     with Ledger(EXAMPLE) as ledger:
         runs = ledger.runs()
-    assert {run.plan.task for run in runs} == {"ordering", "needle"}
+    assert {run.plan.task for run in runs} == {"language", "ordering", "needle"}
     assert {run.plan.encoding for run in runs} >= {"nope", "sinusoidal", "learned-clamped", "rotary", "alibi"}
     tables = {f"checkpoints/{run.plan.id}.safetensors" for run in runs if run.plan.encoding == "learned-clamped"}
     assert files == {"ledger.sqlite", *tables}

@@ -10,11 +10,10 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.workbench.lab import wire
-from posenc.workbench.lab.pointer import under_pointer
 from posenc.workbench.lab.rooms import find, stages
 from posenc.workbench.scene import colours
 from posenc.workbench.scene.compose import scene
-from posenc.workbench.scene.tables import as_csv, tables
+from posenc.workbench.scene.tables import as_csv, tables, told
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
 
 
@@ -72,13 +71,13 @@ def test_log_axes_place_powers_evenly() -> None:
 
 def test_the_value_under_the_pointer_is_exact() -> None:
     answer = find("heatmap").answer({"width": "8"})
-    assert under_pointer(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
+    assert told(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
     lines = find("waves").answer({})
-    assert "dimension 511 0.999998" in under_pointer(lines, 0, 0, 160)
+    assert "dimension 511 0.999998" in told(lines, 0, 0, 160)
     with pytest.raises(InvalidArgument, match="lie outside 8 × 64"):
-        under_pointer(answer, 0, 8, 0)
+        told(answer, 0, 8, 0)
     with pytest.raises(InvalidArgument, match="panel=3 is not one of the 1 panels"):
-        under_pointer(answer, 3, 0, 0)
+        told(answer, 3, 0, 0)
 
 
 def test_csv_holds_every_value() -> None:

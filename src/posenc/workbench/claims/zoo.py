@@ -1,33 +1,27 @@
 """Claims about what all encodings side by side have shown; each trains small models, and runs with --slow only."""
 
+from dataclasses import replace
 from functools import cache
 
 from posenc.workbench.claims.claim import Evidence, Verdict, above, below, claim
-from posenc.workbench.experiments.plan import Plan
+from posenc.workbench.experiments.presets import preset
 from posenc.workbench.experiments.training import teach
-from posenc.workbench.tasks.text import load
-
-SEEDS = (0, 1, 2)
 
 
 @cache
-def right(encoding: str) -> tuple[float, ...]:
-    """Shares of right answers about order at eight times the trained length, one for every seed."""
-    found = []
-    for seed in SEEDS:
-        plan = Plan(
-            encoding=encoding,
-            task="ordering",
-            seed=seed,
-            steps=300,
-            batch=64,
-            learning_rate=3e-3,
-            train_length=16,
-            lengths=(16, 128),
-            test_count=128,
-        )
-        found.append(next(c.value for c in teach(plan, load()).cells if c.length == 128))
+def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
+    """Shares of right answers at eight times the trained length, one for every seed of the study."""
+    asked = replace(preset(study), encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
+    text, found = asked.source.load(), []
+    for plan in asked.plans(text):
+        cells = teach(plan, text).cells
+        found.append(next(c.value for c in cells if (c.length, c.measure) == (plan.lengths[-1], "accuracy")))
     return tuple(found)
+
+
+def beside(encoding: str) -> tuple[float, ...]:
+    """Shares of sides that cells of a grid name rightly, on grids of eight times as many cells."""
+    return right(encoding, "zoo-grid", "neighbours")
 
 
 @claim(

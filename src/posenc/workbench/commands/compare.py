@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from posenc.errors import StudyError
 from posenc.workbench.commands.options import with_settings
 from posenc.workbench.screen import screen
 
@@ -89,19 +88,19 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
         live = Live(lambda: outcome(made, text, ledger), folder, _typed(), made)
         with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
 
+            def said(line: str) -> None:
+                progress.console.print(f"  {line}", style="dim", soft_wrap=True)
+
             def advance(heard: "Progress") -> None:
                 progress.advance(progress.task_ids[0], heard.work)
-                try:
-                    where.look()
-                except StudyError as error:  # what has been done lies here, and goes there later
-                    progress.console.print(f"  {error}", style="dim", soft_wrap=True)
+                where.look(said)
 
             def finished(result: "Run[Plan] | Failure") -> None:
                 if isinstance(result, Run):
-                    said = result.verdict or f"{result.seconds:.0f} s"
+                    came = result.verdict or f"{result.seconds:.0f} s"
                 else:
-                    said = f"failed: {result.reason}"
-                progress.console.print(f"  {result.plan.name}  {said}", style="dim", soft_wrap=True)
+                    came = f"failed: {result.reason}"
+                said(f"{result.plan.name}  {came}")
                 live.look()
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)

@@ -17,12 +17,16 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.experiments.extend import Extension, Request
     from posenc.workbench.experiments.job import Launcher
     from posenc.workbench.experiments.models import LanguageModel, Opened
+    from posenc.workbench.experiments.place import Place
     from posenc.workbench.experiments.retrieval import Reader, Retrieval
 
 
 def extend(
     path: Annotated[
-        Path, typer.Argument(help="A study of posenc compare, a Hugging Face folder, or a .gguf file.")
+        str,
+        typer.Argument(
+            help="A study of posenc compare, its address such as s3://…, a Hugging Face folder, or a .gguf file."
+        ),
     ],
     to: Annotated[
         str, typer.Option(help="Length to reach: tokens, or a multiple of the trained length such as 4x.")
@@ -46,11 +50,14 @@ def extend(
     launcher: Annotated[
         str, typer.Option(help="here (in this process), local (a process a core, each with the model), or ray.")
     ] = "here",
-    output: Annotated[Path | None, typer.Option(help="Folder for scores, figures and page.")] = None,
+    output: Annotated[
+        str | None, typer.Option(help="Folder for scores, figures and page, or an address such as s3://….")
+    ] = None,
 ) -> None:
     """Score long documents under every way of scaling the frequencies, and say which one to use."""
     from posenc.workbench.experiments.extend import Request
     from posenc.workbench.experiments.models import open_model
+    from posenc.workbench.experiments.place import brought, is_address, place
     from posenc.workbench.experiments.retrieval import reader
     from posenc.workbench.launch.choose import choose
 
@@ -60,14 +67,18 @@ def extend(
     if documents < 1:
         raise InvalidArgument(f"documents={documents} must be at least 1")
     launch = choose(launcher)
-    opened = open_model(path, text, device, dtype)
+    lies = brought(path)
+    opened = open_model(lies, text, device, dtype, path)
     model = opened.model
     asked = reader(model) if needle else None
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
-    folder = output or (path / "extension" if path.is_dir() else Path("extension"))
-    _announce(console, model, request, folder, needle)
-    found, needles, spent = _carry_out(console, opened, asked, request, folder, launch)
-    _leave(console, model, found, needles, folder, spent)
+    beside = is_address(path) or lies.is_dir()
+    where = place(output or (f"{path.rstrip('/')}/extension" if beside else "extension"))
+    where.fetch()
+    _announce(console, model, request, where, needle)
+    found, needles, spent = _carry_out(console, opened, asked, request, where, launch)
+    _leave(console, model, found, needles, where, spent)
+    where.keep()
 
 
 def _request(
@@ -90,18 +101,20 @@ def _request(
     return replace(base, length=length, methods=chosen, finetune=steps)
 
 
-def _announce(console: Console, model: "LanguageModel", request: "Request", folder: Path, needle: bool) -> None:
+def _announce(console: Console, model: "LanguageModel", request: "Request", where: "Place", needle: bool) -> None:
     """Say what will be done and what it needs; refuse what the disk has no room for."""
     from posenc.workbench.experiments.footprint import check_disk
     from posenc.workbench.experiments.models import Shipped
 
-    console.print(f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder}/")
+    console.print(
+        f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {where.name}/"
+    )
     if not isinstance(model, Shipped):
         return
     gib = model.memory(request.length, cached=needle) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
     if request.finetune:  # weights under each method, and a folder of the best
-        check_disk((len(request.methods) + 1) * model.weights, folder, f"{len(request.methods)} fine-tunes")
+        check_disk((len(request.methods) + 1) * model.weights, where.folder, f"{len(request.methods)} fine-tunes")
 
 
 def _carry_out(
@@ -109,7 +122,7 @@ def _carry_out(
     opened: "Opened",
     asked: "Reader | None",
     request: "Request",
-    folder: Path,
+    where: "Place",
     launch: "Launcher",
 ) -> tuple["Extension", "Retrieval | None", float]:
     """Score, and ask where that is wanted, with a bar; and the seconds that the ledger's runs took."""
@@ -123,12 +136,16 @@ def _carry_out(
     model, data, read = opened
     total = work(model, request, request.documents) + (asking(model.original_length, request) if asked else 0)
     with (
-        Ledger(folder, write=True) as ledger,
+        Ledger(where.folder, write=True) as ledger,
         terminal.bar(console, "scoring", total, f"{model.unit}s") as progress,
     ):
 
+        def said(line: str) -> None:
+            progress.console.print(f"  {line}", style="dim", soft_wrap=True)
+
         def advance(tokens: float) -> None:
             progress.advance(progress.task_ids[0], tokens)
+            where.look(said)
 
         found = carry_out(model, data, read, request, ledger, launch, advance)
         same = replace(request, length=found.length)
@@ -141,7 +158,7 @@ def _leave(
     model: "LanguageModel",
     found: "Extension",
     needles: "Retrieval | None",
-    folder: Path,
+    where: "Place",
     spent: float,
 ) -> None:
     """Answers on the screen; page, config and tuned weights in the folder."""
@@ -150,18 +167,19 @@ def _leave(
     from posenc.workbench.experiments.weights import weights
     from posenc.workbench.report.extension_page import write
 
+    folder, shown = where.folder, where.name
     patch = config_patch(model, judge(found).chosen.curve.method, found.length)
-    page = write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), spent, patch, needles)
+    write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), spent, patch, needles)
     _print(console, found, needles)
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
-        console.print(f"config  {folder / 'config-patch.json'}")
+        console.print(f"config  {shown}/config-patch.json")
     if found.finetune and isinstance(model, Shipped):
         best = judge(found, tuned=True).chosen.curve
         if best.plan is not None and best.method.schedule is not None:  # no config says that nothing turns
             model.save(folder / "tuned", weights(folder, best.plan), best.method.schedule, found.length)
-            console.print(f"tuned   {folder / 'tuned'}/, under {best.method.label}, for transformers to open")
-    console.print(f"page    {page}")
+            console.print(f"tuned   {shown}/tuned/, under {best.method.label}, for transformers to open")
+    console.print(f"page    {shown}/report.html")
 
 
 def _print(console: Console, found: "Extension", needles: "Retrieval | None") -> None:

@@ -33,13 +33,13 @@ def runs(
     ] = "numbers",
 ) -> None:
     """List the finished runs of a study."""
+    if what not in WHAT:
+        raise UnknownName("what", what, WHAT)
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.place import reading
     from posenc.workbench.experiments.table import of_run
 
     console = screen()
-    if what not in WHAT:
-        raise UnknownName("what", what, WHAT)
     with Ledger(reading(study)) as ledger:
         found = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_kept([of_run(run, ledger) for run in found.values()], where or ()), sort)

@@ -1,11 +1,13 @@
 """Tests a trained transformer at every length: loss on fixed targets and by position, or accuracy by depth."""
 
+from collections.abc import Iterator
+
 import torch
 from torch.nn import functional as F
 
 from posenc.errors import PositionOutOfRange
 from posenc.workbench.experiments.plan import Cell
-from posenc.workbench.tasks import IGNORE, Task
+from posenc.workbench.tasks import IGNORE, Batch, Task
 from posenc.workbench.tasks.language import TARGETS
 from posenc.workbench.transformer import Transformer
 
@@ -16,24 +18,29 @@ BUCKETS = 64
 
 
 def evaluate(model: Transformer, made: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
-    """The cells of every length; a length that the encoding refuses leaves a cell that says why."""
+    """The cells of every length; a length that the encoding refuses leaves a cell that says why.
+
+    On a grid with more places than it was trained on, tables that say how are resized.
+    """
     test = _loss_cells if made.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []
     with torch.inference_mode():
         for length in lengths:
             try:
-                cells += test(model, made, length, count)
+                cells += test(model.fitted(*made.places(length)), made, length, count)
             except PositionOutOfRange as refusal:
                 cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
+    if made.measure == "loss":  # both come from the text, and whoever reads the run may not have it
+        cells += [Cell(lengths[0], "chance", made.chance, 0), Cell(lengths[0], "gate", made.gate, 0)]
     return tuple(cells)
 
 
 def _loss_cells(model: Transformer, made: Task, length: int, count: int) -> list[Cell]:
     """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
     rows = []
-    for batch in made.test_batches(length, count):
-        outputs = model(batch.tokens.to(_device(model))).float()
-        losses = F.cross_entropy(outputs.mT, batch.targets.to(outputs.device), reduction="none")
+    for batch in _batches(model, made, length, count):
+        outputs = model(batch.tokens, batch.positions).float()
+        losses = F.cross_entropy(outputs.mT, batch.targets, reduction="none")
         rows.append(losses.double().cpu())
     losses = torch.cat(rows)
     blocks = losses[:, -TARGETS:].mean(1)
@@ -52,11 +59,11 @@ def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> 
     """Share of right answers (with right or wrong for each sequence) and, where it applies, by depth."""
     shares: list[torch.Tensor] = []
     depths: list[float] = []
-    for batch in made.test_batches(length, count):
-        answers = model(batch.tokens.to(_device(model))).argmax(-1).cpu()
+    for batch in _batches(model, made, length, count):
+        answers = model(batch.tokens, batch.positions).argmax(-1)
         asked = batch.targets != IGNORE
         right = (answers == batch.targets) & asked
-        shares.append(right.sum(1) / asked.sum(1))
+        shares.append((right.sum(1) / asked.sum(1)).cpu())
         depths += batch.depth
     share = torch.cat(shares).double()
     # Copied tokens of one sequence stand or fall together, so the sequence is the unit that intervals count.
@@ -73,5 +80,7 @@ def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> 
     return [*cells, Cell(length, "exact_match", float(exact.mean()), len(exact), tuple(exact.tolist()))]
 
 
-def _device(model: Transformer) -> torch.device:
-    return model.embedding.weight.device
+def _batches(model: Transformer, made: Task, length: int, count: int) -> Iterator[Batch]:
+    """The test's batches as the model takes them, where it is."""
+    for batch in made.test_batches(length, count):
+        yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -103,7 +104,7 @@ class Ours:
         with torch.inference_mode(), self.placed(encoding):
             logits = self.logits(tokens[None, :-1])[0]
         tick(1.0)
-        return F.cross_entropy(logits, tokens[1:], reduction="none")
+        return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
 
     def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, the stretched layers under another schedule.
@@ -124,7 +125,7 @@ class Ours:
 
     def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Logits with gradients."""
-        return self.model(rows).float()
+        return self.model(rows.to(self.model.embedding.weight.device)).float()
 
     def copied(self, identity: str) -> "Ours":
         """The same model with weights of its own."""
@@ -134,24 +135,34 @@ class Ours:
         """These models fit at any length that is worth scoring."""
 
 
-def trained(study: Path, text: Text) -> Ours:
+def trained(study: Path, text: Text, device: str, called: str) -> Ours:
     """The language run of a study of ``posenc compare`` that turns: the plain rotary one, first seed, or another.
 
+    Args:
+        device: where it is to compute, wherever it was trained.
+        called: as which people know the study.
+
     Raises:
-        StudyError: no such run, its weights are gone, or it was trained on another text.
+        StudyError: no such run on bytes, its weights are gone, or it was trained on another text.
     """
     with Ledger(study) as ledger:
         plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
     known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger's word imports nobody's module
-    for plan in sorted(known, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
-        model = build(plan, task("language", text, plan.lengths[-1]))
+    read = [plan for plan in known if plan.tokenizer == "bytes"]
+    for plan in sorted(read, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
+        model = build(replace(plan, device=device), task("language", text, plan.lengths[-1]))
         if model.encoding.schedule is None:
             continue
         if plan.text_sha256 != text.sha256:
-            raise StudyError(f"the run in {str(study)!r} was trained on another text; pass the same --text")
+            raise StudyError(f"the run in {called!r} was trained on another text; pass the same --text")
         model.load_state_dict(weights(study, plan))
-        return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {study}")
-    raise StudyError(f"{str(study)!r} has no rotary run on language; posenc compare --output {study} makes one")
+        return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
+    if len(read) < len(known):
+        raise StudyError(
+            f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "
+            f"posenc compare --tokenizer bytes --output {called} makes one"
+        )
+    raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
 
 
 class Opened(NamedTuple):
@@ -162,19 +173,22 @@ class Opened(NamedTuple):
     text: Text
 
 
-def open_model(path: Path, text: Path | None, device: str, dtype: str) -> Opened:
+def open_model(path: Path, text: Path | None, device: str, dtype: str, called: str = "") -> Opened:
     """The model at ``path``; documents are cut from a study's own held-out text, or from the file.
 
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file.
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file; a study that was brought from
+    an address is ``called`` that.
     """
     read = load(text)
     if (path / "ledger.sqlite").exists():
-        return Opened(trained(path, read), bytes(read.validation.to(torch.uint8).numpy()), read)
+        return Opened(
+            trained(path, read, device, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
+        )
     from posenc.integrations.huggingface.load import Pretrained
 
-    model: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    shipped: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
     whole = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return Opened(model, bytes(whole.numpy()), read)
+    return Opened(shipped, bytes(whole.numpy()), read)
 
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:

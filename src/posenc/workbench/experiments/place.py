@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -37,8 +37,8 @@ class Place:
     def keep(self) -> None:
         """Bring what has changed there."""
 
-    def look(self) -> None:
-        """Keep, where that was not done for a while."""
+    def look(self, say: Callable[[str], None]) -> None:
+        """Keep, where that was not done for a while; what hinders it is said, and goes there later."""
 
 
 class Address(Place):
@@ -78,11 +78,17 @@ class Address(Place):
         """A folder with its ledger and nothing else, to be read."""
         target = self.folder.with_name("read")
         with self._explained():
-            if not self._word():
-                raise StudyError(f"no study at {self.name!r}; posenc compare --output {self.name} starts one")
+            self._there()
             with whole(target / LEDGER) as partial:
                 self._files.get_file(f"{self._root}/{LEDGER}", str(partial))
         return target
+
+    def bring(self) -> Path:
+        """A folder with all of it, weights too."""
+        with self._explained():
+            self._there()
+        self.fetch()
+        return self.folder
 
     def keep(self) -> None:
         known = self._known()
@@ -101,10 +107,14 @@ class Address(Place):
             self._files.pipe_file(f"{self._root}/{KEPT}", word.encode())
         self._knows(word, known["seen"])
 
-    def look(self) -> None:
-        if time.monotonic() >= self._next:
+    def look(self, say: Callable[[str], None]) -> None:
+        if time.monotonic() < self._next:
+            return
+        try:
             self.keep()
-            self._next = time.monotonic() + EVERY
+        except StudyError as error:
+            say(str(error))
+        self._next = time.monotonic() + EVERY
 
     def _send(self, name: str, file: Path | None) -> None:
         target = f"{self._root}/{name}"
@@ -121,6 +131,11 @@ class Address(Place):
         kept = [file for file in files if ".sqlite" not in file.name and file.name != KEPT]
         kept.sort(key=lambda file: (file.name == ".metadata", file))
         return {file.relative_to(self.folder).as_posix(): file for file in kept}
+
+    def _there(self) -> None:
+        """Refuse an address where no study lies."""
+        if not self._word():
+            raise StudyError(f"no study at {self.name!r}; posenc compare --output {self.name} starts one")
 
     def _word(self) -> str:
         """What lies there under ``KEPT``; empty where nothing does."""
@@ -158,9 +173,19 @@ class Address(Place):
 
 def place(name: str) -> Place:
     """The place of this name: an address where it has a scheme, else a folder."""
-    return Address(name) if "://" in name else Place(Path(name))
+    return Address(name) if is_address(name) else Place(Path(name))
+
+
+def is_address(name: str) -> bool:
+    """Whether it has a scheme."""
+    return "://" in name
 
 
 def reading(name: str | Path) -> Path:
     """A folder with the ledger of the study of this name."""
-    return Address(str(name)).read() if "://" in str(name) else Path(name)
+    return Address(str(name)).read() if is_address(str(name)) else Path(name)
+
+
+def brought(name: str) -> Path:
+    """A folder with all of the study of this name."""
+    return Address(name).bring() if is_address(name) else Path(name)

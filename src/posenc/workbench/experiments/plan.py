@@ -137,7 +137,8 @@ class Cell:
 
     Args:
         measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per byte of whole windows),
-            ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why).
+            ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why),
+            ``"chance"`` and ``"gate"`` (what runs on a text are judged by, at the trained length).
         value: the number; NaN when refused.
         count: targets or answers behind it.
         detail: numbers behind it that later statistics pair up: the loss of each block, or the loss by

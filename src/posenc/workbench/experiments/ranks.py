@@ -3,20 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 from torch.nn import functional as F
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.workbench.experiments.sharded import ShardedState
 from posenc.workbench.experiments.state import State
 from posenc.workbench.tasks import IGNORE, Batch
 from posenc.workbench.transformer import Transformer
+
+if TYPE_CHECKING:  # torch's checkpoints of several processes take most of a second to load, which few runs need
+    from posenc.workbench.experiments.sharded import ShardedState
 
 WAYS = ("ddp", "fsdp", "context")
 """The batch is shared out: every rank holds the model, or a part of it. Or each sequence is, in a zig-zag."""
@@ -44,7 +45,8 @@ class Alone:
 
     def outputs(self, model: nn.Module, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
         """What the model says of this process's part of the batch, ``(N, V)``, and the targets of that part."""
-        return model(batch.tokens.to(device)).flatten(0, 1), batch.targets.to(device).flatten()
+        batch = batch.to(device)
+        return model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The mean loss of the whole batch; its gradient is that of this process's part."""
@@ -92,12 +94,16 @@ class Ranks(Alone):
 
     def state(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
-    ) -> ShardedState:
+    ) -> "ShardedState":
+        from posenc.workbench.experiments.sharded import ShardedState
+
         return ShardedState(path, model, optimiser, generator, self.first)
 
     def whole(self, model: Transformer, again: Callable[[], Transformer]) -> Transformer:
         if self.way != "fsdp":
             return model
+        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
         values = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
         made = again()
         if self.first:
@@ -105,17 +111,22 @@ class Ranks(Alone):
         return made
 
     def outputs(self, model: nn.Module, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
+        if self.way == "context" and batch.positions is not None:
+            raise InvalidArgument(
+                "parallel='context' shares out tokens that follow one another, and these stand on a grid; choose "
+                "ddp or fsdp"
+            )
         rank, ranks, rows = dist.get_rank(), dist.get_world_size(), len(batch.tokens)
-        how: dict[str, Any] = {}
-        tokens, targets = batch.tokens, batch.targets
+        batch = batch.to(self.device)
+        tokens, targets, how = batch.tokens, batch.targets, dict[str, Any](positions=batch.positions)
         if self.way == "context":
             own, how = _shard(tokens.shape[1], rank, ranks, self.device)
-            tokens, targets = tokens[:, own.cpu()], targets[:, own.cpu()]
+            tokens, targets = tokens[:, own], targets[:, own]
         else:
             if rows % ranks:
                 raise InvalidArgument(f"batch={rows} must be a multiple of devices={ranks} to be shared out")
             tokens, targets = tokens.chunk(ranks)[rank], targets.chunk(ranks)[rank]
-        return model(tokens.to(self.device), **how).flatten(0, 1), targets.to(self.device).flatten()
+        return model(tokens, **how).flatten(0, 1), targets.flatten()
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Ranks' gradients are averaged, so that each gives its sum over the mean number of targets."""

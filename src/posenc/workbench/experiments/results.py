@@ -8,7 +8,7 @@ from statistics import fmean
 from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Plan, Run
 from posenc.workbench.experiments.statistics import Interval, over_answers, over_blocks, over_seeds, paired
-from posenc.workbench.tasks import Source, Task, task
+from posenc.workbench.tasks import TASKS, Judged, Source, Told, task
 
 LOST = 0.05
 """What may be lost between the trained and the longest length, as a share of a perplexity or of an accuracy."""
@@ -45,7 +45,7 @@ class Row:
 class TaskResult:
     """All encodings on one task, best at the longest length first, then those not ranked."""
 
-    task: Task
+    task: Judged
     lengths: tuple[int, ...]
     rows: tuple[Row, ...]
     runs: tuple[Run, ...]
@@ -78,7 +78,7 @@ def holds(result: TaskResult, row: Row) -> bool:
     return end <= start + math.log1p(LOST) if result.task.measure == "loss" else end >= start * (1 - LOST)
 
 
-def summarise(made: Task, runs: Sequence[Run]) -> TaskResult:
+def summarise(made: Judged, runs: Sequence[Run]) -> TaskResult:
     """Gather the runs of one task."""
     by_encoding: dict[str, list[Run]] = {}
     for run in runs:
@@ -96,12 +96,16 @@ def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> T
     """What the newest runs of a task found that differ in encoding and seed alone; None where there is no run.
 
     Raises:
-        StudyError: they read another text than ``source``.
+        StudyError: they do not tell what they are judged by, and read another text than ``source``.
     """
     found = alike([run for run in runs if run.plan.task == name])
     if not found:
         return None
-    plan, text = found[0].plan, source.load()
+    plan = found[0].plan
+    chance, gate = (found[0].cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
+    if chance and gate:
+        return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
+    text = source.load()
     if plan.text_sha256 not in ("", text.sha256):
         raise StudyError(
             "this study read a text of its own; see the page that posenc compare wrote, or open it in Python with "
@@ -129,7 +133,7 @@ def _last(row: Row, longest: int) -> float:
     return row.values[longest].mean if longest in row.values else 0.0
 
 
-def _row(made: Task, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -> Row:
+def _row(made: Judged, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -> Row:
     values = {n: v for n in lengths if (v := _interval(made, runs, n, made.measure))}
     windows = {n: v for n in lengths if (v := _interval(made, runs, n, "window_loss"))}
     passed = sum(made.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], made.measure)))
@@ -138,7 +142,7 @@ def _row(made: Task, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -
     return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", diverged=lost)
 
 
-def _interval(made: Task, runs: list[Run], length: int, measure: str) -> Interval | None:
+def _interval(made: Judged, runs: list[Run], length: int, measure: str) -> Interval | None:
     """Over seeds where there are several, else over the blocks or answers of the one run."""
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells:
@@ -151,7 +155,7 @@ def _interval(made: Task, runs: list[Run], length: int, measure: str) -> Interva
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
 
 
-def _with_difference(made: Task, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
+def _with_difference(made: Judged, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
     """The row with its difference to the best on the same blocks (one seed) or the same seeds (several)."""
     mine = {r.plan.seed: c for r in ours if (c := r.cell(longest, made.measure))}
     theirs = {r.plan.seed: c for r in best if (c := r.cell(longest, made.measure))}

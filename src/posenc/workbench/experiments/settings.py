@@ -145,7 +145,7 @@ class Grid:
         "such as t5, rotary(base=500000), layers(rotary*3 + nope), heads(alibi*2, rotary*2), my_file:Mine",
     )
     tasks: tuple[str, ...] = _grid(
-        ("language", "ordering", "needle"), "of language, ordering, needle, recent, copying"
+        ("language", "ordering", "needle"), "of language, ordering, needle, recent, copying, neighbours"
     )
     seeds: tuple[int, ...] = _grid((0,), "one run each; one number n is 0 to n−1", "", int, low=0, high=2**31)
     lengths: tuple[float, ...] = _grid(

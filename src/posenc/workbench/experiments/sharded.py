@@ -1,7 +1,6 @@
 """The state of a training over several processes: each writes its part, and any number of them reads it again."""
 
 import json
-import shutil
 import warnings
 from dataclasses import asdict
 from pathlib import Path
@@ -12,7 +11,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-from posenc.workbench.experiments.state import Trained, unwritten
+from posenc.workbench.experiments.state import Trained, folders, remove, unwritten
 
 
 class ShardedState:
@@ -33,7 +32,7 @@ class ShardedState:
 
     def load(self) -> Trained:
         """Set everything to where it stood, and say how far that is; at the start without a state."""
-        newest = max(_folders(self.path), key=_steps, default=None)
+        newest = max(folders(self.path), key=_steps, default=None)
         if newest is None:
             return Trained()
         values = self._values(Trained())
@@ -50,36 +49,18 @@ class ShardedState:
         """Keep where everything stands; called by every process at the same step."""
         if self.path is None:
             return
-        older = _folders(self.path)
+        older = folders(self.path)
         target = self.path.with_suffix(f".{len(made.losses)}.dcp")
         try:
             dcp.save(self._values(made), checkpoint_id=target)
         except (OSError, dcp.api.CheckpointException) as error:
             raise unwritten("the state of a run", target, error) from error
-        _remove([folder for folder in older if folder != target] if self.first else [])
+        remove([folder for folder in older if folder != target] if self.first else [])
 
     def _values(self, made: Trained) -> dict[str, Any]:
         model, optimiser = get_state_dict(self.model, self.optimiser)
         generator = self.generator.get_state()
         return {"model": model, "optimiser": optimiser, "generator": generator, "trained": json.dumps(asdict(made))}
-
-
-def forget(path: Path) -> None:
-    """Let go of the state of a training that has ended, of whichever kind."""
-    path.unlink(missing_ok=True)
-    _remove(_folders(path))
-
-
-def _folders(path: Path | None) -> list[Path]:
-    if path is None or not path.parent.is_dir():
-        return []
-    return [folder for folder in path.parent.glob(f"{path.stem}.*.dcp") if (folder / ".metadata").exists()]
-
-
-def _remove(folders: list[Path]) -> None:
-    for folder in folders:
-        (folder / ".metadata").unlink()  # no longer whole, whatever happens next
-        shutil.rmtree(folder)
 
 
 def _steps(folder: Path) -> int:

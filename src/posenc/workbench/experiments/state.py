@@ -1,6 +1,7 @@
 """Where a training stands, in one file: weights, optimiser, random numbers and losses; whole or not there."""
 
 import math
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,3 +88,23 @@ class State:
                 torch.save(values, partial)
         except (OSError, RuntimeError) as error:
             raise unwritten("the state of a run", self.path, error) from error
+
+
+def forget(path: Path) -> None:
+    """Let go of the state of a training that has ended, of whichever kind."""
+    path.unlink(missing_ok=True)
+    remove(folders(path))
+
+
+def folders(path: Path | None) -> list[Path]:
+    """Those beside its path that hold a whole state of several processes."""
+    if path is None or not path.parent.is_dir():
+        return []
+    return [folder for folder in path.parent.glob(f"{path.stem}.*.dcp") if (folder / ".metadata").exists()]
+
+
+def remove(old: list[Path]) -> None:
+    """Let go of such folders."""
+    for folder in old:
+        (folder / ".metadata").unlink()  # no longer whole, whatever happens next
+        shutil.rmtree(folder)

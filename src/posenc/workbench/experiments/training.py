@@ -17,8 +17,7 @@ from posenc.workbench.experiments.machine import hardware, versions
 from posenc.workbench.experiments.plan import Cell, Plan, Run
 from posenc.workbench.experiments.ranks import ALONE, Alone
 from posenc.workbench.experiments.settings import Model
-from posenc.workbench.experiments.sharded import forget
-from posenc.workbench.experiments.state import Trained
+from posenc.workbench.experiments.state import Trained, forget
 from posenc.workbench.experiments.trainer import Recipe, train
 from posenc.workbench.experiments.weights import save
 from posenc.workbench.tasks import Source, Task, Text, task
@@ -125,7 +124,11 @@ def config(plan: Plan, made: Task) -> TransformerConfig:
     said = {each.name: getattr(plan, each.name) for each in fields(Model)}
     tied = plan.tied and made.outputs == made.vocabulary
     return TransformerConfig(
-        made.vocabulary, outputs=made.outputs, recompute=plan.recompute, **{**said, "tied": tied}
+        made.vocabulary,
+        outputs=made.outputs,
+        causal=made.causal,
+        recompute=plan.recompute,
+        **{**said, "tied": tied},
     )
 
 
@@ -148,7 +151,7 @@ def learn(
     forward: nn.Module = torch.compile(wrapped) if plan.compile else wrapped  # type: ignore[assignment]
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
-        batch = made.train_batch(generator, plan.batch)
+        batch = made.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
         return ranks.loss(*ranks.outputs(forward, batch, plan.device)), batch.tokens.numel()
 
     recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks)

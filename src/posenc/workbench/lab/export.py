@@ -8,9 +8,9 @@ import gzip
 import hashlib
 import itertools
 import json
+import math
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -21,10 +21,10 @@ from posenc.errors import PosencError
 from posenc.workbench.lab import page, wire
 from posenc.workbench.lab.controls import Number
 from posenc.workbench.lab.page import Site
-from posenc.workbench.lab.pointer import under_pointer
-from posenc.workbench.lab.rooms import ROOMS, Stage, room, stages
+from posenc.workbench.lab.rooms import ROOMS, Stage, place, room, stages
 from posenc.workbench.lessons import deck
 from posenc.workbench.scene import colours
+from posenc.workbench.scene.tables import told
 
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
@@ -37,6 +37,8 @@ COARSE = ((33, True), (33, False), (17, False), (9, False), (5, False), (3, Fals
 """How many stops of each slider, and whether also around what there is to try: the first that fits is held."""
 PROBED, DRAWN = 130, 1_100
 """Points of a line whose values a page holds in words, and that it holds at all."""
+SHORT = 24
+"""Characters of JSON that cost no more than a reference to them."""
 
 
 def write(folder: Path) -> list[Path]:
@@ -95,17 +97,11 @@ def states(
     stage: Stage, stops: Mapping[str, Sequence[str]], texts: Mapping[str, str], *, tries: bool
 ) -> list[Texts]:
     """The states that a page holds: all, where they are few, else each control moved from a state worth seeing."""
-    count = 1
-    for each in stops.values():
-        count *= max(1, len(each))
-    if count <= WHOLE:
-        names = [name for name, each in stops.items() if each]
-        combined = itertools.product(*(stops[name] for name in names))
-        asked = [dict(zip(names, combination, strict=True)) for combination in combined]
-    else:
-        asked = []
+    moving = {name: each for name, each in stops.items() if each}
     tried = [dict(t.state) for t in stage.tries]
-    asked += tried
+    asked = list(tried)
+    if math.prod(map(len, moving.values())) <= WHOLE:
+        asked += [dict(zip(moving, texts, strict=True)) for texts in itertools.product(*moving.values())]
     for centre in [dict(texts), {}, *(tried if tries else ())]:
         asked += [centre, *(centre | {name: text} for name, each in stops.items() for text in each)]
     return list(dict.fromkeys(_state(stage, state) for state in asked))
@@ -136,7 +132,7 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
             continue
         points = len(shown["x"]["at"])
         if points <= PROBED:
-            shown["probe"] = [under_pointer(view, i, 0, column) for column in range(points)]
+            shown["probe"] = [told(view, i, 0, column) for column in range(points)]
         if points > DRAWN:
             _sparse(shown)
     return sent
@@ -151,56 +147,27 @@ def _sparse(shown: dict[str, Any]) -> None:
 
 
 def _cards() -> list[dict[str, Any]]:
-    """The cards with their judgements, since no server can be asked."""
-    held = []
-    for shown, card in zip(deck.cards(), deck.DECK, strict=True):
-        answers = [str(i) for i in range(len(card.options))] or [
-            f"{deck.computed(card.number):.9f}" if card.number else "-"
-        ]
-        truth = {"truth": deck.computed(card.number), "tolerance": card.tolerance} if card.number else {}
-        seen = card.stage.rpartition("/")[2]
-        where = {"stage": "" if seen in stages() and stages()[seen][1].fresh else card.stage}
-        held.append(shown | where | truth | {"judged": [deck.check(card.name, answer) for answer in answers]})
-    return held
+    """The cards; one that a stage left out would answer leads nowhere."""
+    fresh = {place(stage) for _, stage in stages().values() if stage.fresh}
+    return [card | {"stage": "" if card["stage"] in fresh else card["stage"]} for card in deck.cards()]
 
 
 def pack(content: Any) -> str:
-    """JSON in which what occurs more than once is kept once, compressed, as base64."""
-    counts: Counter[str] = Counter()
-
-    def count(value: Any) -> None:
-        if isinstance(value, dict | list | tuple | str) and len(text := _text(value)) > 24:
-            counts[text] += 1
-            if counts[text] == 1 and not isinstance(value, str):
-                for part in value.values() if isinstance(value, dict) else value:
-                    count(part)
-
-    count(content)
-    parts: list[Any] = []
-    places: dict[str, int] = {}
+    """JSON parts, compressed, as base64: what is longer than a reference is kept once, and the whole comes last."""
+    parts: dict[str, int] = {}
 
     def placed(value: Any) -> Any:
-        text = _text(value) if isinstance(value, dict | list | tuple | str) else ""
-        if counts[text] > 1:
-            if text not in places:
-                made = inner(value)
-                places[text] = len(parts)
-                parts.append(made)
-            return {"#": places[text]}
-        return inner(value)
-
-    def inner(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: placed(part) for key, part in value.items()}
-        return [placed(part) for part in value] if isinstance(value, list | tuple) else value
+            value = {key: placed(part) for key, part in value.items()}
+        elif isinstance(value, list | tuple):
+            value = [placed(part) for part in value]
+        elif not isinstance(value, str):
+            return value
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return value if len(text) <= SHORT else {"#": parts.setdefault(text, len(parts))}
 
-    found = inner(content)
-    text = _text({"parts": parts, "content": found})
-    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
-
-
-def _text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    placed(content)
+    return base64.b64encode(gzip.compress(f"[{','.join(parts)}]".encode(), 9, mtime=0)).decode()
 
 
 def bundle() -> str:

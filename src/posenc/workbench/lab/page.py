@@ -2,14 +2,14 @@
 
 import base64
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib.resources import files
 from urllib.parse import urlencode
 
 from posenc.errors import MissingExtra
 from posenc.names import canonical
-from posenc.workbench.lab.controls import Control, Number
+from posenc.workbench.lab.controls import Control
 from posenc.workbench.lab.rooms import ROOMS, Room, Stage, find, place
 from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS
 from posenc.workbench.lessons.index import beside, sections
@@ -41,7 +41,7 @@ class Site:
     saved: bool = False
     single: bool = False
     held: Callable[[Stage], str] = lambda stage: ""
-    stops: Mapping[tuple[str, str], Sequence[str]] | None = None
+    stops: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     policy: str = ""
     style: str = ""
     early: str = ""
@@ -72,9 +72,7 @@ LIVE = Site()
 
 def _made(template: str, site: Site, **given: object) -> str:
     def stops(stage: str, control: Control) -> Sequence[str]:
-        asked = (site.stops or {}).get((stage, control.name))
-        own = control.held if isinstance(control, Number) and control.stops else ()
-        return asked or own
+        return site.stops.get((stage, control.name), control.held)
 
     made = templates("posenc.workbench.lab")
     made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail}

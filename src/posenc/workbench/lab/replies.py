@@ -99,32 +99,22 @@ def _route(path: str, query: str) -> Reply:
 
 
 def _api(rest: str, texts: dict[str, str]) -> Reply:
-    """``/api/<question>``, ``/api/<question>/table`` or ``/api/<question>/at?panel=&row=&column=``."""
+    """``/api/<question>`` and its parts ``/table`` and ``/at?panel=&row=&column=``; ``/api/quiz``, the cards."""
     from posenc.workbench.lab import wire
-    from posenc.workbench.lab.pointer import under_pointer
-    from posenc.workbench.scene.tables import tables
+    from posenc.workbench.scene.tables import tables, told
 
     if not rest:
         return _json({name: [c.name for c in stage.controls] for name, (_, stage) in rooms.stages().items()})
     name, _, part = rest.partition("/")
-    if name == "quiz":
-        return _quiz(part, texts)
+    if rest == "quiz":
+        return _json(deck.cards())
     if part == "at":
         place = [_index(texts, key) for key in ("panel", "row", "column")]
-        return _json({"text": under_pointer(_answer(name, texts), *place)})
+        return _json({"text": told(_answer(name, texts), *place)})
     shapes: dict[str, Callable[[View], Any]] = {"": wire.view, "table": tables}
     if part not in shapes:
         raise UnknownPath(f"/api/{name[:40]} has no part {part[:40]!r}; it has: at, table")
     return _json(shapes[part](_answer(name, texts)))
-
-
-def _quiz(part: str, texts: dict[str, str]) -> Reply:
-    """``/api/quiz``: the cards. ``/api/quiz/check?card=&answer=``: one answer judged."""
-    if part == "check" and texts.keys() == {"card", "answer"}:
-        return _json(deck.check(texts["card"], texts["answer"]))
-    if part or texts:
-        raise UnknownPath("the quiz is asked at /api/quiz and answers at /api/quiz/check?card=…&answer=…")
-    return _json(deck.cards())
 
 
 def _index(texts: dict[str, str], name: str) -> int:

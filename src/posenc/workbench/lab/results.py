@@ -44,14 +44,14 @@ def positions() -> "View":
     """The language loss at every position of the longest windows."""
     from posenc.workbench.report.charts import over_positions
 
-    return _given(over_positions(_result("language")), "language")
+    return _explained(over_positions(_result("language")), "language")
 
 
 def depths(task: str = "needle") -> "View":
     """Accuracy by depth and length, a panel an encoding."""
     from posenc.workbench.report.charts import by_depth
 
-    return _given(by_depth(_result(task)), task)
+    return _explained(by_depth(_result(task)), task)
 
 
 def table(task: str = "ordering") -> "View":
@@ -78,12 +78,6 @@ unit = rows / rows.norm(dim=-1, keepdim=True)
 print(unit @ unit.T)"""
 
 
-def _given(view: "View | None", task: str) -> "View":
-    if view is None:
-        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
-    return _explained(view, task)
-
-
 PYTHON = """\
 from pathlib import Path
 from posenc.workbench.experiments.ledger import Ledger
@@ -94,7 +88,9 @@ with Ledger(Path("{study}")) as ledger:
             print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
 
 
-def _explained(view: "View", task: str) -> "View":
+def _explained(view: "View | None", task: str) -> "View":
+    if view is None:
+        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(study=shown(_shelf["study"]), task=task)))
 
 

@@ -12,8 +12,8 @@ from torch import Tensor
 
 from posenc.workbench.scene.colours import EMPTY
 from posenc.workbench.scene.compose import scene
-from posenc.workbench.scene.scene import Axis, Bar, Chart, Disc, Map
-from posenc.workbench.views.view import Arrow, View
+from posenc.workbench.scene.scene import Axis, Bar, Chart, Disc, Map, Vector
+from posenc.workbench.views.view import View
 
 
 def view(answer: View) -> dict[str, Any]:
@@ -29,8 +29,10 @@ def view(answer: View) -> dict[str, Any]:
 
 def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:
     if isinstance(panel, Map):
-        return _heatmap(panel, bars[panel.bar])
-    return _lines(panel) if isinstance(panel, Chart) else _plane(panel)
+        return {"kind": "heatmap", "name": panel.name, **_heatmap(panel, bars[panel.bar])}
+    if isinstance(panel, Chart):
+        return {"kind": "lines", "name": panel.name, **_lines(panel)}
+    return {"kind": "plane", "name": panel.name, **_plane(panel)}
 
 
 def codes(values: Tensor, bar: Bar) -> Tensor:
@@ -43,9 +45,9 @@ def codes(values: Tensor, bar: Bar) -> Tensor:
 
 def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
     steps = (EMPTY - 1) / (bar.high - bar.low)
-    wire = {
-        "kind": "heatmap",
-        "name": panel.name,
+    both = panel.marked_rows and panel.marked_columns
+    down = panel.rows.label == "position" and panel.columns.label != "position"
+    return {
         "scale": bar.scale,
         "shape": list(panel.values.shape),
         "codes": base64.b64encode(codes(panel.values, bar).contiguous().numpy().tobytes()).decode(),
@@ -55,15 +57,9 @@ def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
         "span": [round((v - bar.low) * steps) for v in bar.shown],
         "marked_rows": list(panel.marked_rows),
         "marked_columns": list(panel.marked_columns),
-        "picked": "both"
-        if panel.marked_rows and panel.marked_columns
-        else "rows"
-        if panel.rows.label == "position" and panel.columns.label != "position"
-        else "columns",
+        "picked": "both" if both else "rows" if down else "columns",
+        **({"texts": panel.texts, "keys": panel.keys} if panel.texts else {}),
     }
-    if panel.texts:
-        wire |= {"texts": panel.texts, "keys": panel.keys}
-    return wire
 
 
 def _axis(axis: Axis) -> dict[str, Any]:
@@ -71,57 +67,48 @@ def _axis(axis: Axis) -> dict[str, Any]:
 
 
 def _lines(panel: Chart) -> dict[str, Any]:
-    y = panel.y
+    x, y = panel.x, panel.y
     return {
-        "kind": "lines",
-        "name": panel.name,
-        "x": _axis(panel.x) | {"at": [panel.x.place(v) for v in panel.at]},
+        "x": _axis(x) | {"at": [x.place(v) for v in panel.at]},
         "y": _axis(y),
         "lines": [
             {
-                "dash": " ".join(f"{2.2 * part:g}" for part in curve.dash),
                 "name": curve.name,
                 "colour": curve.colour,
+                "hollow": curve.hollow,
+                "dash": " ".join(f"{2.2 * part:g}" for part in curve.dash),
                 "y": [y.place(v) for v in curve.values],
                 "low": [y.place(v) for v in curve.low] or None,
                 "high": [y.place(v) for v in curve.high] or None,
-                "hollow": curve.hollow,
             }
             for curve in panel.curves
         ],
-        "marks": [[panel.x.place(value), caption] for value, caption in panel.marks],
+        "marks": [[x.place(value), caption] for value, caption in panel.marks],
         "levels": [[y.place(value), caption] for value, caption in panel.levels],
         "between": panel.curves[0].between if panel.curves else 0,
     }
 
 
 def _plane(panel: Disc) -> dict[str, Any]:
-    return {
-        "kind": "plane",
-        "name": panel.name,
-        "limit": panel.ticks[-1][1],
-        "arrows": [
-            {
-                "name": arrow.name,
-                "x": round(arrow.x / panel.limit, 5),
-                "y": round(arrow.y / panel.limit, 5),
-                "length": round(math.hypot(arrow.x, arrow.y) / panel.limit, 5),
-                "degrees": round(math.degrees(math.atan2(arrow.y, arrow.x)), 3),
-                "ghost": arrow.ghost,
-                "role": arrow.role,
-                "tip": vector.tip,
-                "text": vector.text,
-                **_grip(arrow, panel.limit),
-            }
-            for vector in panel.vectors
-            for arrow in (vector.arrow,)
-        ],
+    return {"limit": panel.ticks[-1][1], "arrows": [_arrow(vector, panel.limit) for vector in panel.vectors]}
+
+
+def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
+    """An arrow by its tip, in limits; what dragging it sets, and where the tip is at each of its values."""
+    arrow = vector.arrow
+    sent = {
+        "name": arrow.name,
+        "x": round(arrow.x / limit, 5),
+        "y": round(arrow.y / limit, 5),
+        "length": round(math.hypot(arrow.x, arrow.y) / limit, 5),
+        "degrees": round(math.degrees(math.atan2(arrow.y, arrow.x)), 3),
+        "ghost": arrow.ghost,
+        "role": arrow.role,
+        "colour": vector.colour,
+        "tip": vector.tip,
+        "text": vector.text,
     }
-
-
-def _grip(arrow: Arrow, limit: float) -> dict[str, Any]:
-    """What dragging the tip sets, and where the tip is at each of its values."""
     if arrow.grip is None:
-        return {}
+        return sent
     stops = [[value, round(x / limit, 5), round(y / limit, 5)] for value, x, y in arrow.grip.tips]
-    return {"moves": arrow.grip.setting, "at": arrow.grip.at, "stops": stops}
+    return sent | {"moves": arrow.grip.setting, "at": arrow.grip.at, "stops": stops}

@@ -104,19 +104,39 @@ def carry_out(
 
 
 def _passed_on(said: "queue.SimpleQueue[Any]", changes: Changes) -> Iterator[Any]:
-    """All that is said, and files as they change; those of the end come before what was found."""
-    while True:
-        try:
-            something = said.get(timeout=LOOK_EVERY)
-        except queue.Empty:
-            something = None
-        if isinstance(something, BaseException):
-            raise something
-        if something is not None and not isinstance(something, Found):
+    """All that is said, and files as they change; those of the end come before what was found.
+
+    What was said before a file became what it is is passed on before the file: a run that goes on from it says the
+    rest, and nothing between.
+    """
+    ended = False
+    while not ended:
+        heard = _heard(said, LOOK_EVERY)
+        kept = list(_changed(changes))
+        while said.qsize():
+            heard += _heard(said, 0)
+        for something in heard:
+            if isinstance(something, BaseException):
+                raise something
+            if isinstance(something, Found):
+                ended = True
+                kept += _changed(changes)
+                kept.append(something)
+            else:
+                yield something
+        for something in kept:  # one by one: Ray sends into its generators, and a list takes nothing
             yield something
-        for name, file in changes.since():
-            with suppress(FileNotFoundError):  # let go of just now: it is gone at the next look
-                yield Kept(name, None if file is None else file.read_bytes())
-        if isinstance(something, Found):
-            yield something
-            return
+
+
+def _heard(said: "queue.SimpleQueue[Any]", wait: float) -> list[Any]:
+    """The next thing that is said, if any is within ``wait`` seconds."""
+    try:
+        return [said.get(timeout=wait)]
+    except queue.Empty:
+        return []
+
+
+def _changed(changes: Changes) -> Iterator[Any]:
+    for name, file in changes.since():
+        with suppress(FileNotFoundError):  # let go of just now: it is gone at the next look
+            yield Kept(name, None if file is None else file.read_bytes())

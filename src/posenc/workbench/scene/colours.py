@@ -35,24 +35,12 @@ class Paper:
 
 
 LIGHT = Paper(
-    palette.PAPER,
-    palette.INK,
-    "#5c5f66",
-    palette.HAIRLINE,
-    "#85827a",
-    "#f1efe8",
-    palette.NEGATIVE,
-    palette.POSITIVE,
+    *(palette.PAPER, palette.INK, "#5c5f66", palette.HAIRLINE, "#85827a", "#f1efe8"),
+    *(palette.NEGATIVE, palette.POSITIVE),
 )
 DARK = Paper(
-    palette.PAPER_DARK,
-    palette.INK_DARK,
-    "#a3a5a8",
-    palette.HAIRLINE_DARK,
-    "#75797f",
-    "#1d2025",
-    palette.NEGATIVE_DARK,
-    palette.POSITIVE_DARK,
+    *(palette.PAPER_DARK, palette.INK_DARK, "#a3a5a8", palette.HAIRLINE_DARK, "#75797f", "#1d2025"),
+    *(palette.NEGATIVE_DARK, palette.POSITIVE_DARK),
 )
 PAPERS = {"light": LIGHT, "dark": DARK}
 
@@ -156,19 +144,17 @@ def dark_text(colour: Sequence[int]) -> bool:
 @lru_cache
 def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
     """The colours of codes 0 … 254."""
-    anchors = palette.MAGNITUDE if scale == "magnitude" else (paper.negative, paper.paper, paper.positive)
-    last = len(anchors) - 1
+    names = palette.MAGNITUDE if scale == "magnitude" else (paper.negative, paper.paper, paper.positive)
+    anchors = [rgb(name) for name in names]
     found = []
     for code in range(EMPTY):
-        place = code / (EMPTY - 1) * last
-        left = min(int(place), last - 1)
-        found.append(_mix(anchors[left], anchors[left + 1], place - left))
+        place = code / (EMPTY - 1) * (len(anchors) - 1)
+        left = min(int(place), len(anchors) - 2)
+        red, green, blue = (
+            round(x + (y - x) * (place - left)) for x, y in zip(*anchors[left : left + 2], strict=True)
+        )
+        found.append((red, green, blue))
     return tuple(found)
-
-
-def _mix(a: str, b: str, share: float) -> tuple[int, int, int]:
-    red, green, blue = (round(x + (y - x) * share) for x, y in zip(rgb(a), rgb(b), strict=True))
-    return red, green, blue
 
 
 def rgb(colour: str) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from posenc.workbench.palette import DASHES, SERIES, style, token
 from posenc.workbench.scene.scene import Axis, Bar, Chart, Curve, Disc, Map, Scene, Tick, Vector
 from posenc.workbench.scene.ticks import along, log_span, round_steps, span, written
 from posenc.workbench.views import view
-from posenc.workbench.views.view import Heatmap, Line, Lines, Plane, View
+from posenc.workbench.views.view import Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
 """A matrix of at most so many cells also carries its numbers."""
@@ -155,23 +155,12 @@ def _named(name: str, unit: str, *, log: bool = False) -> str:
 
 def _curve(panel: Lines, index: int) -> Curve:
     line = panel.lines[index]
-    colour, dash, marker = _hand([other.encoding for other in panel.lines], index)
-    return Curve(
-        line.name or style(line.encoding).label,
-        colour,
-        dash,
-        marker,
-        tuple(line.values.detach().cpu().double().tolist()),
-        _band(line, "low"),
-        _band(line, "high"),
-        line.hollow,
-        panel.between,
+    values, low, high = (
+        () if given is None else tuple(given.detach().cpu().double().tolist())
+        for given in (line.values, line.low, line.high)
     )
-
-
-def _band(line: Line, side: str) -> tuple[float, ...]:
-    found = line.low if side == "low" else line.high
-    return () if found is None else tuple(found.detach().cpu().double().tolist())
+    hand = _hand([other.encoding for other in panel.lines], index)
+    return Curve(line.name or style(line.encoding).label, *hand, values, low, high, line.hollow, panel.between)
 
 
 def _hand(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:

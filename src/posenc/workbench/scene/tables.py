@@ -4,6 +4,7 @@ import csv
 import io
 from typing import Any
 
+from posenc.errors import InvalidArgument
 from posenc.workbench.numbers import fixed, short
 from posenc.workbench.scene.compose import at
 from posenc.workbench.views.view import Heatmap, Lines, Plane, View
@@ -60,10 +61,20 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
     ]
 
 
-def told(panel: Heatmap | Lines, row: int, column: int) -> str:
-    """What one place of a picture holds, in words; every line at that column."""
-    if isinstance(panel, Heatmap):
-        place = f"{panel.rows.name} {at(panel.rows, row)}, {panel.columns.name} {at(panel.columns, column)}"
-        return f"{place}: {fixed(float(panel.values[row, column]), 6)}"
-    values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in panel.lines]
-    return f"{panel.x.name} {short(panel.x.values[column])}: " + ", ".join(values)
+def told(answer: View, panel: int, row: int, column: int) -> str:
+    """What one place of a picture holds, in words; of lines all at that column."""
+    if not 0 <= panel < len(answer.panels):
+        raise InvalidArgument(f"panel={panel} is not one of the {len(answer.panels)} panels, counted from 0")
+    asked = answer.panels[panel]
+    if isinstance(asked, Plane):
+        raise InvalidArgument(f"panel={panel} is a plane; its vectors carry their numbers already")
+    rows, columns = (asked.rows.values, asked.columns) if isinstance(asked, Heatmap) else ((0.0,), asked.x)
+    if not (0 <= column < len(columns.values) and 0 <= row < len(rows)):
+        raise InvalidArgument(
+            f"row={row}, column={column} lie outside {len(rows)} × {len(columns.values)}, counted from 0"
+        )
+    if isinstance(asked, Heatmap):
+        place = f"{asked.rows.name} {at(asked.rows, row)}, {columns.name} {at(columns, column)}"
+        return f"{place}: {fixed(float(asked.values[row, column]), 6)}"
+    values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in asked.lines]
+    return f"{columns.name} {short(columns.values[column])}: " + ", ".join(values)

@@ -4,16 +4,19 @@ from posenc.errors import UnknownName
 from posenc.workbench.tasks.copying import Copying
 from posenc.workbench.tasks.language import Language
 from posenc.workbench.tasks.needle import Needle
+from posenc.workbench.tasks.neighbours import Neighbours
 from posenc.workbench.tasks.ordering import Ordering
 from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
 from posenc.workbench.tasks.task import DrawnTask
+from posenc.workbench.tasks.task import Judged as Judged
 from posenc.workbench.tasks.task import Task as Task
+from posenc.workbench.tasks.task import Told as Told
 from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text
 
-DRAWN: dict[str, type[DrawnTask]] = {t.name: t for t in (Ordering, Needle, Recent, Copying)}
+DRAWN: dict[str, type[DrawnTask]] = {t.name: t for t in (Ordering, Needle, Recent, Copying, Neighbours)}
 TASKS: dict[str, type[Task]] = {Language.name: Language, **DRAWN}
 
 

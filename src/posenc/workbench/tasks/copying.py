@@ -12,8 +12,8 @@ SYMBOLS = 16
 class Copying(DrawnTask):
     """n symbols, a separator, and the n symbols again: 2n tokens, n answers."""
 
-    name: ClassVar[str] = "copying"
-    question: ClassVar[str] = "say the sequence again after the separator (share of tokens right)"
+    name = "copying"
+    question = "say the sequence again after the separator (share of tokens right)"
     shortest: ClassVar[int] = 12
     train_length: int = 32
     vocabulary: int = SYMBOLS + 1

@@ -24,9 +24,9 @@ COUNTED = 2**22
 class Language(Task):
     """Next token of a text, at every position; the gate is a table of token pairs counted in training."""
 
-    name: ClassVar[str] = "language"
-    question: ClassVar[str] = "predict the next byte of real text, the same targets with ever more context"
-    measure: ClassVar[Literal["loss", "accuracy"]] = "loss"
+    name = "language"
+    question = "predict the next byte of real text, the same targets with ever more context"
+    measure: Literal["loss", "accuracy"] = "loss"
     train_length: int = 128
     steps: ClassVar[int] = 800
     batch: ClassVar[int] = 16

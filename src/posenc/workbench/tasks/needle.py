@@ -13,8 +13,8 @@ QUESTION = NOISE + VALUES
 class Needle(DrawnTask):
     """The value's index, asked for at the question mark that ends the sequence."""
 
-    name: ClassVar[str] = "needle"
-    question: ClassVar[str] = "one of 16 values lies among noise: which? (content only)"
+    name = "needle"
+    question = "one of 16 values lies among noise: which? (content only)"
     shortest: ClassVar[int] = 16
     train_length: int = 64
     vocabulary: int = NOISE + VALUES + 1

@@ -16,8 +16,8 @@ SYMBOLS = 8
 class Ordering(DrawnTask):
     """Non-descending so far: yes (1) or no (0)."""
 
-    name: ClassVar[str] = "ordering"
-    question: ClassVar[str] = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
+    name = "ordering"
+    question = "is the sequence ascending? (half the negatives differ from a positive by one swap)"
     shortest: ClassVar[int] = 6
     train_length: int = 16
     vocabulary: int = SYMBOLS

@@ -13,8 +13,8 @@ NEEDLES = 4
 class Recent(DrawnTask):
     """The index of the value nearest to the question mark that ends the sequence."""
 
-    name: ClassVar[str] = "recent"
-    question: ClassVar[str] = "four values lie among noise: which came last? (needs order)"
+    name = "recent"
+    question = "four values lie among noise: which came last? (needs order)"
     shortest: ClassVar[int] = 16
     train_length: int = 64
     vocabulary: int = NOISE + VALUES + 1

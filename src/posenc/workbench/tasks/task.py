@@ -26,16 +26,64 @@ class Batch:
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
     """Per row, where the answer lies: 0 at the start of the sequence, 1 at its end; empty where it is no place."""
+    positions: Int[Tensor, "A T"] | None = None
+    """Where the tokens stand, all rows alike; None where they follow one another."""
+
+    def on_axes(self, axes: int) -> "Batch":
+        """The batch for an encoding with so many axes.
+
+        Places on a grid are its last axes, and what comes before them, as time does, is 0; an encoding with one
+        axis has the cells one after the other, row by row.
+        """
+        if self.positions is None or axes == len(self.positions):
+            return self
+        if axes < len(self.positions):
+            return replace(self, positions=None)
+        before = self.positions.new_zeros(axes - len(self.positions), self.positions.shape[1])
+        return replace(self, positions=torch.cat((before, self.positions)))
+
+    def to(self, device: torch.device | str) -> "Batch":
+        """The same on a device."""
+        at = None if self.positions is None else self.positions.to(device)
+        return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
 
 
-class Task(ABC):
+class Judged:
+    """What the runs of a task are judged by.
+
+    Args:
+        name: of the task.
+        question: what the model has to do, for a reader.
+        measure: ``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers.
+        chance: the measure of a model that knows nothing but the answers' frequencies.
+        gate: the measure at the trained length that counts as having learnt the task.
+    """
+
+    name: str
+    question: str
+    measure: Literal["loss", "accuracy"]
+    chance: float
+    gate: float
+
+    def passes(self, value: float) -> bool:
+        """Whether a model with this measure at the trained length has learnt the task."""
+        return value <= self.gate if self.measure == "loss" else value >= self.gate
+
+
+@dataclass(frozen=True)
+class Told(Judged):
+    """The same of runs that are done, as they tell it: nobody needs the text that they read."""
+
+    name: str
+    question: str
+    measure: Literal["loss", "accuracy"]
+    chance: float
+    gate: float
+
+
+class Task(Judged, ABC):
     """A task that a small decoder learns at lengths up to ``train_length`` and is tested on past it."""
 
-    name: ClassVar[str]
-    question: ClassVar[str]
-    """What the model has to do, for a reader."""
-    measure: ClassVar[Literal["loss", "accuracy"]]
-    """``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers."""
     train_length: int
     """The longest sequence seen in training, in tokens; the class has the task's own."""
     vocabulary: int
@@ -46,17 +94,15 @@ class Task(ABC):
     batch: ClassVar[int]
     learning_rate: ClassVar[float]
 
+    causal: ClassVar[bool] = True
+    """Whether a token sees only itself and what came before it."""
+
     scores_every_answer: ClassVar[bool] = False
     """Whether a test scores every answer of a sequence, or the one at its last position."""
 
-    chance: float
-    """The measure of a model that knows nothing but the answers' frequencies."""
-    gate: float
-    """The measure at the trained length that counts as having learnt the task."""
-
-    def passes(self, value: float) -> bool:
-        """Whether a model with this measure at the trained length has learnt the task."""
-        return value <= self.gate if self.measure == "loss" else value >= self.gate
+    def places(self, length: int) -> tuple[int, ...]:
+        """How many places every axis of a test of so many tokens has; none where tokens follow one another."""
+        return ()
 
     @abstractmethod
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
@@ -89,7 +135,7 @@ def in_batches(length: int, count: int) -> Iterator[int]:
 class DrawnTask(Task):
     """A task with one answer a sequence, whose sequences are drawn at random: one method says how."""
 
-    measure: ClassVar[Literal["loss", "accuracy"]] = "accuracy"
+    measure: Literal["loss", "accuracy"] = "accuracy"
     shortest: ClassVar[int]
     gate: float = 0.98
 

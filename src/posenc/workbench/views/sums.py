@@ -80,8 +80,10 @@ def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, fl
     The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
     """
     content, code = codebooks(width, words, length, seed)
-    sums = content[:, None] + code  # (words, length, width)
-    told = [(sums @ book.T - book.square().sum(1) / 2).argmax(-1) for book in (content, code)]
+    told = [  # products are linear: every word's and every position's once, and their sums (words, length, vectors)
+        ((content @ book.T)[:, None] + code @ book.T - book.square().sum(1) / 2).argmax(-1)
+        for book in (content, code)
+    ]
     word = told[0] == torch.arange(words)[:, None]
     position = told[1] == torch.arange(length)
     return float(word.double().mean()), float(position.double().mean())

@@ -1,4 +1,6 @@
 // Asking: the server, or the answers that a page holds; one request in flight, the newest wish next.
+import { bytes, html } from "./paint/elements.js";
+
 export class Newest {
   constructor(answered, refused) {
     Object.assign(this, { answered, refused, busy: false, wish: null, leaving: new AbortController() });
@@ -51,26 +53,21 @@ async function inPage(name) {
   return texts.find((text) => text.name === name).pack;
 }
 
-function inFile(file, name) {
-  return new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = file;
-    script.addEventListener("load", () => resolve(globalThis.posencHeld[name]));
-    script.addEventListener("error", () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`)));
-    document.head.append(script);
-  });
-}
+const inFile = (file, name) => new Promise((resolve, reject) => {
+  const load = () => resolve(globalThis.posencHeld[name]);
+  const error = () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`));
+  document.head.append(html("script", { src: file, load, error }));
+});
 
 async function unpacked(pack) {
-  const bytes = Uint8Array.from(atob(pack), (letter) => letter.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const { parts, content } = JSON.parse(await new Response(stream).text());
-  // What occurs more than once is kept once: {"#": 3} stands for the third part.
+  const stream = new Blob([bytes(pack)]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const parts = await new Response(stream).json();
+  // What is longer than a reference is kept once: {"#": 3} stands for the third part, and the last is the whole.
   const whole = (value) => {
-    if (value === null || typeof value !== "object") return value;
     if (Array.isArray(value)) return value.map(whole);
+    if (value === null || typeof value !== "object") return value;
     if ("#" in value) return whole(parts[value["#"]]);
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, whole(part)]));
   };
-  return { content, whole };
+  return { content: parts.at(-1), whole };
 }

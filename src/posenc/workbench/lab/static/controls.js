@@ -1,120 +1,93 @@
 // The controls: each shows one text of the state and changes it; two controls of one name stay together.
 import { chips } from "./chips.js";
+import { button, clamp } from "./paint/elements.js";
 
 export function wireControls(room, state) {
-  const wired = [];
-  for (const element of room.querySelectorAll("[data-kind][data-name]")) {
-    const { name, kind } = element.dataset;
+  const wired = [...room.querySelectorAll("[data-kind][data-name]")].map((element) => {
+    const { name, kind, below } = element.dataset;
     state.announce(name, element.dataset.default);
-    wired.push({ name, below: element.dataset.below, show: KINDS[kind](element, state, name) });
-  }
+    return { name, below, show: KINDS[kind](element, state, name) };
+  });
   for (const form of room.querySelectorAll("form.controls")) form.addEventListener("submit", (event) => event.preventDefault());
-  const show = (names) => {
-    for (const each of wired) if (names.includes(each.name) || names.includes(each.below)) each.show(state.get(each.name));
-  };
+  const show = (names) => wired.forEach((each) => (names.includes(each.name) || names.includes(each.below)) && each.show(state.get(each.name)));
   show(wired.map((each) => each.name));
   return { show };
 }
 
-const KINDS = {
-  // A slider with a button at either end, and a field for any number between the bounds.
-  number(element, state, name) {
-    const field = element.querySelector("input[type=number]");
-    const slider = element.querySelector("input[type=range]");
-    const stops = slider.dataset.stops?.split(" ").map(Number);
-    const most = () => (element.dataset.below ? Number(state.get(element.dataset.below)) - 1 : Number(field.max));
-    const within = (value) => Math.min(most(), Math.max(Number(field.min), value));
-    const set = (value) => state.set(name, String(within(value)));
-    const place = () => (stops ? nearest(stops, Number(state.get(name))) : Number(state.get(name)));
-    const step = (by) => {
-      if (!stops) return set(place() + by * Number(slider.step));
-      return set(stops[Math.min(stops.length - 1, Math.max(0, place() + by))]);
-    };
-    field.addEventListener("change", () => {
-      if (field.value !== "" && Number.isFinite(Number(field.value))) set(Number(field.value));
-      field.value = state.get(name);
-    });
-    slider.addEventListener("input", () => set(stops ? stops[Number(slider.value)] : Number(slider.value)));
-    for (const button of element.querySelectorAll("button[data-by]")) button.addEventListener("click", () => step(Number(button.dataset.by)));
-    const show = (text) => {
-      if (element.dataset.below) slider.max = most();
-      const value = Number.isFinite(Number(text)) ? within(Number(text)) : text;
-      field.value = value;
-      slider.value = stops ? String(nearest(stops, Number(value))) : value;
-      slider.setAttribute("aria-valuetext", value);
-    };
-    wirePlay(element.querySelector(".play"), slider, step);
-    return show;
-  },
+const KINDS = { number, arrangement: chips, switch: field, choice: field, text, pasted };
 
-  switch(element, state, name) {
-    const box = element.querySelector("input");
-    box.addEventListener("change", () => state.set(name, box.checked ? "1" : "0"));
-    return (text) => { box.checked = text === "1"; };
-  },
+// A box, a list, buttons of which one is pressed, or a field: its value is the text, once it is tidy.
+function field(element, state, name, changed = (value) => state.set(name, value)) {
+  const inputs = [...element.querySelectorAll("input, select, textarea")];
+  const boxed = (input) => input.matches("[type=checkbox], [type=radio]");
+  for (const input of inputs) input.addEventListener("change", () => changed(boxed(input) && !input.checked ? "0" : input.value));
+  return (value) => inputs.forEach((input) => { input[boxed(input) ? "checked" : "value"] = boxed(input) ? input.value === value : value; });
+}
 
-  choice(element, state, name) {
-    const radios = [...element.querySelectorAll("input[type=radio]")];
-    radios.forEach((radio) => radio.addEventListener("change", () => state.set(name, radio.value)));
-    return (text) => radios.forEach((radio) => { radio.checked = radio.value === text; });
-  },
-
-  select(element, state, name) {
-    const select = element.querySelector("select");
-    select.addEventListener("change", () => state.set(name, select.value));
-    return (text) => { select.value = text; };
-  },
-
-  text(element, state, name) {
-    const field = element.querySelector("input");
-    field.addEventListener("change", () => {
-      const text = field.value.trim().replace(/\s+/g, " ");
-      const arrangement = element.closest("form").querySelector(`.arrangement[data-of="${name}"]`);
-      if (!arrangement) return state.set(name, text);
-      // Another number of words needs an arrangement of its own: reversed, as at the start.
-      const reversed = text.split(" ").map((_, i, words) => words.length - 1 - i).join("-");
-      return state.setAll(new Map([[name, text], [arrangement.dataset.name, reversed]]));
-    });
-    return (text) => { field.value = text; };
-  },
-
-  // A text that is pasted loses its spaces, so that the address can carry it.
-  pasted(element, state, name) {
-    const field = element.querySelector("textarea");
-    field.addEventListener("change", () => {
-      try { state.set(name, JSON.stringify(JSON.parse(field.value))); } catch { state.set(name, field.value); }
-    });
-    return (text) => { field.value = text; };
-  },
-
-  arrangement: chips,
-};
-
-// Play runs from here to the slider's end, a step at a time, and starts over from its beginning.
-function wirePlay(button, slider, step) {
-  if (!button) return;
-  let running = null;
-  const stop = () => {
-    clearInterval(running);
-    running = null;
-    button.textContent = "▶";
-    button.setAttribute("aria-pressed", "false");
-  };
-  button.addEventListener("click", () => {
-    if (running) return stop();
-    if (slider.value === slider.max) {
-      slider.value = slider.min;
-      slider.dispatchEvent(new Event("input"));
-    }
-    button.textContent = "❚❚";
-    button.setAttribute("aria-pressed", "true");
-    running = setInterval(() => (slider.value === slider.max || !button.checkVisibility() ? stop() : step(1)), 600);
-    return undefined;
+function text(element, state, name) {
+  return field(element, state, name, (value) => {
+    const words = value.trim().split(/\s+/);
+    const texts = new Map([[name, words.join(" ")]]);
+    // Another number of words needs an arrangement of its own: reversed, as at the start.
+    const arrangement = element.closest("form").querySelector(`.arrangement[data-of="${name}"]`);
+    if (arrangement) texts.set(arrangement.dataset.name, words.map((_, i) => words.length - 1 - i).join("-"));
+    state.setAll(texts);
   });
 }
 
+// A text that is pasted loses its spaces, so that the address can carry it.
+function pasted(element, state, name) {
+  return field(element, state, name, (value) => {
+    try { state.set(name, JSON.stringify(JSON.parse(value))); } catch { state.set(name, value); }
+  });
+}
+
+// A slider over its stops with a button at either end, and a field for any number between the bounds.
+function number(element, state, name) {
+  const [typed, slider] = ["number", "range"].map((type) => element.querySelector(`input[type=${type}]`));
+  const { below } = element.dataset;
+  const stops = slider.dataset.stops.split(" ").map(Number);
+  const most = () => (below ? Number(state.get(below)) - 1 : Number(typed.max));
+  const within = (value) => clamp(value, Number(typed.min), most());
+  const set = (value) => state.set(name, String(within(value)));
+  const step = (by) => set(stops[clamp(nearest(stops, Number(state.get(name))) + by, 0, stops.length - 1)]);
+  typed.addEventListener("change", () => {
+    if (typed.value !== "" && Number.isFinite(Number(typed.value))) set(Number(typed.value));
+    typed.value = state.get(name);
+  });
+  slider.addEventListener("input", () => set(stops[slider.value]));
+  for (const end of element.querySelectorAll("button[data-by]")) end.addEventListener("click", () => step(Number(end.dataset.by)));
+  if ("play" in element.dataset) slider.parentElement.append(play(element.dataset.play, slider, step));
+  return (value) => {
+    const shown = Number.isFinite(Number(value)) ? within(Number(value)) : value;
+    typed.value = shown;
+    slider.max = nearest(stops, most());
+    slider.value = nearest(stops, Number(shown));
+    slider.setAttribute("aria-valuetext", shown);
+  };
+}
+
+// Play runs from here to the slider's end, a step at a time, and starts over from its beginning.
+function play(words, slider, step) {
+  let running = null;
+  const set = (timer) => {
+    clearInterval(running);
+    running = timer;
+    made.textContent = timer ? "❚❚" : "▶";
+    made.setAttribute("aria-pressed", Boolean(timer));
+  };
+  const made = button("▶", () => {
+    if (running) return set(null);
+    if (slider.value === slider.max) {
+      slider.value = 0;
+      slider.dispatchEvent(new Event("input"));
+    }
+    return set(setInterval(() => (slider.value === slider.max || !made.checkVisibility() ? set(null) : step(1)), 600));
+  }, { class: "play", "aria-label": words });
+  return made;
+}
+
 function nearest(stops, value) {
-  let best = 0;
-  stops.forEach((stop, i) => { if (Math.abs(stop - value) < Math.abs(stops[best] - value)) best = i; });
-  return best;
+  const far = stops.map((stop) => Math.abs(stop - value));
+  return far.indexOf(Math.min(...far));
 }

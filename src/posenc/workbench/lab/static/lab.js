@@ -9,6 +9,7 @@ import { wireTheme } from "./theme_button.js";
 
 const room = document.getElementById("room");
 const stages = [];
+const seen = new Set(recall("seen", []));
 wireTheme(() => stages.forEach((stage) => stage.repaint()));
 
 if (room) {
@@ -21,10 +22,9 @@ if (room) {
     for (const stage of stages) if (names.some((name) => stage.parameters.includes(name))) stage.refresh();
   };
 
-  const back = document.querySelector(".walk .back");
-  const next = document.querySelector(".walk .next");
+  const links = [...document.querySelectorAll("nav.stages a")];
+  const [place, back, next] = [".place", ".back", ".next"].map((name) => document.querySelector(`.walk ${name}`));
   const onward = next && { href: next.getAttribute("href"), words: next.textContent };
-  const seen = new Set(recall("seen", []));
 
   const show = () => {
     const at = Math.max(0, stages.findIndex((stage) => `#${stage.section.id}` === location.hash));
@@ -34,17 +34,17 @@ if (room) {
     if (!next) return;
     seen.add(stages[at].question);
     keep("seen", [...seen]);
-    document.querySelectorAll("nav.stages a").forEach((link, i) => {
+    links.forEach((link, i) => {
       link.toggleAttribute("aria-current", i === at);
       link.classList.toggle("seen", seen.has(stages[i].question));
     });
-    document.querySelector(".walk .place").textContent = `${at + 1} of ${stages.length}`;
+    links[at].scrollIntoView({ block: "nearest" });
+    place.textContent = `${at + 1} of ${stages.length}`;
     back.hidden = at === 0;
-    if (at > 0) back.href = `#${stages[at - 1].section.id}`;
-    const last = at + 1 === stages.length;
-    next.href = last ? onward.href : `#${stages[at + 1].section.id}`;
-    next.textContent = last ? onward.words : "Next";
-    document.querySelector("nav.stages [aria-current]").scrollIntoView({ block: "nearest" });
+    const onto = (i) => stages[i] && `#${stages[i].section.id}`;
+    back.href = onto(at - 1) ?? "#";
+    next.href = onto(at + 1) ?? onward.href;
+    next.textContent = onto(at + 1) ? "Next" : onward.words;
   };
   addEventListener("hashchange", show);
   show();
@@ -65,13 +65,10 @@ if (quiz) new Quiz(quiz);
 
 // On the first page: how much of each room has been seen, and the end once nothing is left.
 const walks = [...document.querySelectorAll("[data-stages]")];
-if (walks.length) {
-  const seen = new Set(recall("seen", []));
-  const left = walks.map((item) => {
-    const stages = item.dataset.stages.trim().split(" ");
-    const unseen = stages.filter((name) => !seen.has(name)).length;
-    if (unseen < stages.length) item.querySelector(".quiet").append(unseen ? ` · ${stages.length - unseen} of ${stages.length} seen` : " · seen");
-    return unseen;
-  });
-  if (left.every((count) => count === 0)) document.querySelector(".start").prepend(html("strong", "", "Lesson complete: every stage seen."));
-}
+const left = walks.map((item) => {
+  const all = item.dataset.stages.trim().split(" ");
+  const unseen = all.filter((name) => !seen.has(name)).length;
+  if (unseen < all.length) item.querySelector(".quiet").append(unseen ? ` · ${all.length - unseen} of ${all.length} seen` : " · seen");
+  return unseen;
+});
+if (walks.length && !left.some(Boolean)) document.querySelector(".start").prepend(html("strong", {}, "Lesson complete: every stage seen."));

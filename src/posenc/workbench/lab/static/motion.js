@@ -3,17 +3,13 @@ export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matche
 
 // Calls paint with shares that go smoothly from 0 to 1; the returned function stops it.
 export function tween(paint) {
-  if (still()) {
-    paint(1);
-    return () => {};
-  }
   const begun = performance.now();
   let frame = 0;
   const next = (now) => {
-    const share = Math.min(1, Math.max(0, (now - begun) / 300));
+    const share = still() ? 1 : Math.min(1, Math.max(0, (now - begun) / 300));
     paint(share * share * (3 - 2 * share));
     if (share < 1) frame = requestAnimationFrame(next);
   };
-  frame = requestAnimationFrame(next);
+  next(begun);
   return () => cancelAnimationFrame(frame);
 }

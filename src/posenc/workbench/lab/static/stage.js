@@ -1,45 +1,35 @@
 // One stage: asks its question for the state, paints the panels, and keeps readouts, table, Python and links true.
 import { Newest, getJson, held } from "./ask.js";
-import { cell, html } from "./paint/elements.js";
+import { html } from "./paint/elements.js";
 import { painter } from "./paint/painter.js";
 import { savePicture } from "./picture.js";
 
 export class Stage {
   constructor(section, state) {
-    this.section = section;
-    this.state = state;
-    this.question = section.dataset.question;
-    this.parameters = section.dataset.parameters.split(" ").filter(Boolean);
-    this.picks = (section.dataset.picks ?? "").split(" ").filter(Boolean);
+    const { question, parameters, picks = "", held: file } = section.dataset;
+    const [names, picked] = [parameters, picks].map((list) => list.split(" ").filter(Boolean));
+    Object.assign(this, { section, state, question, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
     this.find = (selector) => section.querySelector(selector);
-    this.awake = false;
-    this.pick = 0;
-    this.panels = [];
+    this.saved = document.documentElement.hasAttribute("data-saved");
     this.pictures = new Newest((view, wish) => this.paint(view, wish), (error, wish) => this.refuse(error, wish));
-    this.values = new Newest(({ text }) => { this.find(".probe").textContent = text; }, () => {});
+    this.values = new Newest(({ text }) => this.tell(text), () => {});
     this.wireLinks();
-    this.wireGuess();
+    if (state.query(this.parameters)) this.reveal("");
+    this.find(".guess")?.addEventListener("click", ({ target }) => target.matches("button") && this.reveal(`You said: ${target.textContent}.`));
     new ResizeObserver(() => this.repaint()).observe(this.find(".panels"));
   }
 
-  address(part = "", extra = "") {
+  // Where the server has a part of this stage in the present state.
+  address(kind = "api", part = "", extra = "") {
     const query = [this.state.query(this.parameters), extra].filter(Boolean).join("&");
-    return `/api/${this.question}${part}${query && `?${query}`}`;
+    return `/${kind}/${this.question}${part}${query && `?${query}`}`;
   }
 
   // A wish for the answer to the present state: of the server, or of what the page holds.
   wish() {
     const name = this.address();
-    const file = this.section.dataset.held;
-    if (!file) return { name, get: (signal) => getJson(name, signal) };
     const key = this.state.pairs(this.parameters).map(([each, text]) => `${each}=${text}`).join("&");
-    return { name, get: async () => this.fromHeld(await held(file, this.question), key) };
-  }
-
-  fromHeld({ content, whole }, key) {
-    if (key in content) return whole(content[key]);
-    const count = Object.keys(content).length;
-    throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
+    return { name, get: async (signal) => (this.file ? fromHeld(await held(this.file, this.question), key) : getJson(name, signal)) };
   }
 
   wake() {
@@ -49,40 +39,35 @@ export class Stage {
   }
 
   refresh() {
-    const query = this.state.query(this.parameters);
-    const tail = query && `?${query}`;
-    if (!this.section.dataset.held) {
-      for (const link of this.section.querySelectorAll("a.export")) link.href = `/export/${this.question}.${link.dataset.kind}${tail}`;
+    for (const link of this.section.querySelectorAll(this.file ? "a.save" : "a.export, a.save")) {
+      link.href = this.address(link.matches(".save") ? "save" : "export", `.${link.dataset.kind}`);
     }
-    if (this.find("a.save")) this.find("a.save").href = `/save/${this.question}.html${tail}`;
     if (!this.awake) return;
     this.pictures.ask(this.wish());
-    if (this.find("details.data")?.open) this.fillTable();
+    this.fillTable();
   }
 
   paint(view, wish) {
     this.view = view;
     const holder = this.find(".panels");
-    holder.removeAttribute("aria-busy");
-    holder.querySelector(".waiting")?.remove();
-    this.error("");
+    this.settle(wish, "");
     while (this.panels.length > view.panels.length) this.panels.pop().element.remove();
     view.panels.forEach((panel, i) => {
       const make = painter(panel, this.picks.length > 0);
-      if (!(this.panels[i] instanceof make)) {
-        const fresh = new make({
-          look: (row, column) => this.look(i, row, column),
-          choose: (row, column, at) => this.choose(i, row, column, at),
-          move: (argument, value) => this.move(argument, value),
-        });
-        if (this.panels[i]) this.panels[i].element.replaceWith(fresh.element);
-        else holder.append(fresh.element);
-        this.panels[i] = fresh;
-      }
+      if (this.panels[i] instanceof make) return;
+      const fresh = new make({
+        look: (row, column) => this.look(i, row, column),
+        choose: (row, column, at) => this.choose(i, row, column, at),
+        move: (argument, value) => this.move(argument, value),
+      });
+      if (this.panels[i]) this.panels[i].element.replaceWith(fresh.element);
+      else holder.append(fresh.element);
+      this.panels[i] = fresh;
     });
     this.find(".answer").textContent = view.title;
     this.find(".python code").textContent = view.python;
-    this.showReadouts(view.readouts);
+    this.find(".readouts").replaceChildren(...view.readouts.map(({ name, text }) => (
+      html("div", {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
     this.repaint();
     this.section.dataset.answered = wish.name;
   }
@@ -90,40 +75,36 @@ export class Stage {
   repaint() {
     const holder = this.find(".panels");
     if (!this.view || !holder.clientWidth) return;
-    holder.style.setProperty("--across", across(this.view.panels, holder));
-    holder.classList.toggle("several", this.view.panels.length > 1);
-    holder.classList.toggle("many", this.view.panels.length > 3);
-    this.view.panels.forEach((panel, i) => this.panels[i].paint(panel, this.view.panels.length, i));
-  }
-
-  showReadouts(readouts) {
-    this.find(".readouts").replaceChildren(...readouts.map(({ name, text }) => {
-      const entry = html("div");
-      entry.append(html("dt", "", name), html("dd", text.length > 14 ? "words" : "", text));
-      return entry;
-    }));
+    const { panels } = this.view;
+    holder.style.setProperty("--across", across(panels, holder));
+    holder.classList.toggle("several", panels.length > 1);
+    holder.classList.toggle("many", panels.length > 3);
+    panels.forEach((panel, i) => this.panels[i].paint(panel, panels.length, i));
   }
 
   refuse(error, wish) {
+    this.settle(wish, error.message);
     this.section.dataset.answered = wish.name;
-    this.find(".panels").removeAttribute("aria-busy");
-    this.find(".waiting")?.remove();
-    this.error(error.message);
   }
 
-  error(words) {
-    const place = this.find(".error");
-    place.hidden = !words;
-    place.textContent = words;
+  // The wait is over: with an answer, or with words that say why there is none.
+  settle(wish, words) {
+    this.find(".panels").removeAttribute("aria-busy");
+    this.find(".waiting")?.remove();
+    this.find(".error").hidden = !words;
+    this.find(".error").textContent = words;
     this.section.classList.toggle("stale", Boolean(words));
   }
+
+  tell(words) { this.find(".probe").textContent = words; }
 
   // What lies under the pointer: in the page where it has it, else of the library.
   look(panel, row, column) {
     const { probe, texts, keys } = this.view.panels[panel];
-    if (!this.section.dataset.held) this.values.ask({ get: (signal) => getJson(this.address("/at", `panel=${panel}&row=${row}&column=${column}`), signal) });
-    else if (probe) this.find(".probe").textContent = probe[column];
-    else if (texts) this.find(".probe").textContent = `${keys[row]}, ${column}: ${texts[row][column]}`;
+    const asked = this.address("api", "/at", `panel=${panel}&row=${row}&column=${column}`);
+    if (!this.file) this.values.ask({ get: (signal) => getJson(asked, signal) });
+    else if (probe) this.tell(probe[column]);
+    else if (texts) this.tell(`${keys[row]}, ${column}: ${texts[row][column]}`);
   }
 
   // A touched column (or row) sets a control: the one that is dragged, or each in its turn.
@@ -134,35 +115,32 @@ export class Stage {
       this.state.setAll(new Map([[this.picks[0], String(row)], [this.picks[1], String(column)]]));
       return 0;
     }
-    const across = picked === "rows" ? row : column;
     const pick = dragged ?? this.pick++ % this.picks.length;
-    this.state.set(this.picks[pick], String(across));
+    this.state.set(this.picks[pick], String(picked === "rows" ? row : column));
     return pick;
   }
 
-  move(argument, value) {
-    const control = this.find(`[data-argument="${argument}"], [data-name="${argument}"]`);
-    this.state.set(control.dataset.name, String(value));
-  }
+  move(argument, value) { this.state.set(this.find(`[data-argument="${argument}"]`).dataset.name, String(value)); }
 
   wireLinks() {
     const { find, state } = this;
+    const clicked = (selector, act) => this.section.querySelectorAll(selector).forEach((element) => element.addEventListener("click", (event) => act(event, element)));
     find("details.data")?.addEventListener("toggle", () => this.fillTable());
-    find(".reset").addEventListener("click", () => state.replace(this.parameters, new URLSearchParams(), true));
-    find(".copy-python").addEventListener("click", () => this.copy(find(".python code").textContent, "Python copied"));
-    find(".copy-link").addEventListener("click", () => {
-      const here = document.documentElement.hasAttribute("data-saved") || !["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
+    clicked(".reset", () => state.replace(this.parameters, new URLSearchParams(), true));
+    clicked(".copy-python", () => this.copy(find(".python code").textContent, "Python copied"));
+    clicked(".copy-link", () => {
+      const here = this.saved || !["127.0.0.1", "localhost", "[::1]"].includes(location.hostname);
       this.copy(this.link(), here ? "Link copied" : "Link copied. It opens on this computer while the lab runs; to share, save this stage as a page.");
     });
-    find(".embed")?.addEventListener("click", () => {
+    clicked(".embed", () => {
       const address = this.link("embed").replaceAll("&", "&amp;");
       this.copy(`<iframe src="${address}" width="960" height="640" title="${find("h2").textContent}"></iframe>`, "Embed copied");
     });
-    if (this.section.dataset.held) {
-      for (const link of this.section.querySelectorAll("a.export")) {
-        link.addEventListener("click", (event) => { event.preventDefault(); savePicture(this, link.dataset.kind); });
-      }
-    }
+    if (!this.file) return;
+    clicked("a.export", (event, link) => {
+      event.preventDefault();
+      savePicture(this, link.dataset.kind);
+    });
   }
 
   link(first = "") {
@@ -172,38 +150,30 @@ export class Stage {
 
   async copy(text, words) {
     const done = this.find(".done");
-    try {
-      await navigator.clipboard.writeText(text);
-      done.textContent = words;
-    } catch {
-      done.textContent = text; // no clipboard here: show what would have been copied
-    }
+    const copied = await navigator.clipboard?.writeText(text).then(() => true, () => false);
+    done.textContent = copied ? words : text; // no clipboard here: show what would have been copied
     setTimeout(() => { done.textContent = ""; }, 8000);
   }
 
-  wireGuess() {
-    const guess = this.find(".guess");
-    if (!guess) return;
-    if (this.state.query(this.parameters)) this.reveal("");
-    guess.addEventListener("click", (event) => {
-      if (event.target.matches("button")) this.reveal(`You said: ${event.target.textContent}.`);
-    });
-  }
-
   reveal(words) {
-    const guess = this.find(".guess");
-    if (!guess || !this.find(".guessing")) return;
+    if (!this.find(".guess")) return;
     this.find(".bench").classList.remove("guessing");
-    guess.remove();
-    this.find(".probe").textContent = words;
+    this.find(".guess").remove();
+    this.tell(words);
     this.repaint();
   }
 
   async fillTable() {
-    if (!this.find("details.data").open) return;
-    const tables = await getJson(this.address("/table")).catch(() => []);
+    if (!this.find("details.data")?.open) return;
+    const tables = await getJson(this.address("api", "/table")).catch(() => []);
     this.find(".tables").replaceChildren(...tables.map(tableElement));
   }
+}
+
+function fromHeld({ content, whole }, key) {
+  if (key in content) return whole(content[key]);
+  const count = Object.keys(content).length;
+  throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
 }
 
 // How many panels stand beside each other, so that each is as large as it can be.
@@ -221,16 +191,8 @@ function across(panels, holder) {
 }
 
 function tableElement({ caption, head, rows, note }) {
-  const holder = html("div", "scroll");
-  holder.tabIndex = 0;
-  holder.setAttribute("role", "region");
-  holder.setAttribute("aria-label", caption);
-  const table = html("table");
-  table.createCaption().textContent = note ? `${caption}. ${note}` : caption;
-  const top = table.createTHead().insertRow();
-  for (const words of head) top.append(cell("th", words, "col"));
-  const body = table.createTBody();
-  for (const [first, ...rest] of rows) body.insertRow().append(cell("th", first, "row"), ...rest.map((text) => cell("td", text)));
-  holder.append(table);
-  return holder;
+  const row = (tag, words, scope) => html("tr", {}, html("th", { scope }, words[0]), ...words.slice(1).map((each) => html(tag, tag === "th" ? { scope } : {}, each)));
+  const words = html("caption", {}, note ? `${caption}. ${note}` : caption);
+  const body = html("tbody", {}, ...rows.map((cells) => row("td", cells, "row")));
+  return html("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, html("table", {}, words, html("thead", {}, row("th", head, "col")), body));
 }

@@ -2,10 +2,7 @@
 export class State {
   // A page that was saved in a state begins in it, where its address says nothing else.
   constructor(start = "") {
-    this.start = start;
-    this.defaults = new Map();
-    this.texts = new Map();
-    this.onChange = () => {};
+    Object.assign(this, { start, defaults: new Map(), texts: new Map(), onChange: () => {} });
     addEventListener("popstate", () => this.replace([...this.defaults.keys()], this.asked()));
   }
 
@@ -23,21 +20,15 @@ export class State {
 
   // A drag replaces the address; a step that can be undone is remembered.
   setAll(texts, remembered = false) {
-    const changed = [...texts].filter(([name, text]) => this.texts.get(name) !== text).map(([name]) => name);
+    const changed = [...texts].filter(([name, text]) => this.texts.get(name) !== text);
     if (!changed.length) return;
-    for (const name of changed) this.texts.set(name, texts.get(name));
-    this.address(location.hash, remembered);
-    this.onChange(changed);
-  }
-
-  // The address of this state at a stage; a page opened from disk may not always write it.
-  address(hash, remembered) {
-    const query = this.query([...this.texts.keys()]);
-    const kept = [...new URLSearchParams(location.search)].filter(([name]) => name === "embed").map(([name]) => name);
-    const search = [...kept, query].filter(Boolean).join("&");
-    try {
-      history[remembered ? "pushState" : "replaceState"](null, "", location.pathname + (search && `?${search}`) + hash);
-    } catch { /* the state stays on the page */ }
+    for (const [name, text] of changed) this.texts.set(name, text);
+    const kept = new URLSearchParams(location.search).has("embed") ? "embed" : "";
+    const search = [kept, this.query([...this.texts.keys()])].filter(Boolean).join("&");
+    const address = location.pathname + (search && `?${search}`) + location.hash;
+    // A page opened from disk may not always write it: then the state stays on the page.
+    try { history[remembered ? "pushState" : "replaceState"](null, "", address); } catch { /* as said */ }
+    this.onChange(changed.map(([name]) => name));
   }
 
   // These parameters take what the search says, or their defaults.
@@ -45,10 +36,10 @@ export class State {
     this.setAll(new Map(names.map((name) => [name, search.get(name) ?? this.defaults.get(name)])), remembered);
   }
 
+  // The names and texts of these parameters; defaults are left out.
   pairs(names) {
     return names.filter((name) => this.texts.get(name) !== this.defaults.get(name)).map((name) => [name, this.texts.get(name)]);
   }
 
-  // The query for these parameters; defaults are left out.
   query(names) { return new URLSearchParams(this.pairs(names)).toString(); }
 }

@@ -7,15 +7,19 @@ const system = matchMedia("(prefers-color-scheme: dark)");
 export const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
 
 export function wireTheme(repaint) {
-  const button = document.getElementById("theme");
-  const show = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} paper`); };
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    root.dataset.theme = isDark() ? "light" : "dark";
+  const theme = document.getElementById("theme");
+  const other = () => (isDark() ? "light" : "dark");
+  const show = () => {
+    theme.textContent = isDark() ? "Light" : "Dark";
+    theme.setAttribute("aria-label", `Switch to ${other()} paper`);
+    repaint();
+  };
+  theme.hidden = false;
+  theme.addEventListener("click", () => {
+    root.dataset.theme = other();
     keep("theme", root.dataset.theme);
     show();
-    repaint();
   });
-  system.addEventListener("change", () => { show(); repaint(); });
+  system.addEventListener("change", show);
   show();
 }

@@ -1,32 +1,27 @@
 // A heatmap on a canvas: one pixel a cell, scaled by the browser; ticks and marks are HTML over it.
-import { EMPTY, clamp, html, percent, unit } from "./elements.js";
-import { legend } from "./legend.js";
-import { decoded, tones } from "./tones.js";
+import { EMPTY, arrowKey, bytes, clamp, html, percent, unit } from "./elements.js";
+import { tones } from "./tones.js";
 
 export class Canvas {
   constructor({ look, choose }) {
-    this.look = look;
-    this.choose = choose;
-    this.cursor = null;
-    this.dragged = null;
-    this.element = html("div", "panel heatmap");
-    for (const [name, className] of Object.entries({ name: "name", rowsName: "axis rows-name", rowTicks: "row-ticks", field: "field", columnTicks: "column-ticks", columnsName: "axis columns-name", scale: "scale" })) {
-      this[name] = html("div", className);
-      this.element.append(this[name]);
-    }
-    this.field.tabIndex = 0;
-    this.field.setAttribute("role", "application");
-    this.field.setAttribute("aria-roledescription", "heatmap");
+    Object.assign(this, { look, choose, cursor: null, dragged: null });
     this.canvas = html("canvas");
-    this.marks = html("div", "marks");
-    this.ring = html("div", "ring");
-    this.ring.hidden = true;
-    this.field.append(this.canvas, this.marks, this.ring);
-    this.field.addEventListener("pointerdown", (event) => this.press(event));
-    this.field.addEventListener("pointermove", (event) => this.point(event));
-    for (const name of ["pointerup", "pointercancel"]) this.field.addEventListener(name, () => { this.dragged = null; });
-    this.field.addEventListener("pointerleave", () => { this.ring.hidden = true; });
-    this.field.addEventListener("keydown", (event) => this.key(event));
+    this.marks = html("div", { class: "marks" });
+    this.ring = html("div", { class: "ring", hidden: "" });
+    const released = () => { this.dragged = null; };
+    this.field = html("div", {
+      class: "field", tabindex: 0, role: "application", "aria-roledescription": "heatmap",
+      pointerdown: (event) => this.press(event),
+      pointermove: (event) => this.point(event),
+      pointerup: released,
+      pointercancel: released,
+      pointerleave: () => { this.ring.hidden = true; },
+      keydown: (event) => this.key(event),
+    }, this.canvas, this.marks, this.ring);
+    const names = ["name", "axis rows-name", "row-ticks", "column-ticks", "axis columns-name", "scale"];
+    const parts = names.map((name) => html("div", { class: name }));
+    [this.name, this.rowsName, this.rowTicks, this.columnTicks, this.columnsName, this.scale] = parts;
+    this.element = html("div", { class: "panel heatmap" }, ...parts.slice(0, 3), this.field, ...parts.slice(3));
   }
 
   async paint(panel) {
@@ -39,20 +34,15 @@ export class Canvas {
     const steps = await tones(panel.scale);
     if (this.panel !== panel) return;
     this.fit(rows, columns);
-    this.canvas.width = columns;
-    this.canvas.height = rows;
-    const image = new ImageData(columns, rows);
-    decoded(panel.codes).forEach((code, i) => {
-      if (code === EMPTY) return;
-      const [r, g, b] = steps[code];
-      image.data.set([r, g, b, 255], 4 * i);
-    });
-    this.canvas.getContext("2d").putImageData(image, 0, 0);
+    coloured(this.canvas, columns, bytes(panel.codes), steps);
     this.canvas.classList.toggle("fine", columns > this.field.clientWidth * devicePixelRatio);
     ticks(this.rowTicks, panel.rows.ticks, "top");
     ticks(this.columnTicks, panel.columns.ticks, "left");
     this.scale.replaceChildren(legend(panel, steps));
-    this.mark(rows, columns);
+    this.marks.replaceChildren(
+      ...panel.marked_columns.map((at) => placed("band", { left: at / columns, width: 1 / columns, top: 0, height: 1 })),
+      ...panel.marked_rows.map((at) => placed("band", { top: at / rows, height: 1 / rows, left: 0, width: 1 })),
+    );
   }
 
   // As large as its place allows; square where both sides are the same.
@@ -65,18 +55,6 @@ export class Canvas {
     const width = Math.max(60, Math.min(wide, tall * shape));
     Object.assign(this.field.style, { width: `${width}px`, height: `${width / shape}px` });
     this.columnTicks.style.width = `${width}px`;
-  }
-
-  mark(rows, columns) {
-    const bands = [
-      ...this.panel.marked_columns.map((at) => ({ left: at / columns, width: 1 / columns, top: 0, height: 1 })),
-      ...this.panel.marked_rows.map((at) => ({ top: at / rows, height: 1 / rows, left: 0, width: 1 })),
-    ];
-    this.marks.replaceChildren(...bands.map((band) => {
-      const element = html("div", "band");
-      for (const [side, share] of Object.entries(band)) element.style[side] = percent(share);
-      return element;
-    }));
   }
 
   at(event) {
@@ -109,7 +87,7 @@ export class Canvas {
     const [rows, columns] = this.panel.shape;
     if (!this.ring.hidden && this.cursor?.[0] === row && this.cursor?.[1] === column) return;
     this.cursor = [row, column];
-    Object.assign(this.ring.style, { left: percent(column / columns), top: percent(row / rows), width: percent(1 / columns), height: percent(1 / rows) });
+    shift(this.ring, { left: column / columns, top: row / rows, width: 1 / columns, height: 1 / rows });
     this.ring.hidden = false;
     this.look(row, column);
   }
@@ -117,22 +95,42 @@ export class Canvas {
   key(event) {
     const [row, column] = this.cursor ?? [0, -1];
     const [rows, columns] = this.panel.shape;
-    const far = event.shiftKey ? 10 : 1;
-    const step = { ArrowUp: [-far, 0], ArrowDown: [far, 0], ArrowLeft: [0, -far], ArrowRight: [0, far], Home: [0, -column], End: [0, columns] }[event.key];
-    if (step) {
-      event.preventDefault();
-      this.move(clamp(row + step[0], 0, rows - 1), clamp(column + step[1], 0, columns - 1));
-    } else if ((event.key === "Enter" || event.key === " ") && this.cursor) {
-      event.preventDefault();
-      this.choose(...this.cursor);
-    }
+    const step = arrowKey(event) ?? { Home: [0, -column], End: [0, columns] }[event.key];
+    const picks = (event.key === "Enter" || event.key === " ") && this.cursor;
+    if (step || picks) event.preventDefault();
+    if (step) this.move(clamp(row + step[0], 0, rows - 1), clamp(column + step[1], 0, columns - 1));
+    if (picks) this.choose(...this.cursor);
   }
 }
 
+function coloured(canvas, columns, codes, steps) {
+  Object.assign(canvas, { width: columns, height: codes.length / columns });
+  const image = new ImageData(columns, canvas.height);
+  codes.forEach((code, i) => {
+    if (code === EMPTY) return;
+    image.data.set(steps[code], 4 * i);
+    image.data[4 * i + 3] = 255;
+  });
+  canvas.getContext("2d").putImageData(image, 0, 0);
+}
+
+// The bar that says which colour is which value.
+function legend(panel, steps) {
+  const [first, last] = panel.span;
+  const bar = html("canvas", { "aria-hidden": true });
+  coloured(bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
+  const ends = panel.legend.map((text) => html("span", {}, text));
+  return html("div", { class: "legend" }, bar, html("div", { class: "ends" }, ...ends));
+}
+
+// Sides of a box as shares of what it lies in.
+function shift(element, box) {
+  for (const [side, share] of Object.entries(box)) element.style[side] = percent(share);
+  return element;
+}
+
+const placed = (className, box) => shift(html("div", { class: className }), box);
+
 function ticks(holder, places, side) {
-  holder.replaceChildren(...places.map(([share, text]) => {
-    const tick = html("span", "", text);
-    tick.style[side] = percent(share);
-    return tick;
-  }));
+  holder.replaceChildren(...places.map(([share, text]) => shift(html("span", {}, text), { [side]: share })));
 }

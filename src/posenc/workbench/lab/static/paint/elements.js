@@ -1,40 +1,38 @@
-// Small makers of HTML and SVG elements, and what several painters measure by.
-export function html(tag, className, text) {
-  const element = document.createElement(tag);
-  if (className) element.className = className;
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
+// Makers of HTML and SVG elements, and what several painters measure by.
+export const html = (tag, attributes, ...children) => furnished(document.createElement(tag), attributes, children);
+export const svg = (tag, attributes, ...children) => furnished(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
+export const button = (words, click, attributes) => html("button", { type: "button", click, ...attributes }, words);
 
-export function svg(tag, attributes = {}, text) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
-  if (text !== undefined) element.textContent = text;
-  return element;
-}
-
-export function cell(tag, text, scope) {
-  const element = html(tag, "", text);
-  if (scope) element.scope = scope;
+// Attributes by name, functions being what is done at that event; then what the element holds.
+function furnished(element, attributes = {}, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element.addEventListener(name, value);
+    else element.setAttribute(name, value);
+  }
+  element.append(...children);
   return element;
 }
 
 export const percent = (share) => `${100 * share}%`;
 export const clamp = (value, low, high) => Math.min(high, Math.max(low, value));
+export const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
 export const EMPTY = 255; // the code of a cell without a value
 
 // Pixels per step of the layout: 1 at a root size of 16, more where the page's type is larger.
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 export const letter = () => 7 * unit(); // an average letter at the labels' size
 
+// The rows and columns by which an arrow key moves, ten with shift; nothing for other keys.
+export function arrowKey(event) {
+  const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
+  if (by) event.preventDefault();
+  return by?.map((step) => step * (event.shiftKey ? 10 : 1));
+}
+
 // The sample of a line, a vector or a role beside its words.
 export function keyEntry(className, name, dash = "", text = "") {
-  const entry = html("li");
-  const swatch = svg("svg", { width: 26, height: 10, "aria-hidden": "true" });
-  const group = svg("g", { class: className });
-  group.append(svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-dasharray": dash }));
-  swatch.append(group);
-  entry.append(swatch, html("span", "", name));
-  if (text) entry.append(html("span", "number", text));
-  return entry;
+  const line = svg("line", { x1: 0, x2: 26, y1: 5, y2: 5, "stroke-dasharray": dash });
+  const swatch = svg("svg", { width: 26, height: 10, "aria-hidden": true }, svg("g", { class: className }, line));
+  const number = text ? [html("span", { class: "number" }, text)] : [];
+  return html("li", {}, swatch, html("span", {}, name), ...number);
 }

@@ -1,36 +1,33 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
-import { EMPTY, clamp, html, letter } from "./elements.js";
-import { decoded, tones } from "./tones.js";
+import { EMPTY, arrowKey, bytes, clamp, html, letter } from "./elements.js";
+import { tones } from "./tones.js";
 
 export class Matrix {
   constructor({ look, choose }) {
-    this.look = look;
-    this.element = html("div", "panel matrix");
-    this.name = html("div", "name");
-    this.grid = html("div", "grid");
-    this.grid.setAttribute("role", "img");
-    this.columnsName = html("div", "axis columns-name");
-    this.element.append(this.name, this.grid, this.columnsName);
+    const place = (event) => {
+      const cell = event.target.closest("[data-row]");
+      return cell && [Number(cell.dataset.row), Number(cell.dataset.column)];
+    };
+    this.name = html("div", { class: "name" });
+    this.columnsName = html("div", { class: "axis columns-name" });
+    this.grid = html("div", {
+      class: "grid", role: "img",
+      pointermove: (event) => {
+        const at = place(event);
+        if (at) look(...at);
+        if (at && event.buttons) choose(...at);
+      },
+      pointerdown: (event) => place(event) && choose(...place(event)),
+      keydown: (event) => {
+        const by = this.panel.picked === "both" && arrowKey(event);
+        if (!by) return;
+        const [rows, columns] = this.panel.shape;
+        choose(clamp(this.panel.marked_rows[0] + by[0], 0, rows - 1), clamp(this.panel.marked_columns[0] + by[1], 0, columns - 1));
+      },
+    });
+    this.element = html("div", { class: "panel matrix" }, this.name, this.grid, this.columnsName);
     this.rows = new Map();
-    this.grid.addEventListener("pointermove", (event) => {
-      const cell = event.target.closest("[data-row]");
-      if (!cell) return;
-      const place = [Number(cell.dataset.row), Number(cell.dataset.column)];
-      this.look(...place);
-      if (event.buttons) choose(...place);
-    });
-    this.grid.addEventListener("pointerdown", (event) => {
-      const cell = event.target.closest("[data-row]");
-      if (cell) choose(Number(cell.dataset.row), Number(cell.dataset.column));
-    });
-    this.grid.addEventListener("keydown", (event) => {
-      const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
-      if (!by || this.panel.picked !== "both") return;
-      event.preventDefault();
-      const [rows, columns] = this.panel.shape;
-      choose(clamp(this.panel.marked_rows[0] + by[0], 0, rows - 1), clamp(this.panel.marked_columns[0] + by[1], 0, columns - 1));
-    });
   }
 
   async paint(panel, count, index) {
@@ -48,22 +45,21 @@ export class Matrix {
     const picked = panel.picked === "both";
     if (picked) this.grid.tabIndex = 0;
     this.grid.classList.toggle("picked", picked);
-    const codes = decoded(panel.codes);
+    const codes = bytes(panel.codes);
     const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
     const fresh = new Map();
-    const seen = {};
-    for (let r = 0; r < rows; r += 1) {
-      seen[panel.keys[r]] = (seen[panel.keys[r]] ?? 0) + 1;
-      const key = `${panel.keys[r]} ${seen[panel.keys[r]]}`;
-      const row = this.rows.get(key) ?? html("div", "row");
+    panel.keys.forEach((name, r) => {
+      const key = `${name} ${panel.keys.slice(0, r).filter((other) => other === name).length}`;
+      const row = this.rows.get(key) ?? html("div", { class: "row" });
       const cells = panel.texts[r].map((text, c) => numbered(text, codes[r * columns + c], steps, r, c));
       if (picked && r === panel.marked_rows[0]) cells[panel.marked_columns[0]].classList.add("here");
-      row.replaceChildren(html("span", "key", panel.keys[r]), ...cells);
+      row.replaceChildren(html("span", { class: "key" }, name), ...cells);
       fresh.set(key, row);
-    }
-    const top = html("div", "row head");
-    top.append(html("span", "key", small ? "" : panel.rows.label), ...(panel.columns.ticks.length === columns ? panel.columns.ticks.map(([, text]) => html("span", "tick", text)) : []));
-    const longest = Math.max(...panel.keys.map((key) => key.length), small ? 0 : panel.rows.label.length - 1);
+    });
+    const heads = panel.columns.ticks.map(([, text]) => html("span", { class: "tick" }, text));
+    const label = small ? "" : panel.rows.label;
+    const top = html("div", { class: "row head" }, html("span", { class: "key" }, label), ...(heads.length === columns ? heads : []));
+    const longest = Math.max(...panel.keys.map((key) => key.length), label.length - 1);
     this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
     this.grid.replaceChildren(top, ...fresh.values());
     this.fit(panel.texts.flat(), panel.columns.ticks.flatMap(([, text]) => text.split(" ")));
@@ -84,15 +80,11 @@ export class Matrix {
 }
 
 function numbered(text, code, steps, row, column) {
-  const cell = html("span", "cell");
-  cell.dataset.row = row;
-  cell.dataset.column = column;
-  cell.classList.toggle("empty", code === EMPTY);
-  if (code === EMPTY) return cell;
+  const at = { "data-row": row, "data-column": column };
+  if (code === EMPTY) return html("span", { class: "cell empty", ...at });
   const [r, g, b, dark] = steps[code];
+  const cell = html("span", { class: `cell ${dark ? "dark-text" : "light-text"}`, ...at }, html("span", { class: "number" }, text));
   cell.style.backgroundColor = `rgb(${r} ${g} ${b})`;
-  cell.classList.add(dark ? "dark-text" : "light-text");
-  cell.append(html("span", "number", text));
   return cell;
 }
 

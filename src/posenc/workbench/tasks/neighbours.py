@@ -1,0 +1,62 @@
+"""Neighbours: every cell of a grid asks for one of its sides; which symbol stands there? Only place tells."""
+
+from math import isqrt
+from typing import ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn.functional import pad
+
+from posenc import positions
+from posenc.workbench.tasks.task import IGNORE, Batch, DrawnTask
+
+SYMBOLS = 16
+SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
+"""Above, below, left and right, as steps in rows and columns."""
+
+
+class Neighbours(DrawnTask):
+    """The symbol of the cell beside, in grids of any rows and columns; a token says its own symbol and a side."""
+
+    name = "neighbours"
+    question = "every cell of a grid asks for a side: which symbol stands above, below, left, right?"
+    shortest: ClassVar[int] = 4
+    train_length: int = 64
+    vocabulary: int = SYMBOLS * len(SIDES)
+    outputs: int = SYMBOLS
+    unit: str = "cell"
+    steps: ClassVar[int] = 500
+    batch: ClassVar[int] = 32
+    learning_rate: ClassVar[float] = 8e-3
+    chance: float = 1 / SYMBOLS
+    scores_every_answer: ClassVar[bool] = True
+    causal: ClassVar[bool] = False
+
+    def places(self, length: int) -> tuple[int, int]:
+        """Rows and columns of the squarest grid of at most so many cells that wastes fewest of them."""
+        rows = isqrt(length)
+        return rows, length // rows
+
+    def train_batch(self, generator: torch.Generator, size: int) -> Batch:
+        """Rows and columns are drawn apart, so that nothing but the places says how long a row is."""
+        side = isqrt(self.train_length)
+        rows, columns = torch.randint(2, side + 1, (2,), generator=generator).tolist()
+        return _asked(generator, size, rows, columns)
+
+    def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
+        return _asked(generator, rows, *self.places(length))
+
+
+def _asked(generator: torch.Generator, count: int, rows: int, columns: int) -> Batch:
+    symbols = torch.randint(SYMBOLS, (count, rows, columns), generator=generator)
+    asked = torch.randint(len(SIDES), (count, rows, columns), generator=generator)
+    tokens = symbols * len(SIDES) + asked
+    answers = _beside(symbols).gather(0, asked[None])[0]
+    return Batch(tokens.flatten(1), answers.flatten(1), positions=positions.grid(rows, columns))
+
+
+def _beside(symbols: Int[Tensor, "B rows columns"]) -> Int[Tensor, "sides B rows columns"]:
+    """What stands on every side of every cell; nothing is asked of the edge."""
+    (rows, columns), framed = symbols.shape[1:], pad(symbols, (1, 1, 1, 1), value=IGNORE)
+    return torch.stack([framed[:, 1 + y : 1 + y + rows, 1 + x : 1 + x + columns] for y, x in SIDES])

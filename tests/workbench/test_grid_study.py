@@ -1,0 +1,77 @@
+"""Studies on a grid: positions by an encoding's axes, tables resized to larger grids, and who sees whom."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+import posenc
+from posenc.encodings.text import parse
+from posenc.errors import InvalidArgument
+from posenc.workbench.experiments.compare import compare
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.presets import PRESETS
+from posenc.workbench.experiments.ranks import Ranks
+from posenc.workbench.experiments.training import build, teach
+from posenc.workbench.tasks.neighbours import Neighbours
+from workbench.studies import TINY, inline, plan_of, python_text
+
+TABLE, RESIZED = "learned-grid(num_positions=3)", "learned-grid(num_positions=3, resize=vit)"
+GRID = replace(
+    TINY,
+    encodings=("nope", "rotary(axes=axial(4, 4))", "rotary(axes=chunked(2, 3, 3))", TABLE, RESIZED),
+    tasks=("neighbours",),
+    train_length=9,
+    steps=2,
+    batch=4,
+    answers=2,
+)
+
+
+def test_tables_are_resized_to_larger_grids_or_refuse_them(tmp_path: Path) -> None:
+    with Ledger(tmp_path, write=True) as ledger:
+        (found,) = compare(GRID, python_text(), ledger, inline).results
+    rows = {row.encoding: row for row in found.rows}
+    assert rows.pop(TABLE).refusal.startswith("positions[0] holds 3, but this table is for pictures of 3 rows")
+    assert len(rows) == 4
+    assert all(set(row.values) == {9, 18} for row in rows.values())
+
+
+def test_a_table_resized_for_a_test_leaves_the_model_as_it_was() -> None:
+    plan = plan_of(RESIZED, task="neighbours", train_length=9, lengths=(9,), batch=2)
+    model = build(plan, Neighbours(9))
+    larger = model.fitted(4, 4)
+    assert larger.embedding is model.embedding
+    assert larger.encoding.picture == (4, 4)
+    assert model.encoding.picture == (3, 3)
+    assert model.fitted(3, 2) is model
+    assert model.fitted() is model
+
+
+def test_cells_see_those_after_them() -> None:
+    plan = plan_of("rotary(axes=axial(4, 4))", task="neighbours", train_length=9, lengths=(9,), steps=1, batch=2)
+    taught = teach(plan, python_text())
+    batch = Neighbours(9).draw(torch.Generator(), 1, 9)
+    changed = batch.tokens.clone()
+    changed[:, -1] = (changed[:, -1] + 1) % 64
+    first, then = (taught.model(tokens, batch.positions)[:, 0] for tokens in (batch.tokens, changed))
+    assert not torch.equal(first, then)
+
+
+def test_a_grid_is_not_shared_out_along_its_sequence() -> None:
+    batch = Neighbours(9).draw(torch.Generator(), 1, 9)
+    with pytest.raises(
+        InvalidArgument, match=r"parallel='context' shares out .* stand on a grid; choose ddp or fsdp"
+    ):
+        Ranks("context", "cpu").outputs(torch.nn.Identity(), batch, "cpu")
+
+
+def test_the_zoo_of_grids_has_every_encoding_with_several_axes() -> None:
+    study = PRESETS["zoo-grid"].study
+    told = {parse(text).name for text in study.encodings}
+    for name in posenc.CATALOGUE:
+        axes = posenc.encoding(name, width=64, heads=4, head_dim=16, num_positions=8).axes
+        assert axes == 1 or name in told, name
+    for plan in study.plans(python_text()):
+        build(plan, Neighbours())
