@@ -198,6 +198,18 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (PARTIAL, "qwen3_next"),
     (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
     (PARTIAL, "nemotron glm4_moe persimmon zaya mimo_v2_flash phi4_multimodal"),
+    (PARTIAL, "glmasr_encoder nemotron3_diarization_audio nemotron3_5_transcribe_asr_audio"),
+    (
+        replace(
+            PARTIAL,
+            pairing="interleaved",
+            heads="encoder_num_attention_heads",
+            layers="encoder_num_hidden_layers",
+            decoder="decoder_num_hidden_layers",
+            extra=("decoder_num_attention_heads",),
+        ),
+        "moonshine",
+    ),
     (Family(head_dim="kv_channels"), "jetmoe"),
     (replace(MODERNBERT, back=int, extra=("local_attention", "sliding_window")), "modernbert-decoder"),
     (replace(MODERNBERT, extra=("local_attention",)), "ultrabert"),
