@@ -22,7 +22,7 @@ compare: .venv/.compare ## Train, test and report: which encoding holds past its
 test: .venv/.dev ## Run the tests
 	@$(BIN)/python -m pytest
 
-slow: .venv/.dev ## Run what make test leaves out: breadth, kills by the dozen, a thousand examples of each property
+slow: .venv/.dev ## Run what make test leaves out: breadth, kills by the dozen, hundreds of examples of each property
 	@$(BIN)/python -m pytest -m slow
 	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real' --hypothesis-profile endurance
 

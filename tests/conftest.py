@@ -29,7 +29,7 @@ torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
 
-EXAMPLES = {"posenc": 30, "endurance": 1000}
+EXAMPLES = {"posenc": 30, "endurance": 300}
 """How many of each property; ``make slow`` asks for endurance."""
 
 for profile, number in EXAMPLES.items():
