@@ -49,6 +49,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
         family.heads,
         family.width,
         family.layers,
+        family.decoder,
         *family.table,
         family.source,
         *(family.sides if family.sees else ()),

@@ -10,7 +10,8 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.families import FAMILIES as LAYOUTS
 from posenc.integrations.huggingface.layers import STILL
 from posenc.integrations.huggingface.policies import Kinds, Reader
-from posenc.schedules import Default
+from posenc.integrations.huggingface.scaling import rope_type, schedule_from
+from posenc.integrations.huggingface.schema import POSITIONS
 
 
 def depth(reader: Reader) -> int:
@@ -90,10 +91,12 @@ def added(reader: Reader) -> Recipe | None:
 def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Kinds:
     """Turned by rows and columns as the family's layout has it."""
     layout = LAYOUTS[str(reader.family.layout)]
-    if (kind := parameters.get("rope_type")) not in (None, "axial", "default"):
-        raise InvalidArgument(
-            f"rope_type={kind!r} in model_type {reader.model_type!r}; only 'axial' is read in a tower"
-        )
+    plain = {key: "default" if value == "axial" else value for key, value in parameters.items()}
+    kind, share = rope_type(plain), plain.get("partial_rotary_factor")
+    if kind != "default" or share not in (None, 1):
+        said = f"rope_type={kind!r}" if kind != "default" else f"partial_rotary_factor={share!r}"
+        raise InvalidArgument(f"{said} in model_type {reader.model_type!r}; only 'axial' of all channels is read")
+    schedule = schedule_from(plain, POSITIONS)
     tiles = "window_size" in reader.family.extra and reader.get("window_size")
     if tiles or "window_attention" in (reader.get("layer_types") or ()):
         size = f" of {tiles} pixels a side" if tiles else ""
@@ -104,7 +107,7 @@ def laid_out(reader: Reader, parameters: Mapping[str, Any]) -> Kinds:
     recipe = parse(layout.encoding(head_dim, parts=parts))
     turning = recipe.get("rotary_dim", head_dim)
     recipe = recipe.with_(
-        head_dim=head_dim, rotary_dim=turning, base=reader.rotary_base(parameters), schedule=Default()
+        head_dim=head_dim, rotary_dim=turning, base=reader.rotary_base(parameters), schedule=schedule
     )
     return {"all": recipe}, ("all",) * int(reader.need(reader.family.layers))
 
