@@ -100,6 +100,13 @@ def test_the_rooms_stand_on_one_line(visitor: Any) -> None:
     assert len(set(tops)) == 1
 
 
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 360, "height": 740}}], indirect=True, ids=["360"])
+def test_a_phone_shows_which_room_this_is(visitor: Any) -> None:
+    box = visitor.open("/results").locator(".top [aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
+
+
 def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
     visitor.page.set_viewport_size({"width": 320, "height": 740})
     page = visitor.open("/rotation")

@@ -11,6 +11,7 @@ const room = document.getElementById("room");
 const stages = [];
 const seen = new Set(recall("seen", []));
 wireTheme(() => stages.forEach((stage) => stage.repaint()));
+document.querySelector(".top [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
 
 if (room) {
   const state = new State(room.dataset.state);

@@ -110,17 +110,20 @@ export class Lines {
     return held.length > 1 ? `M${round.join("L")}Z` : "";
   }
 
-  // Names that would touch move down, and all of them up again where they would leave the picture.
+  // Names that would touch move down, and all of them up again where they would leave the picture; each has a leader.
   ends() {
     const { u, right, bottom } = this.box;
-    const ends = this.panel.lines.map((line) => ({ line, at: this.y(line.y.findLast((v) => v !== null) ?? 0) }));
+    const ends = this.panel.lines.map((line) => {
+      const own = this.y(line.y.findLast((v) => v !== null) ?? 0);
+      return { line, own, at: own };
+    });
     ends.sort((a, b) => a.at - b.at);
     const lowest = bottom + 6 * u;
     const gap = Math.min(17 * u, lowest / ends.length);
     for (let i = 1; i < ends.length; i += 1) ends[i].at = Math.max(ends[i].at, ends[i - 1].at + gap);
     ends.forEach((end, i) => { end.at = Math.min(end.at, lowest - (ends.length - 1 - i) * gap); });
-    return ends.flatMap(({ line, at }) => [
-      svg("circle", { class: `dot ${line.colour}`, cx: right + 8 * u, cy: at, r: 3.5 * u }),
+    return ends.flatMap(({ line, own, at }) => [
+      svg("path", { class: `leader ${line.colour}`, d: `M${right} ${own}L${right + 12 * u} ${at}` }),
       svg("text", { x: right + 16 * u, y: at, class: "name-end" }, line.name),
     ]);
   }
