@@ -196,8 +196,9 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     ("config", "said"),
     [
         (
-            {"model_type": "bart", "d_model": 64, "encoder_layers": 2, "decoder_layers": 3},
-            "A learned table of 1 024 rows before 3 layers of decoder",
+            {"model_type": "bart", "d_model": 64, "max_position_embeddings": 1024}
+            | {"encoder_layers": 2, "decoder_layers": 3},
+            "A learned table of 1 024 rows before 3 layers of decoder",
         ),
         ({"model_type": "vit"}, "12 layers with a learned table of 14×14 positions."),
         ({"model_type": "pixtral"}, "axes=dealt(2, 32)"),

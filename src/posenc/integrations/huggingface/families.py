@@ -276,6 +276,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     ),
     (T5, "t5 mt5"),
     (replace(T5, otherwise="5.10.1"), "switch_transformers"),
+    (replace(T5, tables="each"), "umt5"),
     (GRID, "vit deit dinov2 dinov2_with_registers siglip_vision_model clip_vision_model chinese_clip_vision_model"),
     (GRID, "altclip_vision_model clipseg_vision_model metaclip_2_vision_model blip_vision_model git_vision_model"),
     (GRID, "blip_2_vision_model instructblip_vision_model instructblipvideo_vision_model janus_vision_model"),
