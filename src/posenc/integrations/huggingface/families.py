@@ -194,7 +194,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
     (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3 lfm2"),
     (Family(), "minimax minimax_m2 mllama_text_model nomic_bert olmo olmoe olmo_hybrid phimoe seed_oss"),
-    (Family(), "solar_open vaultgemma mellum unlimited_ocr_text"),
+    (Family(), "solar_open vaultgemma mellum unlimited_ocr_text voxtral_realtime_encoder"),
     (PARTIAL, "qwen3_next"),
     (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
     (PARTIAL, "nemotron glm4_moe persimmon zaya mimo_v2_flash phi4_multimodal"),
