@@ -22,7 +22,9 @@ if TYPE_CHECKING:  # imported when the command runs: `posenc --help` needs none 
 
 @with_settings
 def compare(
-    preset: Annotated[str | None, typer.Option(help="quick (minutes), standard, full, zoo, zoo-grid or small-gpt.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="quick (minutes), standard, full, zoo, zoo-grid or small-gpt.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
     launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or torchrun.")] = "local",
