@@ -247,6 +247,8 @@ BREADTH = {
         *(f"query-scale(floor=5, rule={rule})" for rule in ("beam", "ministral3", "inkling")),
     ),
     *("rotary(axes=axial(2, 2), pairing=interleaved, signed=True)", "stack(xpos(pairing=interleaved), alibi)"),
+    *("rotary-float32-phases", "rotary(axes=chunked(2, 1, 1))", "sinusoidal-odd", "heads(alibi*2, rotary*2)"),
+    *("t5(two_sided=True, shared=False, buckets=8, max_distance=12)", "stack(rotary, shaw(ahead=0, behind=6))"),
     *(
         "kerple(kernel=power, shared=True)",
         "fire(nearest=20, units=5)",

@@ -1,4 +1,4 @@
-"""Models at ten lengths, compiled or exported once, in an interpreter of its own: ``lengths.py LAYERS WAYS CASE…``.
+"""Models at ten lengths, compiled or exported once, alone in an interpreter: ``lengths.py LAYERS WAY CASE …``.
 
 torch.compile cannot trace the run-time checks that conftest.py wraps around the library. Prints one JSON object:
 for every case what went wrong, or null. Lengths 0 and 1 are left out: torch makes a graph of their own for them.
@@ -106,8 +106,8 @@ CASES = {
     "alibi padded": Case(Padded, "alibi", (1, 1)),
 }
 
-TELLING = ("rotary decoding", "alibi padded")
-"""Cases that meet the steps of the others: a rotation without and with a cache, a bias, a mask."""
+TELLING = [("exported", "rotary decoding"), ("compiled", "alibi padded")]
+"""Ways and cases that meet the steps of the others: a rotation without and with a cache, a bias, a mask."""
 
 
 def compiled(case: Case, layers: int, marked: bool, backend: str) -> None:
@@ -166,6 +166,6 @@ def wrong(way: str, case: Case, layers: int) -> str | None:
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    layers, ways, *names = sys.argv[1:]
-    asked = [(name, way) for way in ways.split(",") for name in names]
-    print(json.dumps({f"{name}, {way}": wrong(way, CASES[name], int(layers)) for name, way in asked}))
+    layers, *words = sys.argv[1:]
+    asked = zip(words[::2], words[1::2], strict=True)
+    print(json.dumps({f"{name}, {way}": wrong(way, CASES[name], int(layers)) for way, name in asked}))

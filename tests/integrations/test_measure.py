@@ -56,9 +56,8 @@ def test_a_loaded_model_is_measured(family: str, said: str) -> None:
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-@pytest.mark.parametrize(
-    ("model_type", "both"), [("gemma3_text", True), pytest.param("gemma4_text", "all", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("model_type", "both"), [("gemma3_text", True), ("gemma4_text", "all")])
 def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_type: str, both: object) -> None:
     """EmbeddingGemma's config says what both sides have together."""
     model = small(model_type, use_bidirectional_attention=both, sliding_window=12)

@@ -77,7 +77,9 @@ def test_a_page_that_opens_at_night_is_as_readable(visitor: Any) -> None:
     assert hindrances(visitor.open("/rotation")) == []
 
 
-@pytest.mark.parametrize("path", ["/order", "/rotation", "/check"])
+@pytest.mark.parametrize(
+    "path", ["/rotation", *(pytest.param(p, marks=pytest.mark.slow) for p in ("/order", "/check"))]
+)
 def test_tab_reaches_everything(visitor: Any, path: str) -> None:
     page = visitor.open(path)
     count = page.evaluate("() => document.querySelectorAll('*').length")

@@ -16,12 +16,12 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_outer
-from posenc.integrations.huggingface.layers import STILL, ModelPositions
+from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.policies import by_layer, layer_types, scales
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.integrations.huggingface.schema import KEYS, NEAR, POSITIONS, ROPE
 from posenc.integrations.huggingface.source import Source
-from posenc.integrations.huggingface.stacks import added, cells, deberta, depth, laid_out, learned, learned_grid, t5
+from posenc.integrations.huggingface.stacks import BY_KIND, added, alibi, cells, depth, laid_out
 from posenc.integrations.huggingface.tower import AROUND
 from posenc.schedules import Proportional
 
@@ -168,26 +168,12 @@ class Reader(Source):
 
     def kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
         """One recipe per kind, and the kind of every layer."""
-        if self.family.kind == "none":
-            return {"nope": STILL}, ("nope",) * count
-        if self.family.kind == "learned":
-            return learned(self, length)
-        if self.family.kind == "t5":
-            return t5(self)
-        if self.family.kind == "deberta":
-            return deberta(self)
-        if self.family.kind == "learned-grid":
-            return learned_grid(self)
+        if self.family.kind in BY_KIND:
+            return BY_KIND[self.family.kind](self)
         if self.family.layout:
             return laid_out(self, self.rope_parameters())
-        if self.family.kind == "alibi" or self.get("alibi"):
-            if self.get("alibi") is False:
-                raise InvalidArgument(
-                    f"alibi=False in model_type {self.model_type!r}: its learned table is not read"
-                )
-            heads, exponent = self.need(self.family.heads), float(self.get("alibi_bias_max") or 8)
-            slopes = Recipe("alibi").with_(heads=heads, max_exponent=exponent)
-            return {"all": slopes}, ("all",) * count
+        if self.get("alibi"):
+            return alibi(self)
         return by_layer(self, self.rope_parameters(), count, length)
 
     def windows(self, count: int) -> tuple[int | None, ...]:

@@ -1,7 +1,7 @@
 """What a model adds instead of turning, in one stack of layers or two, and how towers that see turn by places."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from posenc.encodings.catalogue import ModelShape, build
@@ -20,12 +20,25 @@ def depth(reader: Reader) -> int:
     return own + (_decoder(reader) if reader.family.decoder else 0)
 
 
-def learned(reader: Reader, length: int) -> Kinds:
+def still(reader: Reader) -> Kinds:
+    """No layer has positions."""
+    return {"nope": STILL}, ("nope",) * depth(reader)
+
+
+def alibi(reader: Reader) -> Kinds:
+    """A slope for every head."""
+    if reader.get("alibi") is False:
+        raise InvalidArgument(f"alibi=False in model_type {reader.model_type!r}: its learned table is not read")
+    heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
+    return {"all": Recipe("alibi").with_(heads=heads, max_exponent=exponent)}, ("all",) * depth(reader)
+
+
+def learned(reader: Reader) -> Kinds:
     """A table of rows for positions; what the length counts beside them are rows of no position."""
     if reader.get("position_embedding_type") not in (None, "absolute"):
         kind = reader.get("position_embedding_type")
         raise InvalidArgument(f"position_embedding_type={kind!r} is not read; only 'absolute' is")
-    spare = reader.family.spare
+    spare, length = reader.family.spare, int(reader.need(reader.family.length))
     rows = length if spare is None else length - reader.need(spare) - 1
     encoder = rows if reader.family.source is None else reader.need(reader.family.source)
     own = "encoder" if reader.family.decoder else "all"
@@ -65,7 +78,7 @@ def _grid(reader: Reader, rows: int, columns: int) -> Recipe:
 def learned_grid(reader: Reader) -> Kinds:
     """A table with a row for every patch of a picture; rows of other tokens, such as a class, come before it."""
     if reader.family.switch and not reader.get(reader.family.switch):
-        return {"nope": STILL}, ("nope",) * int(reader.need(reader.family.layers))
+        return still(reader)
     rows, columns = cells(reader) or (1, 1)
     table = _grid(reader, rows, columns)
     return {"all": table}, ("all",) * int(reader.need(reader.family.layers))
@@ -163,3 +176,14 @@ def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Kinds:
 def _decoder(reader: Reader) -> int:
     """Layers of the decoder; as many as the encoder's where the config leaves them out or says null, as in T5."""
     return int(reader.get(reader.family.decoder) or reader.need(reader.family.layers))
+
+
+BY_KIND: dict[str, Callable[[Reader], Kinds]] = {
+    "none": still,
+    "alibi": alibi,
+    "learned": learned,
+    "learned-grid": learned_grid,
+    "t5": t5,
+    "deberta": deberta,
+}
+"""Who reads a family of this kind; families of the others turn."""
