@@ -94,7 +94,7 @@ def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H 
 
 
 def along(placed: Placed) -> tuple[Tensor, Tensor]:
-    """The positions of queries and keys that channels fade by, ``(T,)`` or ``(B, T)``: of several axes the first."""
+    """The positions of queries and keys that channels fade by, ``(T,)`` or ``(B, T)``: of more axes the first."""
     if placed.axes == 1:
         return placed.q_positions, placed.k_positions
     return placed.q_positions[0], placed.k_positions[0]
