@@ -110,6 +110,10 @@ class OffsetBias(Bias):
         axes: int = 1,
     ) -> None:
         self.values, self.heads, self.learned, self.axes = values, heads, learned, axes
+        if axes > 1 and q_positions.dim() != k_positions.dim():  # (A, T) beside (A, B, T): one row for all
+            q_positions, k_positions = (
+                at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
+            )
         self.q_positions, self.k_positions = q_positions, k_positions
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1

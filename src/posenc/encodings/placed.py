@@ -46,8 +46,8 @@ class Placed:
     """Whether it must ``read`` the tokens before attention can use it."""
 
     decay: Float[Tensor, "#H 1 D"] | None = None
-    """How fast each channel's part of a score fades, ln per position (of more axes the first), at most 0; None where
-    none does."""
+    """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
+    where none does."""
 
     added: int = 0
     """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
