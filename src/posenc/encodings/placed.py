@@ -124,6 +124,16 @@ class Placed:
         return False
 
 
+def heads_of(placed: Placed) -> dict[str, int]:
+    """For how many heads it has numbers, by what holds them; what serves any number of heads is left out."""
+    found = {} if placed.bias is None else {"bias": placed.bias.heads}
+    if placed.scale is not None and placed.scale.shape[1] != 1:
+        found["scale"] = placed.scale.shape[1]
+    if placed.decay is not None and placed.decay.shape[0] != 1:
+        found["fading"] = placed.decay.shape[0]
+    return found
+
+
 def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
     """Insert the heads' axis: ``(T, n)`` stays, ``(B, T, n)`` becomes ``(B, 1, T, n)``."""
     return table if table.dim() == 2 else table.unsqueeze(1)
