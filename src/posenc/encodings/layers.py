@@ -13,6 +13,7 @@ from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import at_least_one
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
@@ -86,6 +87,7 @@ class Layers(Composed):
         if own and layers is None:
             raise InvalidArgument(f"layers=None; {own[0]} has parameters in every layer: say how many there are")
         count = len(pattern) if layers is None else layers
+        at_least_one(layers=count)
         of_layer = [pattern[i % len(pattern)] for i in range(count)]
         modules = {kind: encoding for kind, encoding in kinds.items() if not encoding.per_layer}
         for i, kind in enumerate(of_layer):

@@ -23,7 +23,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, sinusoid_spectrum, sinusoids
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -95,7 +95,7 @@ class TransformerXL(Encoding):
         self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
-        if width < 2 or width % 2:
+        if whole(width, "width") < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
         at_least_one(heads=heads, head_dim=head_dim)
         if order not in ("interleaved", "block"):
