@@ -84,7 +84,7 @@ def by_native(
         return turned if outs is None else tuple(out.copy_(y) for out, y in zip(outs, turned, strict=True))
     if outs is None:
         return tuple(_turn(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
-    return tuple(_turn(x, y, cos, sin, pairing, at_hand=x is not y) for x, y in zip(xs, outs, strict=True))
+    return tuple(_turn(x, y, cos, sin, pairing) for x, y in zip(xs, outs, strict=True))
 
 
 class Step:
@@ -173,7 +173,7 @@ def _back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 operator.register_autograd(_back, setup_context=_remember)
 
 
-def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, at_hand: bool = False) -> Tensor:
+def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     """x turned into y by the kernel.
 
     What it cannot be told by strides (tables wider than x, channels apart from each other in memory, mapped axes)
@@ -183,7 +183,7 @@ def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, at_hand:
         if torch.promote_types(cos.dtype, _work(x)) != _work(x):
             return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
         cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
-    stream = at_hand and y.data_ptr() % LINE == 0
+    stream = x is not y and y.data_ptr() % LINE == 0
     strides = x.stride(), y.stride(), cos.stride()
     job = _job(x.shape, cos.shape, strides, x.dtype, pairing, stream, torch.get_num_threads())
     if job is None:
