@@ -137,15 +137,12 @@ def _carry_out(
     total = work(model, request, request.documents) + (asking(model.original_length, request) if asked else 0)
     with (
         Ledger(where.folder, write=True) as ledger,
-        terminal.bar(console, "scoring", total, f"{model.unit}s") as progress,
+        terminal.bar(console, "scoring", total, f"{model.unit}s") as going,
     ):
 
-        def said(line: str) -> None:
-            progress.console.print(f"  {line}", style="dim", soft_wrap=True)
-
         def advance(tokens: float) -> None:
-            progress.advance(progress.task_ids[0], tokens)
-            where.look(said)
+            going.advance(tokens)
+            where.look(going.say)
 
         found = carry_out(model, data, read, request, ledger, launch, advance)
         same = replace(request, length=found.length)
