@@ -38,11 +38,14 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
     ("words", "message"),
     [
         (("compare", "--preset", "quik"), "did you mean 'quick'?"),
+        (("compare", "--preset", ""), "unknown preset ''"),
         (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
+        (("compare", "--launcher", "here", "--workers", "2"), "workers=2 is for --launcher local"),
+        (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )
@@ -58,6 +61,25 @@ def test_what_is_refused_is_one_line_and_status_2(
     with pytest.raises(SystemExit) as ended:
         main()
     refused(ended.value.code, *capsys.readouterr(), message)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "heatmap", "--output", "{}/heatmap.svg"),
+        ("show", "all", "--output", "{}"),
+        ("verify", "--page", "{}/claims.md"),
+        ("lab", "--export", "{}"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["posenc", *(word.format(file) for word in words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    refused(ended.value.code, *capsys.readouterr(), "; name another file or folder")
 
 
 def test_a_command_that_is_stopped_says_how_it_goes_on(
