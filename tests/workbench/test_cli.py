@@ -45,7 +45,10 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
         (("compare", "--launcher", "here", "--workers", "2"), "workers=2 is for --launcher local"),
+        (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
+        (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
+        (("runs", "--what", "steps"), "what='steps' says which rows --csv writes; add --csv steps.csv"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )
@@ -148,6 +151,10 @@ def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
     assert listed.exit_code == 0
     assert listed.stdout.count("needle") == 2
     assert max(map(len, listed.stdout.splitlines())) <= 80
+    assert (
+        "of none of 2 runs does seed=9 hold"
+        in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
+    )
     target = tmp_path / "all.csv"
     assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0
     assert ",needle,alibi,0,64,accuracy," in target.read_text()
