@@ -129,7 +129,7 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
-    tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
+    tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"), norm="rms", activation="swiglu")
     with Ledger(folder, write=True) as ledger:
         write(compare(tiny, python_text(), ledger, inline), folder, "posenc compare --config <tiny>", tiny)
     return folder
@@ -142,6 +142,7 @@ def test_the_page_is_whole_and_asks_for_nothing_else(written: Path) -> None:
     assert "<script" not in page
     assert "posenc compare --config &lt;tiny&gt;" in page
     assert "not converged" in page
+    assert "RMSNorm first, SwiGLU" in page
     names = {path.name for path in (written / "figures").iterdir()}
     assert {f"{n}.{kind}" for n in ("needle", "needle-depth", "needle-steps") for kind in ("svg", "png")} <= names
 

@@ -68,7 +68,7 @@ def table(result: TaskResult) -> Table:
     """One task: encodings down, lengths across, and a verdict in words."""
     task = result.task
     made = Table(
-        title=f"{task.name}: {task.question}",
+        title=f"{task.name}: {result.question}",
         caption=f"{words.unit(result)}; trained to {result.lengths[0]}",
         title_justify="left",
         caption_justify="left",
