@@ -16,6 +16,7 @@ import typer.main
 import posenc
 import posenc.workbench
 from posenc.errors import ImplUnavailable, InvalidArgument, UnknownName
+from posenc.workbench.claims.catalogue import CLAIMS
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.cli import app
 from posenc.workbench.experiments.presets import PRESETS
@@ -130,6 +131,12 @@ def build() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_the_readme_counts_the_claims() -> None:
+    quick = sum(not claim.slow for claim in CLAIMS.values())
+    assert f"runs {quick} statements" in PAGES[0].read_text()
+    assert f"({len(CLAIMS)} with `--slow`)" in PAGES[0].read_text()
 
 
 @pytest.mark.slow

@@ -54,6 +54,16 @@ class TaskResult:
     def longest(self) -> int:
         return self.lengths[-1]
 
+    @property
+    def unit(self) -> str:
+        """What is read and predicted: ``"byte"``, or ``"token"`` where a tokenizer cut the text."""
+        return "byte" if self.runs[0].plan.tokenizer in ("", "bytes") else "token"
+
+    @property
+    def question(self) -> str:
+        """What the models had to do."""
+        return self.task.question.replace("byte", self.unit)
+
     def verdict(self, row: Row) -> str:
         """What became of this encoding at the longest length, in a few words."""
         if row.diverged:
