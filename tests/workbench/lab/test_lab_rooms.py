@@ -58,7 +58,7 @@ def test_thousands_are_marked_as_everywhere() -> None:
 
 def test_nothing_is_expected_without_a_place_to_say_it() -> None:
     for room, stage in STAGES:
-        said = f"{room.words} {stage.words} {stage.more}".lower()
+        said = f"{room.words} {stage.words}".lower()
         for asking in ("say what you expect", "predict", "say which", "commit"):
             assert asking not in said or stage.guesses, stage.question
 

@@ -49,6 +49,7 @@ if (room) {
   };
   addEventListener("hashchange", show);
   show();
+  document.documentElement.classList.add("wired");
 
   // A link to try sets the state without leaving the page, and the browser's Back undoes it.
   room.addEventListener("click", (event) => {

@@ -38,7 +38,8 @@ export class Matrix {
     if (this.panel !== panel) return;
     this.name.textContent = panel.name;
     // Of many small panels only the first says what runs where.
-    this.columnsName.textContent = count > 3 && index ? "" : `${panel.rows.label} ↓, ${panel.columns.label} →`;
+    const runs = [panel.rows.label && `${panel.rows.label} ↓`, `${panel.columns.label} →`].filter(Boolean).join(", ");
+    this.columnsName.textContent = count > 3 && index ? "" : runs;
     this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
     this.grid.style.setProperty("--columns", columns);
     const picked = panel.picked === "both";
@@ -79,7 +80,7 @@ export class Matrix {
     const letters = Math.max(...texts.map((text) => text.length));
     const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
     this.element.classList.toggle("mute", size < 8);
-    this.grid.style.setProperty("--digits", `min(${size}px, 0.86rem)`);
+    this.grid.style.setProperty("--digits", `min(${size}px, 0.95rem)`);
   }
 }
 
