@@ -192,7 +192,7 @@ function size({ kind, shape, texts }, wide, tall) {
   if (kind === "lines") return Math.min(wide / 1.5, tall);
   if (kind === "plane") return Math.min(wide / 0.9, tall);
   const [rows, columns] = shape;
-  if (!texts) return Math.min((wide / columns) * rows, tall);
+  if (!texts) return Math.min(wide / Math.min(2, Math.max(0.8, columns / rows)), tall);
   const letters = Math.max(...texts.flat().map((text) => text.length));
   return Math.min(13, wide / columns / (0.66 * letters), (0.9 * tall) / rows);
 }
