@@ -52,11 +52,12 @@ class Opened:
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
         """A row an encoding of a task: the measure at every length, and what became of it."""
+        lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
                 "task": result.task.name,
                 "encoding": row.encoding,
-                **{str(n): value.mean for n, value in row.values.items()},
+                **{str(n): row.values[n].mean if n in row.values else None for n in lengths},
                 "verdict": result.verdict(row),
             }
             for result in self.results.values()

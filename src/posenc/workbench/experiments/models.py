@@ -184,6 +184,11 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str, called: s
         return Opened(
             trained(path, read, device, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
         )
+    if path.suffix != ".gguf" and not (path / "config.json").exists():
+        raise StudyError(
+            f"no model at {called or str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
+            "config.json, or a .gguf file"
+        )
     from posenc.integrations.huggingface.load import Pretrained
 
     shipped: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))

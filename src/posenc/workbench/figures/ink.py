@@ -197,6 +197,8 @@ def rendered(drawing: Axes | Figure, kind: str = "svg") -> bytes:
 def write(drawing: Axes | Figure, path: str | Path) -> Path:
     """Save to ``path``; its ending says the format."""
     path = Path(path)
+    if path.suffix[1:].lower() not in FORMATS:
+        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(FORMATS)}, which says its format")
     content = rendered(drawing, path.suffix.lstrip(".").lower())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
