@@ -4,7 +4,21 @@ import pytest
 import torch
 
 import posenc
-from posenc import ALiBi, FoX, Heads, Layers, NoPE, QueryScale, Rotary, Sight, Sinusoidal, SomeHeads, Stack
+from posenc import (
+    T5,
+    ALiBi,
+    FoX,
+    Heads,
+    Layers,
+    NoPE,
+    QueryScale,
+    Rotary,
+    Sight,
+    Sinusoidal,
+    SomeHeads,
+    SSMax,
+    Stack,
+)
 from posenc.encodings.axes import chunked
 from posenc.encodings.layers import for_layers
 from posenc.errors import InvalidArgument, UnknownName
@@ -111,6 +125,19 @@ def test_differences_travel_through_every_composition() -> None:
             lambda: SomeHeads(Stack(Heads((ALiBi(4), 4))), 0, 2),
             "take the parts that this rank holds in",
         ),
+        (
+            lambda: Stack(ALiBi(8), T5(4)).at(plain(3)),
+            "encodings in this stack are made for 4 and 8 heads; make all",
+        ),
+        (lambda: Stack(ALiBi(8), T5(1)).at(plain(3)), "encodings in this stack are made for 1 and 8 heads"),
+        (lambda: Stack(ALiBi(8), SSMax(4)).at(plain(3)), "encodings in this stack are made for 4 and 8 heads"),
+        (
+            lambda: Heads((ALiBi(8), 4), (NoPE(), 4)).at(plain(3)),
+            "an encoding on 4 of the heads has a bias of 8; make it with heads=4",
+        ),
+        (lambda: Heads((SSMax(8), 4), (NoPE(), 4)).at(plain(3)), "4 of the heads has a scale of 8; make it with"),
+        (lambda: SomeHeads(ALiBi(8), 4, 12).at(plain(3)), "first=4 and last=12 leave the 8 heads that the bias is"),
+        (lambda: SomeHeads(SSMax(8), 4, 12).at(plain(3)), "first=4 and last=12 leave the 8 heads that the scale"),
         (lambda: Layers({"a": NoPE()}, ()), "pattern is empty; name the kind of every layer"),
         (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
     ],

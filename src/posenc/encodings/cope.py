@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encodings.bias import Bias, consecutive
+from posenc.encodings.bias import Bias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
@@ -53,6 +53,7 @@ class CountedBias(Bias):
         return CountedBias(self.table, self.heads, k_order, self.said)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        check_channels("q", q, self.table.shape[1])
         return CountedBias(self.table, self.heads, self.order, linear(q, self.table))
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:

@@ -53,7 +53,7 @@ class FireBias(Bias):
         if consecutive(q_positions, k_positions) and may_be_looked_at(nearest.detach()):
             last = k_positions.shape[0] - 1
             if int(k_positions[-1]) <= float(nearest.detach()):
-                self.line = self.values(torch.arange(-last, last + 1), nearest).contiguous()
+                self.line = self.values(torch.arange(-last, last + 1, device=self.c.device), nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
         """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, SumBias, consecutive
+from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -52,6 +52,7 @@ class WaveBias(Bias):
         self.heads, self.learned = added.shape[0], maps if queries is None else (queries, *maps)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        check_channels("q", q, self.added.shape[-1])
         met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
         return WaveBias(self.maps, self.added, self.waves, met)
 

@@ -22,6 +22,7 @@ from posenc.kernels.attention.block import (
     plain_backward,
     plain_forward,
     products,
+    readable,
 )
 from posenc.kernels.attention.diagonals import Diagonals
 
@@ -120,6 +121,7 @@ class Masks:
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Float[Tensor, "B H T V"]:
     """Every block by torch's attention; for inference, and where weights are dropped."""
+    q, k, v = readable(q, k, v)
     masks = Masks(work, ROWS, mask_dtype(q))
     out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
     blocks, bands = [], not dropout and fused(q, k, v)
@@ -154,6 +156,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, T
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
     """Output and logsumexp; gradients flow to q, k, v and to what the bias learned, and back from both."""
+    q, k, v = readable(q, k, v)
     out, lse = _Recomputed.apply(work, q, k, v, *work.learned)
     return out, lse
 

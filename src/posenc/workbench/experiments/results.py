@@ -112,9 +112,10 @@ def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> T
     if not found:
         return None
     plan = found[0].plan
-    chance, gate = (found[0].cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
-    if chance and gate:
-        return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
+    for run in found:
+        chance, gate = (run.cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
+        if chance and gate:
+            return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
     text = source.load()
     if plan.text_sha256 not in ("", text.sha256):
         raise StudyError(
