@@ -85,18 +85,29 @@ def test_a_place_that_cannot_be_written_is_one_line(
     refused(ended.value.code, *capsys.readouterr(), "; name another file or folder")
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs",), "stopped"),
+        (("compare", "--tasks", "needle", "--output"), "stopped; the same command goes on where this one ended"),
+    ],
+)
 def test_a_command_that_is_stopped_says_how_it_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def stopped(*_: object) -> None:
+    def stopped(*_: object, write: bool = False) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Ledger, "__init__", stopped)
-    monkeypatch.setattr(sys, "argv", ["posenc", "runs", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["posenc", *words, str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "stopped; the same command goes on where this one ended\n"
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 class AskedError(Exception):

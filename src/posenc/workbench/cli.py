@@ -42,9 +42,6 @@ def posenc(
 for verb in (compare, extend, inspect, lab, runs, show, tune, verify):
     app.command()(verb)
 
-STOPPED = 130
-"""The status that Typer ends with, without a word, where Ctrl-C was typed."""
-
 
 def main() -> None:
     """Entry point of ``posenc``: what it refuses is one line on standard error and exit status 2."""
@@ -58,10 +55,6 @@ def main() -> None:
             raise
         print(f"error: {_told(error)}", file=sys.stderr)
         sys.exit(2)
-    except SystemExit as ended:
-        if ended.code == STOPPED:
-            print("stopped; the same command goes on where this one ended", file=sys.stderr)
-        raise
 
 
 def _told(error: OSError) -> str:

@@ -102,7 +102,8 @@ class Opened:
 
     def __repr__(self) -> str:
         said = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())
-        return f"{len(self._runs)} runs in {self.name!r}. {said}"
+        many = len(self._runs)
+        return f"{many} run{'s' * (many != 1)} in {self.name!r}. {said}"
 
 
 def _frame(rows: list[dict[str, Any]]) -> "pandas.DataFrame":
