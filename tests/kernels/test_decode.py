@@ -4,8 +4,8 @@ import os
 
 import pytest
 import torch
-
 from benchmarks.decode import LAYERS, Calls
+
 from posenc import Rotary
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
