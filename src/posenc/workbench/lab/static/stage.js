@@ -194,7 +194,7 @@ function size({ kind, shape, texts }, wide, tall) {
   const [rows, columns] = shape;
   if (!texts) return Math.min(wide / Math.min(2, Math.max(0.8, columns / rows)), tall);
   const letters = Math.max(...texts.flat().map((text) => text.length));
-  return Math.min(13, wide / columns / (0.66 * letters), (0.9 * tall) / rows);
+  return Math.min(16, wide / columns / (0.66 * letters), (0.6 * tall) / rows);
 }
 
 function tableElement({ caption, head, rows, note }) {
