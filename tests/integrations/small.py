@@ -1,7 +1,9 @@
 """A small random model of any family, from its config's defaults, and its own positions as our encodings."""
 
 import copy
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,8 +14,9 @@ from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.encodings import ALiBi, Encoding, NoPE
-from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.added import first_row
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 from posenc.integrations.huggingface.patch import TABLES
 from posenc.integrations.huggingface.tower import language
@@ -77,3 +80,11 @@ def answers(model: Any, **given: Any) -> Tensor:
     """What the last layer hands out."""
     with torch.no_grad():
         return model(**given)[0].float()
+
+
+def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A family measures as it is read, and differs in these words where its row says something else."""
+    found = measure(small(model_type))
+    assert differences(found, read(found.config)) == []
+    monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
+    assert re.search(said, " ".join(differences(found, read(found.config))))
