@@ -90,11 +90,7 @@ def turn(
         [((q, k), q_tables)] if _go_together(q, k, q_tables, k_tables) else [((q,), q_tables), ((k,), k_tables)]
     )
     engine = _engine(served)
-    if may_be_looked_at(q, k) and not is_recorded(q, k):
-        turned = [y for xs, at in groups for y in engine(xs, at.cos, at.sin, pairing, None)]
-    else:
-        turned = [y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing)]
-    q_turned, k_turned = turned
+    q_turned, k_turned = (y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing))
     return q_turned, k_turned
 
 
