@@ -110,12 +110,13 @@ def corrected_since(positions: ModelPositions) -> bool:
 
 def completed(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The config with what a default one of this type lacks, which configs inside keep beside it."""
-    return _merged(config, MORE.get(name, {}))
+    return merged(config, MORE.get(name, {}))
 
 
-def _merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+def merged(config: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with more said in it, and in the configs inside."""
     inner = {key: config[key] for key in more if key.endswith("_config") and isinstance(config.get(key), Mapping)}
-    return {**config, **more, **{key: _merged(value, more[key]) for key, value in inner.items()}}
+    return {**config, **more, **{key: merged(value, more[key]) for key, value in inner.items()}}
 
 
 def _rebased(config: dict[str, Any]) -> dict[str, Any]:

@@ -82,6 +82,18 @@ def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
         posenc.attention(q, q, q, placed)
 
 
+def test_a_layer_beyond_those_that_there_are_is_refused() -> None:
+    """It would share the parameters of another; without parameters of layers a pattern just goes on."""
+    own = for_layers(FoX(8, 2), 2)
+    for ask in (own.layer, own.at(plain(3)).__getitem__):
+        assert ask(-1) is ask(1) is not ask(0)
+        with pytest.raises(
+            InvalidArgument, match="layer=2 is beyond layers=2, which these positions were made for"
+        ):
+            ask(2)
+    assert Layers({"nope": NoPE(), "rope": rope()}, ("nope", "rope")).layer(7).name == "rotary"
+
+
 def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     layers = Layers({"near": rope(), "fox": FoX(32, 4)}, ("near", "near", "fox"), layers=6, windows={"near": 9})
     told = layers.describe().splitlines()

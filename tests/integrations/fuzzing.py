@@ -64,7 +64,10 @@ def seeds() -> list[dict[str, Any]]:
         made = CONFIG_MAPPING[name]().to_dict()
         kept = {key: value for key, value in made.items() if key in {**KEYS, **RARE} or key == "model_type"}
         found.append(json.loads(json.dumps(kept)))
-    return [seed for seed in found if _loads(seed)]
+    ordered = (
+        json.loads(json.dumps(seed, sort_keys=True)) for seed in found
+    )  # a config class may list keys in any
+    return [seed for seed in ordered if _loads(seed)]
 
 
 def _loads(seed: dict[str, Any]) -> bool:

@@ -1,21 +1,25 @@
 """A small random model of any family, from its config's defaults, and its own positions as our encodings."""
 
 import copy
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 import transformers
-from tools.walk_type import completed
+from tools.walk_type import completed, merged
 from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from posenc.encodings import Encoding
-from posenc.integrations.huggingface import read
+from posenc.encodings import ALiBi, Encoding, NoPE
+from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.added import first_row
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 from posenc.integrations.huggingface.patch import TABLES
+from posenc.integrations.huggingface.tower import language
 
 transformers.logging.set_verbosity_error()
 
@@ -25,7 +29,7 @@ def small(model_type: str, **more: Any) -> Any:
     if model_type not in CONFIG_MAPPING:
         pytest.skip(f"this version of transformers has no {model_type}")
     config = CONFIG_MAPPING[model_type]()
-    said = completed(model_type, copy.deepcopy(config.to_dict())) | more
+    said = merged(completed(model_type, copy.deepcopy(config.to_dict())), more)
     try:
         model = built(type(config).from_dict(shrunk(said)))
     except Exception:  # whatever a class raises for widths that must fit others, as in CSM's codec
@@ -42,8 +46,7 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
     if positions.turning:
         return {kind: one for kind, one in encodings.items() if one.doors}
-    rows = _tables(model)
-    for encoding, (module, table) in zip(encodings.values(), rows, strict=False):
+    for encoding, (module, table) in zip(encodings.values(), _tables(model), strict=False):
         held = dict(encoding.named_parameters()).get("weight")
         if held is not None:
             start = -len(held) if encoding.axes == 2 else 0 if "bias" in encoding.doors else first_row(module)
@@ -51,12 +54,25 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
     return encodings
 
 
+def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
+    """Encodings that fit the same model and do something else: no rotation, or other rows and slopes."""
+    found: dict[str, Encoding] = {}
+    for kind, encoding in encodings.items():
+        found[kind] = NoPE() if "rotate" in encoding.doors else encoding
+        for parameter in found[kind].parameters():
+            nn.init.normal_(parameter)
+        if encoding.name == "alibi":
+            found[kind] = ALiBi(encoding.heads, max_exponent=3.0)
+    return found
+
+
 def _tables(model: Any) -> Iterator[tuple[nn.Module, Tensor]]:
-    for name, module in model.named_modules():
+    tower = language(model)
+    for name, module in tower.items():
         end = name.rpartition(".")[2]
         if hasattr(module, "weight") and (end in TABLES or end == "relative_attention_bias"):
             yield module, module.weight
-    for module in model.modules():
+    for module in tower.values():
         yield from ((module, table) for name, table in module._parameters.items() if name in TABLES)
 
 
@@ -64,3 +80,11 @@ def answers(model: Any, **given: Any) -> Tensor:
     """What the last layer hands out."""
     with torch.no_grad():
         return model(**given)[0].float()
+
+
+def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A family measures as it is read, and differs in these words where its row says something else."""
+    found = measure(small(model_type))
+    assert differences(found, read(found.config)) == []
+    monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
+    assert re.search(said, " ".join(differences(found, read(found.config))))

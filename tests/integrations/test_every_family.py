@@ -10,8 +10,8 @@ import torch
 from tools.walk_type import corrected_since
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from integrations.small import answers, own, small
-from posenc.encodings import ALiBi, Encoding, NoPE
+from integrations.small import answers, other, own, small
+from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.families import FAMILIES
@@ -68,13 +68,13 @@ def test_the_same_answers_with_its_own_positions(family: str) -> None:
     with put_in(model, own(model, 12)):
         ours = [answers(model, **call) for call in calls]
     after = [answers(model, **call) for call in calls]
-    for one, other, again, call in zip(before, ours, after, calls, strict=True):
+    for one, mine, again, call in zip(before, ours, after, calls, strict=True):
         seen = torch.ones(one.shape[:2], dtype=torch.bool)
         if "decoder_input_ids" not in call:  # padding is the encoder's there
             seen &= call.get("attention_mask", seen).bool()
         assert torch.equal(one, again)
         # The same numbers in sums of another order, some units of 2^-23 a layer; angles are bit for bit the same.
-        torch.testing.assert_close(other[seen], one[seen], rtol=0, atol=2e-5 * float(one.abs().max()))
+        torch.testing.assert_close(mine[seen], one[seen], rtol=0, atol=2e-5 * float(one.abs().max()))
 
 
 @pytest.mark.parametrize("family", EVERY)
@@ -85,14 +85,7 @@ def test_other_positions_give_other_answers(family: str) -> None:
         pytest.skip("no positions")
     given = texts(model)
     before = answers(model, **given)
-    other: dict[str, Encoding] = {}
-    for kind, encoding in encodings.items():
-        other[kind] = NoPE() if "rotate" in encoding.doors else encoding
-        for parameter in other[kind].parameters():
-            torch.nn.init.normal_(parameter)
-        if encoding.name == "alibi":
-            other[kind] = ALiBi(encoding.heads, max_exponent=3.0)
-    with put_in(model, other):
+    with put_in(model, other(encodings)):
         assert (answers(model, **given) - before).abs().max() > 1e-3 * before.abs().max()
 
 

@@ -1,13 +1,12 @@
 """What is measured of a model is what it does, and a family that is read wrongly is found out."""
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from integrations.small import small
+from integrations.small import check_found_out, small
 from integrations.tiny import tiny
 from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
@@ -87,10 +86,7 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
 def test_a_family_read_wrongly_is_found_out(
     model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = measure(small(model_type))
-    assert differences(found, read(found.config)) == []
-    monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
-    assert re.search(said, " ".join(differences(found, read(found.config))))
+    check_found_out(model_type, wrong, said, monkeypatch)
 
 
 @pytest.mark.usefixtures("recent_transformers")

@@ -7,6 +7,8 @@ import torch
 from torch import nn
 
 import posenc
+from integrations.small import own as small_own
+from integrations.small import small
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument
@@ -125,3 +127,16 @@ def test_refusals() -> None:
     ):
         with pytest.raises(InvalidArgument, match=message), patched(model, encoding):
             pass
+
+
+@pytest.mark.parametrize(
+    ("family", "message"),
+    [
+        ("dinov3_vit", "no rotary module of this DINOv3ViTModel takes position ids: .* from the size of a picture"),
+        ("deberta-v2", "the biases of model_type 'deberta-v2' are made within its layers, of queries and keys"),
+    ],
+)
+def test_what_cannot_be_swapped_is_said(family: str, message: str) -> None:
+    model = small(family)
+    with pytest.raises(InvalidArgument, match=message), patched(model, small_own(model, 12)):
+        pass

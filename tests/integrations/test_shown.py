@@ -1,18 +1,15 @@
 """Towers that see or hear are measured as they are read, and one that is read wrongly is found out."""
 
-import re
-from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
 import posenc
-from integrations.small import small
+from integrations.small import check_found_out
 from posenc.errors import InvalidArgument
 from posenc.integrations.families import FAMILIES as LAYOUTS
-from posenc.integrations.huggingface import differences, measure, read
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.measuring.maps import over_a_grid
 
 
@@ -29,10 +26,7 @@ from posenc.integrations.huggingface.measuring.maps import over_a_grid
 def test_a_tower_read_wrongly_is_found_out(
     model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = measure(small(model_type))
-    assert differences(found, read(found.config)) == []
-    monkeypatch.setitem(FAMILIES, model_type, replace(FAMILIES[model_type], **wrong))
-    assert re.search(said, " ".join(differences(found, read(found.config))))
+    check_found_out(model_type, wrong, said, monkeypatch)
 
 
 @pytest.mark.parametrize("family", ["qwen-vl-vision", "pixtral", "sam2"])

@@ -75,6 +75,7 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
 MPT = {"model_type": "mpt", "d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 64}
+WHISPER = {"model_type": "whisper", "d_model": 64, "encoder_layers": 4, "max_target_positions": 448}
 GPTJ = {"model_type": "gptj", "n_positions": 64, "n_head": 4, "n_embd": 64, "n_layer": 2, "rotary_dim": 8}
 GEMMA = config("gemma3_text", head_dim=16)
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -107,6 +108,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**GPTJ, "rope_theta": 5e5}, "unknown key of model_type 'gptj' 'rope_theta'"),
     ({**GPTJ, "hidden_size": 32}, "n_embd=64 contradicts hidden_size=32; keep one of them"),
     ({**GPTJ, "hidden_size": None}, "n_embd=64 contradicts hidden_size=None; keep one of them"),
+    ({**WHISPER, "num_hidden_layers": None}, "encoder_layers=4 contradicts num_hidden_layers=None; keep one"),
     *(
         (
             config("modernbert", rope_theta=None, local_rope_theta=base),

@@ -13,6 +13,7 @@ from typing import Literal, overload
 import torch
 from jaxtyping import Float
 from torch import _C, Tensor
+from torch.autograd import forward_ad
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
@@ -146,7 +147,10 @@ def _once(
 
 
 def _transformed() -> bool:
-    return not torch.compiler.is_compiling() and _C._are_functorch_transforms_active()
+    """Whether a transform of functions, or derivatives taken forward, see operators alone."""
+    if torch.compiler.is_compiling():
+        return False
+    return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def _summed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 
 class CountedBias(Bias):
@@ -102,7 +102,7 @@ class CoPE(Encoding):
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        if positions < 2:
+        if whole(positions, "positions") < 2:
             raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
         self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std
         self.roundings = head_dim + 4

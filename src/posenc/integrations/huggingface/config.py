@@ -7,6 +7,7 @@ config leaves out is an error too, unless every released model of the family has
 import json
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from posenc.integrations.huggingface.policies import by_layer, layer_types, scal
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.integrations.huggingface.schema import KEYS, NEAR, POSITIONS, ROPE
 from posenc.integrations.huggingface.source import Source
-from posenc.integrations.huggingface.stacks import BY_KIND, added, alibi, cells, depth, laid_out
+from posenc.integrations.huggingface.stacks import BY_KIND, added, alibi, cells, laid_out
 from posenc.integrations.huggingface.tower import AROUND
 from posenc.schedules import Proportional
 
@@ -129,18 +130,17 @@ class Reader(Source):
     def result(self) -> ModelPositions:
         """Everything, after refusing what nothing consumes."""
         check_keys(self.config, self.family, self.model_type)
-        count, length = depth(self), self.length()
-        kinds, layers = self.kinds(count, length)
+        kinds, layers = self.kinds()
         schedules = [recipe.get("schedule") for recipe in kinds.values()]
         originals = [getattr(schedule, "original_length", None) for schedule in schedules]
         return ModelPositions(
             model_type=self.model_type,
             kinds=kinds,
             layers=layers,
-            windows=self.windows(count),
+            windows=self.windows(),
             scales=scales(self, kinds, self.rope_parameters()),
-            original_length=next((n for n in originals if n), length),
-            max_length=length,
+            original_length=next((n for n in originals if n), self.length),
+            max_length=self.length,
             softmax_factor=self.softmax_factor(),
             assumed=tuple(self.assumed),
             layout=self.family.layout,
@@ -149,6 +149,7 @@ class Reader(Source):
             source=self.config,
         )
 
+    @cached_property
     def length(self) -> int:
         """The longest input, in tokens or in patches."""
         if not self.family.sees:
@@ -166,7 +167,7 @@ class Reader(Source):
             return 1.0
         return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
-    def kinds(self, count: int, length: int) -> tuple[dict[str, Recipe], tuple[str, ...]]:
+    def kinds(self) -> tuple[dict[str, Recipe], tuple[str, ...]]:
         """One recipe per kind, and the kind of every layer."""
         if self.family.kind in BY_KIND:
             return BY_KIND[self.family.kind](self)
@@ -174,10 +175,11 @@ class Reader(Source):
             return laid_out(self, self.rope_parameters())
         if self.get("alibi"):
             return alibi(self)
-        return by_layer(self, self.rope_parameters(), count, length)
+        return by_layer(self, self.rope_parameters())
 
-    def windows(self, count: int) -> tuple[int | None, ...]:
+    def windows(self) -> tuple[int | None, ...]:
         """How many tokens back every layer sees, itself included, where the config says so; None for all."""
+        count = self.depth
         if self.get("use_sliding_window") is False:
             return (None,) * count
         window, both = self.get("sliding_window"), self.get("local_attention")
@@ -187,7 +189,7 @@ class Reader(Source):
         sides = self.family.both_sides if self.get("use_bidirectional_attention") in (True, "all") else None
         window = (sides or self.family.back)(window)
         if self.get("layer_types") or self.family.pattern:
-            near = [kind == NEAR for kind in layer_types(self, count)]
+            near = [kind == NEAR for kind in layer_types(self)]
         else:
             near = [i >= (self.get("max_window_layers") or 0) for i in range(count)]
         return tuple(window if within else None for within in near)
@@ -206,7 +208,7 @@ class Reader(Source):
         own = self.get("rope_parameters") if not found else None
         return dict(own or next(iter(found.values()), {}))
 
-    def rotary(self, parameters: Mapping[str, Any], length: int, head_dim: int | None = None) -> Recipe:
+    def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
         """The recipe of a rotary layer from one flat rope dictionary and the config around it.
 
         ``head_dim`` is that of layers whose heads have other channels than the config says for all.
@@ -222,7 +224,7 @@ class Reader(Source):
                 parameters["original_max_position_embeddings"] = outside
         if self.family.second_factor and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
-        schedule = schedule_from(parameters, length)
+        schedule = schedule_from(parameters, self.length)
         stated = None if head_dim or "partial_rotary_factor" in self.family.beside else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if stated not in (None, head_dim):
@@ -240,7 +242,7 @@ class Reader(Source):
             schedule=schedule,
         )
         recipe = recipe if axes is None else recipe.with_(axes=axes)
-        build(recipe, ModelShape(), total_length=length)  # lists of factors and sections must fit
+        build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit
         return recipe
 
     def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:

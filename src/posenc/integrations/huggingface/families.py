@@ -330,5 +330,6 @@ ATTRIBUTES = {
     "d_model": "hidden_size",
     "n_layer": "num_hidden_layers",
     "n_layers": "num_hidden_layers",
+    "encoder_layers": "num_hidden_layers",
 }
 """Older spellings and the standard ones that some saved configs have instead."""

@@ -75,7 +75,8 @@ def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Enc
         return alibi(tower, positions, encoding, undo)
     if not all(positions.kinds[kind].get("width") for kind in encodings):
         raise InvalidArgument(
-            f"the biases of model_type {positions.model_type!r} are made within its layers and cannot be swapped"
+            f"the biases of model_type {positions.model_type!r} are made within its layers, of queries and keys, "
+            "and cannot be swapped"
         )
     found = [(m, "weight") for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
     found += [(m, name) for m in tower.values() for name in m._parameters if name in TABLES]
@@ -135,8 +136,8 @@ def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, En
     ]
     if not found:
         raise InvalidArgument(
-            f"no rotary module found in this {type(model).__name__}: it was patched by others, or makes its angles "
-            "elsewhere; they cannot be swapped"
+            f"no rotary module of this {type(model).__name__} takes position ids: its angles come from elsewhere, "
+            "as DINOv3's from the size of a picture, or were patched by others; they cannot be swapped"
         )
     for module in found:
         _replace_forward(module, _answering(module, positions, encodings), undo)

@@ -31,39 +31,45 @@ class Reader(Protocol):
     model_type: str
     config: Mapping[str, Any]
 
+    @property
+    def depth(self) -> int: ...
+
+    @property
+    def decoder_depth(self) -> int: ...
+
     def get(self, key: str | None) -> Any: ...
 
     def need(self, key: str) -> Any: ...
 
     def assume(self, note: str) -> None: ...
 
-    def rotary(self, parameters: Mapping[str, Any], length: int, head_dim: int | None = None) -> Recipe: ...
+    def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe: ...
 
     def rotary_base(self, parameters: Mapping[str, Any]) -> float: ...
 
     def full_head_dim(self) -> int | None: ...
 
 
-def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: int) -> Kinds:
-    """Recipes by kind, and the kind of each of ``count`` layers, from a rope dictionary and what is around it."""
-    family = reader.family
+def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Kinds:
+    """Recipes by kind, and the kind of each layer, from a rope dictionary and what is around it."""
+    family, count = reader.family, reader.depth
     nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in LAYER_TYPES}
-    types = stated_types(reader, count, nested)
+    types = stated_types(reader, nested)
     if nested:
-        return _by_type(reader, parameters, nested, types, length)
+        return _by_type(reader, parameters, nested, types)
     if family.switch and reader.get(family.switch) is None:
         reader.assume(f"no layer has positions: {family.switch} is not said")
         return {"nope": STILL}, ("nope",) * count
-    recipe = reader.rotary(parameters, length)
+    recipe = reader.rotary(parameters)
     if family.local:
-        return _by_distance(reader, parameters, recipe), layer_types(reader, count)
+        return _by_distance(reader, parameters, recipe), layer_types(reader)
     if family.bases:
-        return _by_base(reader, recipe, count)
+        return _by_base(reader, recipe)
     turns: list[bool] | None = None
     if family.still and reader.get("sliding_window") is not None:
-        turns = [kind == NEAR for kind in layer_types(reader, count)]
+        turns = [kind == NEAR for kind in layer_types(reader)]
     elif family.turns:
-        turns = _by_switch(reader, family.turns, count)
+        turns = _by_switch(reader, family.turns)
         if chunk := reader.get("attention_chunk_size"):
             reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments")
     elif family.attends:
@@ -77,9 +83,9 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any], count: int, length: 
     return {"rotary": recipe, "nope": STILL}, tuple("rotary" if turn else "nope" for turn in turns)
 
 
-def layer_types(reader: Reader, count: int) -> tuple[str, ...]:
+def layer_types(reader: Reader) -> tuple[str, ...]:
     """The type of every layer, stated or by the family's pattern."""
-    stated = stated_types(reader, count)
+    stated, count = stated_types(reader), reader.depth
     if stated:
         return stated
     every = reader.need(reader.family.pattern or "layer_types")
@@ -95,11 +101,11 @@ def layer_types(reader: Reader, count: int) -> tuple[str, ...]:
     return tuple(FULL if i % every == full else NEAR for i in range(count))
 
 
-def stated_types(reader: Reader, count: int, entries: Collection[str] = ()) -> tuple[str, ...]:
+def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:
     """``layer_types``, where the config has it: one for every layer, each a known type or one of entries."""
     types = tuple(reader.get("layer_types") or ())
-    if types and len(types) != count:
-        raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {count}")
+    if types and len(types) != reader.depth:
+        raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
     strange = sorted({kind for kind in types if kind not in LAYER_TYPES and kind not in entries})
     if strange and not entries:
         raise InvalidArgument(f"layer_types has {strange}; known: {', '.join(sorted(LAYER_TYPES))}")
@@ -135,7 +141,7 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
 
 
 def _by_type(
-    reader: Reader, parameters: Mapping[str, Any], nested: dict[str, Any], types: tuple[str, ...], length: int
+    reader: Reader, parameters: Mapping[str, Any], nested: dict[str, Any], types: tuple[str, ...]
 ) -> Kinds:
     if set(nested) != set(parameters):
         stray = sorted(set(parameters) - set(nested))
@@ -162,7 +168,7 @@ def _by_type(
             given[key] = {**value, "truncate": True}
     given |= {key: {} for key in RECURRENT & set(types)}
     wide = {FULL: reader.full_head_dim()}
-    return {k: reader.rotary(value, length, wide.get(k)) if value else STILL for k, value in given.items()}, types
+    return {k: reader.rotary(value, wide.get(k)) if value else STILL for k, value in given.items()}, types
 
 
 def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) -> dict[str, Recipe]:
@@ -188,9 +194,9 @@ def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) 
     return {FULL: recipe, NEAR: sliding}
 
 
-def _by_base(reader: Reader, recipe: Recipe, count: int) -> Kinds:
+def _by_base(reader: Reader, recipe: Recipe) -> Kinds:
     """A list of bases, 0 for a layer without positions."""
-    own = recipe.get("base")
+    own, count = recipe.get("base"), reader.depth
     bases = reader.get(reader.family.bases) or [own] * count
     if len(bases) != count:
         raise InvalidArgument(
@@ -204,9 +210,9 @@ def _by_base(reader: Reader, recipe: Recipe, count: int) -> Kinds:
     return kinds, tuple(names[float(base)] for base in bases)
 
 
-def _by_switch(reader: Reader, key: str, count: int) -> list[bool]:
+def _by_switch(reader: Reader, key: str) -> list[bool]:
     """A list in which 1 means that the layer turns, for all that it is named for its zeros."""
-    turns = reader.get(key)
+    turns, count = reader.get(key), reader.depth
     if not turns:
         last = reader.family.still_from_last
         every = last or reader.get("no_rope_layer_interval") or 4

@@ -1,6 +1,7 @@
 """One config as it stands: hands out values by key, each checked once, and remembers which were not said."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 from posenc.errors import InvalidArgument
@@ -65,6 +66,16 @@ class Source:
             )
         self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
         return self.family.defaults[key]
+
+    @cached_property
+    def depth(self) -> int:
+        """Layers of the whole model, those of a decoder after those of its encoder."""
+        return int(self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
+
+    @property
+    def decoder_depth(self) -> int:
+        """Layers of the decoder; as many as the encoder's where the config does not say, or says null, as in T5."""
+        return int(self.get(self.family.decoder) or self.need(self.family.layers))
 
     def assume(self, note: str) -> None:
         """Note, once, a value that the config leaves out."""

@@ -14,15 +14,9 @@ from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.integrations.huggingface.schema import POSITIONS
 
 
-def depth(reader: Reader) -> int:
-    """Layers of the whole model, those of a decoder after those of its encoder."""
-    own: int = reader.need(reader.family.layers)
-    return own + (_decoder(reader) if reader.family.decoder else 0)
-
-
 def still(reader: Reader) -> Kinds:
     """No layer has positions."""
-    return {"nope": STILL}, ("nope",) * depth(reader)
+    return {"nope": STILL}, ("nope",) * reader.depth
 
 
 def alibi(reader: Reader) -> Kinds:
@@ -30,7 +24,7 @@ def alibi(reader: Reader) -> Kinds:
     if reader.get("alibi") is False:
         raise InvalidArgument(f"alibi=False in model_type {reader.model_type!r}: its learned table is not read")
     heads, exponent = reader.need(reader.family.heads), float(reader.get("alibi_bias_max") or 8)
-    return {"all": Recipe("alibi").with_(heads=heads, max_exponent=exponent)}, ("all",) * depth(reader)
+    return {"all": Recipe("alibi").with_(heads=heads, max_exponent=exponent)}, ("all",) * reader.depth
 
 
 def learned(reader: Reader) -> Kinds:
@@ -169,13 +163,8 @@ def _stacks(reader: Reader, encoder: Recipe, decoder: Recipe) -> Kinds:
     count = reader.need(reader.family.layers)
     if reader.family.decoder is None:
         return {"all": encoder}, ("all",) * count
-    layers = ("encoder",) * count + ("decoder",) * _decoder(reader)
+    layers = ("encoder",) * count + ("decoder",) * reader.decoder_depth
     return {"encoder": encoder, "decoder": decoder}, layers
-
-
-def _decoder(reader: Reader) -> int:
-    """Layers of the decoder; as many as the encoder's where the config leaves them out or says null, as in T5."""
-    return int(reader.get(reader.family.decoder) or reader.need(reader.family.layers))
 
 
 BY_KIND: dict[str, Callable[[Reader], Kinds]] = {

@@ -20,15 +20,24 @@ def text_config(config: Any) -> Any:
 
 
 def language(model: nn.Module) -> dict[str, nn.Module]:
-    """The modules of the language model by name: those under no config of another kind than its own."""
+    """The modules of the language model by name: those under no config of another kind than its own.
+
+    A part without a config is what the parts in it are; a smallest part with the config of all towers serves
+    more than one, or another.
+    """
     outer: Any = model.config
     kind = type(text_config(outer))
+    around = {type(None), type(outer)} - {kind}
     inside: dict[str, bool] = {}
     found: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
         config = getattr(module, "config", None)
-        above = inside.get(name.rpartition(".")[0], True)
-        inside[name] = above if config is None or config is outer else type(config) is kind
+        if config is None or config is outer:
+            kinds = {type(getattr(one, "config", None)) for one in module.modules()} - around
+            above = inside.get(name.rpartition(".")[0], True)
+            inside[name] = above and (kind in kinds if kinds else config is None)
+        else:
+            inside[name] = type(config) is kind
         if inside[name]:
             found[name] = module
     return found

@@ -205,14 +205,14 @@ class _Recomputed(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
             return (None, *_differentiable(grad, grad_lse, q, k, v, work))
         grad = torch.zeros_like(out) if grad is None else grad
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        own = [torch.zeros_like(tensor) for tensor in learned]
         masks = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
         along = learned and masks.line is not None and grad_lse is None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         through = ctx.fused and (along or not learned) and grad_lse is None
         if through and masks.whole:
             return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        own = [torch.zeros_like(tensor) for tensor in learned]
         for first, last, keys in masks:
             start = masks.start(first) if ctx.fused else 0
             to, of = k[:, :, start:keys], v[:, :, start:keys]

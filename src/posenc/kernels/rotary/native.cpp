@@ -43,7 +43,16 @@ constexpr int64_t FRESH_BYTES = 8 << 20;  // of a result from which it is worth 
 template <class T, int N> struct Vector { typedef T type __attribute__((vector_size(N * sizeof(T)))); };
 template <class T, int N> using vector = typename Vector<T, N>::type;
 
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define MASKS  // the processor reads and writes parts of a vector
+uint64_t first_bytes(int64_t n) { return n >= 64 ? ~uint64_t{0} : n <= 0 ? 0 : (uint64_t{1} << n) - 1; }
+#endif
+
 template <class V, bool whole> V load(const void* at, int64_t bytes = sizeof(V)) {
+#if defined(MASKS)
+    if constexpr (!whole && sizeof(V) == 64) return (V)_mm512_maskz_loadu_epi8(first_bytes(bytes), at);
+    if constexpr (!whole && sizeof(V) == 32) return (V)_mm256_maskz_loadu_epi8((uint32_t)first_bytes(bytes), at);
+#endif
     V v{};
     std::memcpy(&v, at, whole ? sizeof v : std::clamp<int64_t>(bytes, 0, sizeof v));
     return v;
@@ -61,6 +70,11 @@ template <bool stream, bool whole, class V> void store(void* at, V v, int64_t by
         if constexpr (sizeof v == 16) return _mm_stream_si128((__m128i*)at, (__m128i)v);
 #endif
     }
+#if defined(MASKS)
+    if constexpr (!whole && sizeof v == 64) return _mm512_mask_storeu_epi8(at, first_bytes(bytes), (__m512i)v);
+    if constexpr (!whole && sizeof v == 32)
+        return _mm256_mask_storeu_epi8(at, (uint32_t)first_bytes(bytes), (__m256i)v);
+#endif
     std::memcpy(at, &v, whole ? sizeof v : std::clamp<int64_t>(bytes, 0, sizeof v));
 }
 

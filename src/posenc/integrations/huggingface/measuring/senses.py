@@ -6,7 +6,7 @@ first is taken that the model runs on.
 
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 PICTURES = ("pixel_values", "hidden_states", "image", "pixel_values_videos")
 SOUNDS = ("input_features", "input_values")
+SENSES = (*PICTURES, *SOUNDS)
 CELLS, FRAMES, PERIODS = 4, 64, 40
 """Patches along a side where a config says no size, frames of a sound, and frames' worth of samples."""
 STRIDE = 384
@@ -46,16 +47,17 @@ class Form:
         return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.beside(rows)}
 
 
-def forms(model: Any, config: Any = None) -> Iterator[Form]:
+def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iterator[Form]:
     """Every form that may fit this model, the likelier first; none for one that neither sees nor hears.
 
     Args:
         model: whose forward takes them.
         config: that says their sizes; the model's own by default.
+        names: of arguments that may take them; the first that the model has does.
     """
     takes = inspect.signature(model.forward).parameters
     config = model.config if config is None else config
-    name = next((one for one in (*PICTURES, *SOUNDS) if one in takes), None)
+    name = next((one for one in names if one in takes), None)
     if name in PICTURES:
         yield from _pictures(name, {*takes}, config)
     elif name is not None:
@@ -119,7 +121,7 @@ class _Picture:
             **dict.fromkeys(("spatial_shapes", "target_sizes", "image_grid_hw"), torch.tensor([self.cells] * rows)),
             "image_sizes": torch.tensor([self.size] * rows),
             "pixel_attention_mask": torch.ones(rows, count, dtype=torch.int64),
-            "pixel_position_ids": at.expand(rows, -1, -1),
+            **dict.fromkeys(("pixel_position_ids", "image_position_ids"), at.expand(rows, -1, -1)),
         }
         return {key: value for key, value in every.items() if key in self.takes}
 
@@ -152,7 +154,7 @@ def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
 
     for lay in LAID_OUT if flat else ():
         yield form(lambda *how, lay=lay: lay(one.patches(*how), one.frames), alone=True)
-    if {"spatial_shapes", "pixel_position_ids"} & takes:  # rows of numbers, colours last
+    if {"spatial_shapes", "pixel_position_ids", "image_position_ids"} & takes:  # rows of numbers, colours last
         yield form(lambda *how: one.patches(*how).permute(0, 1, 3, 4, 2).flatten(2), alone=True)
     if one.shots > 1:
         yield form(lambda *how: one.whole(*how)[:, None].expand(-1, one.shots, -1, -1, -1), alone=False)

@@ -104,7 +104,8 @@ def _smaller(key: str, value: Any, ratio: float, depth: int, depths: set[int]) -
         return [_capped(key, one) for one in value[:depth]]
     if isinstance(value, (list, tuple)) and SIDES.search(key):
         return [_capped(key, one) for one in value]
-    if isinstance(value, dict) and value and all(str(name).isdigit() for name in value) and "label" not in key:
+    numbers = {int(name) for name in value if str(name).isdigit()} if isinstance(value, dict) else set()
+    if numbers and len(numbers) == len(value) and max(numbers) < max(depths, default=0) and "label" not in key:
         return {name: one for name, one in value.items() if int(name) < depth}  # settings by layer
     if type(value) is not int:
         return value
