@@ -128,9 +128,7 @@ def _check_made(plans: "Sequence[Plan]") -> None:
         except Exception as error:
             own = modules(parse(plan.settings).foreign)
             frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in own]
-            lines = [
-                f", line {frame.lineno} of {frame.filename}" for frame in frames if Path(frame.filename) in own
-            ]
+            line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
             said = " ".join(f"{type(error).__name__}: {error}".split())
             raise StudyError(f"encoding {plan.encoding!r} cannot be made ({said}{line})") from error
 
