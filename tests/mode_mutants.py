@@ -1,4 +1,4 @@
-"""Encodings whose numbers depend on the mode they run in, each rejected by a law of modes."""
+"""Encodings whose numbers depend on the mode they run in or on where things lie, each rejected by its law."""
 
 import torch
 from torch import Tensor
@@ -7,7 +7,7 @@ from mutants import BrokenRotary, Mutant
 from posenc import Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.encodings.rotary import rotate
-from posenc.laws import modes
+from posenc.laws import independence, modes, survival
 
 
 class RoundsWithoutGradients(BrokenRotary):
@@ -53,10 +53,35 @@ class ByReference(BrokenRotary):
         return super().place(self.given, self.given, dtype)
 
 
+class TakenForContiguous(BrokenRotary):
+    """Queries are read as if their numbers lay side by side in memory."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        long = placed.rotate
+
+        def turn(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            strides = torch.empty(q.shape, device="meta").stride()
+            return long(q.as_strided(q.shape, strides), k)
+
+        placed.rotate = turn  # type: ignore[method-assign]
+        return placed
+
+
+class OnTheDefaultDevice(BrokenRotary):
+    """Tables are scaled by numbers that lie on whatever device is the default."""
+
+    def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = super().tables(positions, dtype)
+        return cos * torch.ones(cos.shape[-1]), sin
+
+
 MUTANTS = [
     Mutant("another way without gradients", RoundsWithoutGradients, modes.is_the_same_without_gradients),
     Mutant("a wider type rounded at position 0", RoundsWithoutGradients, modes.passes_position_zero_exactly),
     Mutant("tables kept from any mode", LazyTables, modes.may_first_be_used_anywhere),
     Mutant("positions by reference", ByReference, modes.keeps_the_positions_it_was_given),
+    Mutant("strides not looked at", TakenForContiguous, independence.strides_change_nothing),
+    Mutant("numbers on the default device", OnTheDefaultDevice, survival.survives_another_default_device),
 ]
 """The same kind of list as in mutants.py."""

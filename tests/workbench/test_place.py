@@ -95,7 +95,7 @@ def test_what_lies_there_is_opened_and_what_does_not_is_a_sentence(machine: Mach
     machine("reader")
     opened = Opened(THERE)
     assert len(opened.runs) == 1
-    assert f"1 runs in '{THERE}'" in repr(opened)
+    assert f"1 run in '{THERE}'" in repr(opened)
     with pytest.raises(StudyError, match=r"no study at 'memory://none'; posenc compare --output memory://none"):
         reading("memory://none")
 

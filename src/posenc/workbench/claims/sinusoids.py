@@ -274,7 +274,7 @@ def odd_widths() -> Evidence:
         posenc.Rotary(7, pairing="half")
         refused = False
     except posenc.errors.InvalidArgument as error:
-        refused = "rotary_dim=7 must be even" in str(error)
+        refused = "head_dim=7 must be even" in str(error)
     return (
         same("columns of an odd code", posenc.Sinusoidal(7).table(torch.arange(3)).shape[-1], 7),
         same("an odd rotary width is refused by name", refused, True),
