@@ -30,6 +30,7 @@ def tables(device: str, quick: bool) -> Iterator[Table]:
             yield rope.at_hand(pairing, dtype, shape, device)
     for pairing in ("half", "interleaved"):
         yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, shape[3]), device)
+        yield rope.at_hand(pairing, torch.float32, (1, *shape[1:2], shape[2] // 4, 80), device)  # pairs to spare
         yield rope.table(pairing, torch.float32, True, (4, 8, 256, 64), device)  # a small batch in training
     long = 512 if quick else 4096
     flex = device == "cuda"

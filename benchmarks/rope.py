@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -79,6 +80,22 @@ def peers(pairing: str, length: int, channels: int, dtype: torch.dtype, device: 
     return found
 
 
+class Cloned(torch.autograd.Function):
+    """What autograd itself costs a function that only copies, forward and backward."""
+
+    @staticmethod
+    def forward(q: Tensor, k: Tensor) -> Outputs:
+        return q.clone(), k.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Outputs) -> None:
+        pass
+
+    @staticmethod
+    def backward(ctx: Any, q_grad: Tensor, k_grad: Tensor) -> Outputs:
+        return q_grad.clone(), k_grad.clone()
+
+
 def table(
     pairing: str,
     dtype: torch.dtype,
@@ -113,6 +130,8 @@ def table(
 
     moved = (q.detach(), k.detach(), q_grad, k_grad) if backward else (q, k)
     rows = [Row("clone", lambda: tuple(x.clone() for x in moved))]
+    if backward:
+        rows.append(Row("floor: clone, as a function with its own gradient", whole(Cloned.apply)))
     for impl in impls(device):
         placed = posenc.Rotary(shape[3], pairing=pairing, impl=impl).to(device).at(at)
         target = TARGETS.get(("fresh", dtype)) if impl == "native" else None

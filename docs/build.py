@@ -7,6 +7,7 @@ from typing import Any
 
 from latex2mathml.converter import convert
 
+import posenc.workbench
 from posenc import CATALOGUE
 from posenc.workbench.claims.encodings import table as all_encodings
 from posenc.workbench.claims.models import Model, table
@@ -31,6 +32,9 @@ PICTURES = {
 }
 """Views with other settings than their own, for pages that need them so."""
 
+STANDARD = {f"standard-{task}": task for task in ("language", "ordering", "needle", "recent")}
+"""Curves of the study whose ledger lies in ``docs/standard``."""
+
 
 def on_files(files: Any, config: Any) -> Any:
     """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
@@ -38,8 +42,10 @@ def on_files(files: Any, config: Any) -> Any:
 
     pages = "".join(page.read_text(encoding="utf-8") for page in HERE.rglob("*.md"))
     wanted = set(re.findall(r"figures/([\w-]+)\.svg", pages))
+    standard = posenc.workbench.open(HERE / "standard")
     views = {name: view() for name, view in VIEWS.items()}
     views |= {name: make(view, settings) for name, (view, settings) in PICTURES.items() if name in wanted}
+    views |= {name: standard.over_lengths(task).view for name, task in STANDARD.items()}
     for name, view in views.items():
         for ending, picture in zip(("", "-dark"), both_papers(view), strict=True):
             files.append(File.generated(config, f"figures/{name}{ending}.svg", content=picture))

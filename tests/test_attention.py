@@ -12,7 +12,7 @@ import posenc
 import reference
 from attending import attend
 from memory import peak_bytes
-from posenc import ALiBi, NoPE
+from posenc import ALiBi, NoPE, SSMax
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.blocks import ROWS, TRAINING_ROWS
 from posenc.positions import left_padded, packed, plain
@@ -239,6 +239,21 @@ def call(**changes: object) -> None:
         ),
         ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
         ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4, and a rank"),
+        (
+            {"placed": SSMax(8).at(plain(3, offset=2), plain(5))},
+            "q has 4 heads and the scale 8; the encoding needs",
+        ),
+        (
+            {"k": torch.randn(2, 2, 5, 8).bfloat16()},
+            r"q is torch.float32 and k is torch.bfloat16 and v is torch.float32; they must agree: cast",
+        ),
+        *(
+            (
+                {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(plain(3, offset=2), plain(5))},
+                r"has 8 channels a head and the bias reads 6; make the encoding with head_dim=8",
+            )
+            for name in ("shaw", "cope", "grape-a", "grape-a(gates=key)", "deberta", "transformer-xl")
+        ),
         ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), plain(5))}, "placed at 3 rows of positions"),
         (
             {"key_mask": torch.ones(2, 3, dtype=torch.bool)},

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import posenc
 from attending import attend
@@ -100,7 +101,7 @@ def test_second_derivatives_are_exact(name: str, hiding: str) -> None:
 @pytest.mark.parametrize("hiding", HIDING)
 @pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
 def test_forward_derivatives_are_exact(name: str, hiding: str) -> None:
-    """jvp and the backward pass give the same directional derivative."""
+    """jvp, dual numbers and the backward pass give the same directional derivative."""
     placed, hidden = encoding(name).at(plain(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -111,6 +112,10 @@ def test_forward_derivatives_are_exact(name: str, hiding: str) -> None:
     want = sum((g * a).sum() for g, a in zip(gradients, along, strict=True))
     _, got = torch.func.jvp(call, tuple(x.detach() for x in given), along)
     torch.testing.assert_close(got, want, rtol=1e-12, atol=1e-12)
+    with forward_ad.dual_level():
+        duals = (forward_ad.make_dual(x.detach(), a) for x, a in zip(given, along, strict=True))
+        dual = forward_ad.unpack_dual(call(*duals)).tangent
+    torch.testing.assert_close(dual, want, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("hiding", HIDING)

@@ -14,9 +14,12 @@ import pytest
 import typer.main
 
 import posenc
+import posenc.workbench
 from posenc.errors import ImplUnavailable, InvalidArgument, UnknownName
+from posenc.workbench.claims.catalogue import CLAIMS
 from posenc.workbench.claims.models import Model, table
 from posenc.workbench.cli import app
+from posenc.workbench.experiments.presets import PRESETS
 from posenc.workbench.lab.rooms import find
 
 ROOT = Path(__file__).parents[1]
@@ -80,7 +83,10 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
         goal = page if not path else page.parent / path
         if "figures/" in path:
             stem = Path(path).stem
-            assert stem in {*build().VIEWS, *build().PICTURES} or stem == "positional_encoding_viz", target
+            made = build()
+            assert stem in {*made.VIEWS, *made.PICTURES, *made.STANDARD} or stem == "positional_encoding_viz", (
+                target
+            )
             continue
         assert goal.is_file(), target
         if anchor and goal.suffix == ".md":
@@ -127,6 +133,12 @@ def build() -> ModuleType:
     return module
 
 
+def test_the_readme_counts_the_claims() -> None:
+    quick = sum(not claim.slow for claim in CLAIMS.values())
+    assert f"runs {quick} statements" in PAGES[0].read_text()
+    assert f"({len(CLAIMS)} with `--slow`)" in PAGES[0].read_text()
+
+
 @pytest.mark.slow
 def test_the_tables_of_the_site_are_computed() -> None:
     made = build()
@@ -154,6 +166,15 @@ def test_on_the_site_a_stage_is_a_link_into_the_lab_beside_it(name: str) -> None
 
 def test_only_pages_beside_the_lab_name_its_stages() -> None:
     assert not [page for page in DOCS.glob("*/**/*.md") if re.search(STAGE, page.read_text())]
+
+
+def test_the_standard_study_is_whole_and_its_page_shows_every_task() -> None:
+    page = (DOCS / "standard.md").read_text()
+    results = posenc.workbench.open(DOCS / "standard").results
+    preset = PRESETS["standard"].study
+    assert {task: len(result.runs) for task, result in results.items()} == dict.fromkeys(preset.tasks, 15)
+    assert set(re.findall(r"figures/(standard-\w+)\.svg", page)) == set(build().STANDARD)
+    assert set(build().STANDARD.values()) == set(results)
 
 
 def test_models_are_whole_and_refuse_nonsense() -> None:

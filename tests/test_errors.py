@@ -36,6 +36,11 @@ def test_every_exception_survives_pickle_and_copies(kind: type[PosencError]) -> 
         assert back.__notes__ == ["in room 3"]
 
 
+def test_a_message_lists_no_more_names_than_are_read() -> None:
+    said = str(UnknownName("model_type", "zzz", [f"model{i}" for i in range(402)]))
+    assert said.endswith("model98, model99 and 302 more")
+
+
 def test_a_workers_error_arrives_as_itself() -> None:
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         for kind in (UnknownName, MissingExtra):

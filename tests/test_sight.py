@@ -38,6 +38,14 @@ def test_order_decides_and_not_the_row() -> None:
     assert seen(shuffled, 4, 4) == [[0, 2], [1], [2, 3], [1, 3]]
 
 
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+def test_orders_of_narrow_integers_do_not_come_round(dtype: torch.dtype) -> None:
+    far = torch.tensor([0, 50, 100, 120]) if dtype == torch.uint8 else torch.tensor([-100, 0, 100, 120])
+    assert seen(Sight(causal=True, q_order=far.to(dtype)), 4, 4) == seen(CAUSAL, 4, 4)
+    assert seen(Sight(causal=True, window=30, q_order=far.to(dtype)), 4, 4) == [[0], [1], [2], [2, 3]]
+
+
 def test_keys_have_the_queries_order_and_segments_unless_given() -> None:
     row = torch.tensor([0, 0, 1])
     sight = Sight(causal=True, q_segments=row)
@@ -99,6 +107,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
             Sight(q_order=torch.arange(4)),
             r"q_order has shape \(4,\); expected \(3,\) or .* one per query",
         ),
+        (Sight(q_order=torch.tensor(3)), r"q_order has shape \(\); expected \(3,\)"),
         (Sight(q_segments=torch.zeros(3, 3, dtype=torch.int64)), r"q_segments has shape \(3, 3\)"),
         (Sight(key_mask=torch.ones(2, 4, dtype=torch.bool)), r"key_mask has shape \(2, 4\); .* one per key"),
         (Sight(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),

@@ -108,6 +108,11 @@ def sights() -> dict[str, tuple[int, Tensor, Sight]]:
         "packed, both ways": (1, at, Sight(q_segments=segments)),
         "rows packed otherwise": (2, torch.stack((at, other_at)), Sight(causal=True, q_segments=rows)),
         "packed with a mask": (2, at, Sight(causal=True, q_segments=segments, key_mask=gap)),
+        "rows packed otherwise, one mask": (
+            2,
+            torch.stack((at, other_at)),
+            Sight(causal=True, q_segments=rows, key_mask=gap[:1]),
+        ),
         "packed with a window": (1, at, Sight(causal=True, q_segments=segments, window=9)),
         "left-padded": (2, left_padded(mask), Sight(causal=True, key_mask=mask)),
         "padded alike": (2, left_padded(alike), Sight(causal=True, key_mask=alike)),

@@ -47,7 +47,7 @@ def cos_sin(
 
     The error is at most half a unit of ``dtype`` at ``scale``: 2^−25 in float32 without one.
     """
-    angle = phases.to(torch.float64) * RADIANS_PER_UNIT
+    angle = phases.double() * RADIANS_PER_UNIT
     cos, sin = angle.cos(), angle.sin()
     if scale != 1.0:
         cos, sin = cos * scale, sin * scale
@@ -136,17 +136,18 @@ class Clock(nn.Module):
         self, positions: Int[Tensor, "*shape hands"], dtype: torch.dtype = torch.float32, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """The same where every hand has a position of its own, along the last axis; one broadcasts to all."""
-        if positions.device != self.turns.device:
+        turns = self.turns
+        if positions.device != turns.device:
             raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {self.turns.device}; move one with .to(…)"
+                f"positions is on {positions.device} and the encoding on {turns.device}; move one with .to(…)"
             )
         if self.phases == "float32":
             angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
             cos, sin = angle.cos(), angle.sin()
         elif positions.device.type != "mps":
-            return cos_sin(positions * self.turns, dtype, scale)
+            return cos_sin(positions * turns, dtype, scale)
         else:  # no float64 there
-            cos, sin = cos_sin_float32(positions * self.turns)
+            cos, sin = cos_sin_float32(positions * turns)
         # Rounded to the type before it is scaled, as public checkpoints have it.
         cos, sin = cos.to(dtype), sin.to(dtype)
         return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)

@@ -38,6 +38,10 @@ class MissingExtra(PosencError, ImportError):  # noqa: N818
         super().__init__(f"{package} is not installed; type: pip install 'posenc[{extra}]'")
 
 
+MOST = 100
+"""Names that a message lists."""
+
+
 class UnknownName(InvalidArgument):
     """A name that is not in the catalogue; the message has what it means, or else the nearest right one."""
 
@@ -45,7 +49,8 @@ class UnknownName(InvalidArgument):
         known = list(known)
         near = _nearest(str(name).lower(), known)
         hint = f"did you mean {near!r}? " if near else ""
-        super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known)}")
+        more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
+        super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known[:MOST])}{more}")
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:

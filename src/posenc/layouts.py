@@ -21,7 +21,11 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 
 def to_bthd(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T H D"]:
     """Ours, seen as FlashAttention's."""
-    return from_bthd(x)
+    if x.dim() != 4:
+        raise InvalidArgument(
+            f"x has shape {tuple(x.shape)}; expected (B, H, T, D), queries, keys or values of ours"
+        )
+    return x.transpose(1, 2)
 
 
 def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:

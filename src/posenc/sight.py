@@ -16,8 +16,8 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, visible_mask_mod
 from posenc.kernels.memory import may_be_looked_at
 
-Queries = Int[Tensor, " T"] | Int[Tensor, "B T"]
-Keys = Int[Tensor, " S"] | Int[Tensor, "B S"]
+Queries = Int[Tensor, " T"] | Int[Tensor, "#B T"]
+Keys = Int[Tensor, " S"] | Int[Tensor, "#B S"]
 Lengths = tuple[tuple[int, ...], ...]
 """Of the documents in every row, which lie end to end; one row where all have the same."""
 
@@ -62,7 +62,7 @@ class Sight:
     window: int | None = None
     q_segments: Queries | None = None
     k_segments: Keys | None = None
-    key_mask: Bool[Tensor, "B S"] | None = None
+    key_mask: Bool[Tensor, "#B S"] | None = None
     documents: Lengths | None = None
     padding: tuple[int, ...] | None = None
 
@@ -82,8 +82,10 @@ class Sight:
                     raise InvalidArgument(
                         f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()"
                     )
-            if q is not None and k is None:
-                object.__setattr__(self, f"k_{name}", q)
+            if q is not None:  # in narrower integers, differences of places would come round
+                q = q.long()
+                object.__setattr__(self, f"q_{name}", q)
+                object.__setattr__(self, f"k_{name}", q if k is None else k.long())
         if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):
             raise InvalidArgument(
                 f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
@@ -147,18 +149,23 @@ class Sight:
         """What one span may see: its own tokens, within the window."""
         mask = self.key_mask if self.documents is not None else None
         if mask is not None:
-            mask = (mask if row is None else mask[row : row + 1])[:, first:last]
+            mask = (mask if row is None or mask.shape[0] == 1 else mask[row : row + 1])[:, first:last]
         return Sight(self.causal, window=self.window, key_mask=mask)
 
-    def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """The place of every query and key, ``(T,)`` or ``(B, T)``; documents come one after the other."""
+    def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
         if self.q_order is not None and self.k_order is not None:
-            if self.q_segments is None or self.k_segments is None:
-                return self.q_order, self.k_order
-            # Places may start anew in every document, and what sums along the order must not mix them.
-            return self.q_order + (self.q_segments.long() << 32), self.k_order + (self.k_segments.long() << 32)
+            return self.q_order, self.k_order
         keys = torch.arange(S, device=device)
         return keys[S - T :], keys
+
+    def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
+        """The same with documents one after the other, for what sums along it and must not mix them."""
+        q, k = self.places(T, S, device)
+        already = self.q_order is None and self.documents is not None
+        if already or self.q_segments is None or self.k_segments is None:
+            return q, k
+        return q + (self.q_segments << 32), k + (self.k_segments << 32)
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
@@ -166,7 +173,7 @@ class Sight:
 
     def rows(self, first: int, last: int, T: int, S: int, device: torch.device) -> "Sight":
         """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
-        q_order, k_order = (self.q_order, self.k_order) if self.q_order is not None else self.order(T, S, device)
+        q_order, k_order = self.places(T, S, device)
         segments = None if self.q_segments is None else self.q_segments[..., first:last]
         return replace(
             self,
@@ -183,7 +190,7 @@ class Sight:
         """Which keys from ``start`` to ``keys`` (excluded) queries ``first`` to ``last`` may see; None for all."""
         parts = []
         if self.causal or self.window is not None:
-            q, k = self.order(T, S, device)
+            q, k = self.places(T, S, device)
             ahead = k[..., None, start:keys] - q[..., first:last, None]
             parts += [ahead <= 0] if self.causal else []
             parts += [ahead > -self.window] if self.window is not None else []
@@ -204,7 +211,7 @@ class Sight:
         """``visible`` as a function of one query and one key, as FlexAttention takes it; None for all."""
         if not self.causal and self.window is None and self.q_segments is None and self.key_mask is None:
             return None
-        orders = self.order(T, S, device)
+        orders = self.places(T, S, device)
         return visible_mask_mod(self.causal, self.window, orders, (self.q_segments, self.k_segments), self.key_mask)
 
     def check(self, B: int, T: int, S: int, device: torch.device) -> None:
@@ -214,7 +221,8 @@ class Sight:
             row = getattr(self, name)
             if row is None:
                 continue
-            if row.shape[-1] != length or row.dim() > 2 or (row.dim() == 2 and row.shape[0] not in (1, B)):
+            fits = row.dim() in (1, 2) and row.shape[-1] == length
+            if not fits or (row.dim() == 2 and row.shape[0] not in (1, B)):
                 raise InvalidArgument(
                     f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one "
                     + ("per query" if length == T and name.startswith("q") else "per key")
@@ -245,7 +253,9 @@ def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
 def _padding(mask: Tensor) -> tuple[int, ...] | None:
     """How many keys every row hides, if all of them are at its start."""
     hidden = mask.shape[1] - mask.sum(-1)
-    if not mask.numel() or not torch.equal(mask, torch.arange(mask.shape[1]) >= hidden[:, None]):
+    if not mask.numel() or not torch.equal(
+        mask, torch.arange(mask.shape[1], device=mask.device) >= hidden[:, None]
+    ):
         return None
     return tuple(hidden.tolist())
 

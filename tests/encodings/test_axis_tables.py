@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from posenc import T5, LayoutLM, Window, attention
+from posenc import T5, Decomposed, Encoding, LayoutLM, Window, attention
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions import plain
 
@@ -31,6 +31,20 @@ def test_a_window_of_a_picture_is_as_the_window_alone() -> None:
         window.at(torch.tensor([[3], [0]]))
     with pytest.raises(PositionOutOfRange, match="positions holds 4; the last position here is 3"):
         window.at(torch.tensor([[0], [4]]))
+
+
+@pytest.mark.usefixtures("unchecked")  # a union of shapes takes the first that fits one argument
+@pytest.mark.parametrize("encoding", [Window(2, size=(3, 4)), LayoutLM(2, std=1.0), Decomposed(8, 2, size=(3, 4))])
+@pytest.mark.parametrize("batch", [1, 2, 3])
+def test_one_row_of_positions_may_meet_one_a_sequence(encoding: Encoding, batch: int) -> None:
+    """Queries placed alike in every sequence, keys each at their own places, and the other way round."""
+    one = torch.stack([plain(4) % 3] * encoding.axes)
+    each = torch.stack([one.roll(row, -1) for row in range(batch)], dim=1)
+    q, k, v = torch.randn(3, batch, 2, 4, 8)
+    alike = one[:, None].expand_as(each)
+    for at, whole in (((one, each), (alike, each)), ((each, one), (each, alike))):
+        got, want = (attention(q, k, v, encoding.at(*places)) for places in (at, whole))
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
 
 
 def test_layoutlm_is_the_sum_of_its_axes() -> None:

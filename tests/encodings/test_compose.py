@@ -4,7 +4,21 @@ import pytest
 import torch
 
 import posenc
-from posenc import ALiBi, FoX, Heads, Layers, NoPE, QueryScale, Rotary, Sight, Sinusoidal, SomeHeads, Stack
+from posenc import (
+    T5,
+    ALiBi,
+    FoX,
+    Heads,
+    Layers,
+    NoPE,
+    QueryScale,
+    Rotary,
+    Sight,
+    Sinusoidal,
+    SomeHeads,
+    SSMax,
+    Stack,
+)
 from posenc.encodings.axes import chunked
 from posenc.encodings.layers import for_layers
 from posenc.errors import InvalidArgument, UnknownName
@@ -68,6 +82,18 @@ def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
         posenc.attention(q, q, q, placed)
 
 
+def test_a_layer_beyond_those_that_there_are_is_refused() -> None:
+    """It would share the parameters of another; without parameters of layers a pattern just goes on."""
+    own = for_layers(FoX(8, 2), 2)
+    for ask in (own.layer, own.at(plain(3)).__getitem__):
+        assert ask(-1) is ask(1) is not ask(0)
+        with pytest.raises(
+            InvalidArgument, match="layer=2 is beyond layers=2, which these positions were made for"
+        ):
+            ask(2)
+    assert Layers({"nope": NoPE(), "rope": rope()}, ("nope", "rope")).layer(7).name == "rotary"
+
+
 def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     layers = Layers({"near": rope(), "fox": FoX(32, 4)}, ("near", "near", "fox"), layers=6, windows={"near": 9})
     told = layers.describe().splitlines()
@@ -111,6 +137,19 @@ def test_differences_travel_through_every_composition() -> None:
             lambda: SomeHeads(Stack(Heads((ALiBi(4), 4))), 0, 2),
             "take the parts that this rank holds in",
         ),
+        (
+            lambda: Stack(ALiBi(8), T5(4)).at(plain(3)),
+            "encodings in this stack are made for 4 and 8 heads; make all",
+        ),
+        (lambda: Stack(ALiBi(8), T5(1)).at(plain(3)), "encodings in this stack are made for 1 and 8 heads"),
+        (lambda: Stack(ALiBi(8), SSMax(4)).at(plain(3)), "encodings in this stack are made for 4 and 8 heads"),
+        (
+            lambda: Heads((ALiBi(8), 4), (NoPE(), 4)).at(plain(3)),
+            "an encoding on 4 of the heads has a bias of 8; make it with heads=4",
+        ),
+        (lambda: Heads((SSMax(8), 4), (NoPE(), 4)).at(plain(3)), "4 of the heads has a scale of 8; make it with"),
+        (lambda: SomeHeads(ALiBi(8), 4, 12).at(plain(3)), "first=4 and last=12 leave the 8 heads that the bias is"),
+        (lambda: SomeHeads(SSMax(8), 4, 12).at(plain(3)), "first=4 and last=12 leave the 8 heads that the scale"),
         (lambda: Layers({"a": NoPE()}, ()), "pattern is empty; name the kind of every layer"),
         (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
     ],

@@ -69,5 +69,5 @@ def test_refusals() -> None:
         FoPE(8, 10, pairing="half", kept=5)
     with pytest.raises(InvalidArgument, match="kept=0 frequencies must be between 1 and"):
         FoPE(8, 4, pairing="half")
-    with pytest.raises(InvalidArgument, match="spread='much' a finite number"):
+    with pytest.raises(InvalidArgument, match="spread='much' must be a finite number"):
         FoPE(8, 64, pairing="half", spread="much")  # type: ignore[arg-type]

@@ -107,6 +107,19 @@ def test_packed_documents_fade_alone(restarts: bool) -> None:
     torch.testing.assert_close(y, torch.cat([alone(fox, *own) for own in pieces], dim=2), rtol=0, atol=EXACT)
 
 
+def test_documents_between_each_other_fade_alone() -> None:
+    """Gates of another document's tokens do not count, wherever they stand in the row."""
+    fox, (x, q, k, v) = made(), tensors()
+    at, segments = packed([5, 1, 6])
+    mixed = at.argsort(stable=True)
+    here, _ = fox.at(at[mixed], dtype=torch.float64).read(x[:, mixed])
+    own = (t[..., mixed, :] for t in (q, k, v))
+    y = attention(*own, here, Sight(causal=True, q_segments=segments[mixed]))
+    pieces = zip(*(t.split([5, 1, 6], dim=-2) for t in (x, q, k, v)), strict=True)
+    want = torch.cat([alone(fox, *piece) for piece in pieces], dim=2)
+    torch.testing.assert_close(y, want[:, :, mixed], rtol=0, atol=EXACT)
+
+
 def test_padding_on_the_left_changes_nothing() -> None:
     fox, (x, q, k, v) = made(), tensors()
     mask = torch.ones(B, T, dtype=torch.bool)

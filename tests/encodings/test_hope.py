@@ -47,5 +47,5 @@ def test_the_short_name_is_three_papers() -> None:
 def test_refusals() -> None:
     with pytest.raises(InvalidArgument, match="head_dim=6 must be a multiple of 4, and still=0 pairs below the 3"):
         hybrid(6, pairing="half")
-    with pytest.raises(InvalidArgument, match="original_length=1 must be an integer of at least 2"):
+    with pytest.raises(InvalidArgument, match="num_positions=1 must be an integer of at least 2"):
         high_frequency(8, 1, pairing="half")

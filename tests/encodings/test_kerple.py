@@ -71,6 +71,17 @@ def test_no_step_of_training_leaves_the_range(kernel: str) -> None:
     assert (growth > 0).all()
 
 
+@pytest.mark.parametrize("kernel", ["log", "power"])
+def test_second_derivatives_are_finite_at_distance_zero(kernel: str) -> None:
+    """In floating point the logarithm that 0^g is differentiated by is infinite."""
+    kerple = Kerple(2, kernel=kernel).double()
+    bias = kerple.at(torch.arange(3), dtype=torch.float64).bias
+    assert bias is not None
+    (first,) = torch.autograd.grad(bias.rows(0, 3, 3).square().sum(), kerple.growth, create_graph=True)
+    for second in torch.autograd.grad(first.sum(), list(kerple.parameters())):
+        assert second.isfinite().all()
+
+
 def test_far_distances_are_told_apart_in_a_bf16_model() -> None:
     """bfloat16 holds no whole number between 256 and 258."""
     bias = Kerple(1).bfloat16().at(torch.tensor([2**20]), torch.tensor([0, 1, 2])).bias

@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
 
 import posenc
 import reference
@@ -153,6 +154,15 @@ def test_memory_grows_linearly(name: str) -> None:
         return peak_bytes(train)
 
     assert step(512) < 2.3 * step(256)
+
+
+def test_a_token_that_meets_a_cache_maps_no_table_of_distances() -> None:
+    """W times the sinusoids of all distances is C·D products a key and head; a token needs C + D of them."""
+    length, encoding = 512, TransformerXL(32, 4, 8)
+    q, k = torch.randn(1, 4, 1, 8), torch.randn(1, 4, length, 8)
+    with torch.no_grad(), FlopCounterMode(display=False) as counted:
+        attention(q, k, k, encoding.at(plain(1, offset=length - 1), plain(length)), True)
+    assert counted.get_total_flops() < 4 * length * 4 * (32 + 2 * 8)
 
 
 def test_a_stack_with_a_rotation_is_not_relative() -> None:

@@ -1,14 +1,18 @@
 """What encodings and schedules refuse in one sentence, and the numbers of other libraries that they take."""
 
+import inspect
+
 import mpmath
 import numpy as np
 import pytest
 import torch
 
 import posenc
-from posenc import Learned, Rotary, Sinusoidal
+from posenc import FoPE, Kerple, Layers, Learned, LearnedRotary, PoPE, Rotary, Sinusoidal
+from posenc.encodings.hope import high_frequency
 from posenc.errors import InvalidArgument
-from posenc.positions import packed, plain
+from posenc.layouts import to_bthd
+from posenc.positions import from_cu_seqlens, packed, plain, sharded
 from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
 
 
@@ -29,6 +33,29 @@ from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
         (lambda: Rotary(8, pairing="half").at(3), "positions=3 is no tensor"),
         (lambda: Rotary(8, pairing="half").at([0, 1]), r"positions=\[0, 1\] is no tensor"),
         (lambda: Rotary(8, pairing="half").at(plain(3), dtype=torch.int64), "dtype=torch.int64 must be a floating"),
+        (
+            lambda: Rotary(7, pairing="half"),
+            "head_dim=7 must be even and at least 2: channels turn in pairs; use 8",
+        ),
+        (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
+        (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
+        (lambda: high_frequency(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
+        (lambda: PoPE(8, 2, schedule=DynamicNTK(2.0, 64)), "schedule=DynamicNTK.* has no frequencies of its own"),
+        (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
+        (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must lie above 0"),
+        (
+            lambda: Kerple(2, kernel="power").set(torch.ones(2), torch.full((2,), 2.0)),
+            r"growth=\[2.0, 2.0\] must lie above 0 and below 2; the authors' code takes",
+        ),
+        (lambda: Layers({"a": Rotary(8, pairing="half")}, ("a",), layers=0), "layers=0 must be at least 1"),
+        (lambda: from_cu_seqlens(torch.tensor([0, 2, 2])), "cu_seqlens goes from 2 to 2 at 2; every document has"),
+        (lambda: from_cu_seqlens(torch.tensor([0.0, 2.0])), "cu_seqlens is torch.float32 of shape"),
+        (
+            lambda: from_cu_seqlens(torch.tensor([1, 2])),
+            r"cu_seqlens is torch.int64 of shape \(2,\) and begins \[1, 2\]",
+        ),
+        (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
+        (lambda: to_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, H, T, D\)"),
         (lambda: plain(3.5), "length=3.5 must be an integer"),
         (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
         (
@@ -64,6 +91,26 @@ from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
 def test_it_is_one_sentence(act, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         act()
+
+
+WHOLE = [
+    (name, setting)
+    for name, entry in posenc.CATALOGUE.items()
+    for setting, parameter in inspect.signature(entry.make).parameters.items()
+    if parameter.annotation in (int, int | None)
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("name", "setting"), WHOLE)
+def test_what_is_no_whole_number_is_refused_by_its_name(name: str, setting: str) -> None:
+    """Of every setting and fact of every encoding that counts something."""
+    entry = posenc.CATALOGUE[name]
+    facts = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
+    given = {fact: n for fact, n in facts.items() if fact in inspect.signature(entry.make).parameters}
+    for wrong in (8.0, 8.5, "8", -3):
+        with pytest.raises(InvalidArgument, match=rf"\b{setting}="):
+            entry.make(**{**given, **entry.fresh, setting: wrong})
 
 
 @pytest.mark.usefixtures("unchecked")

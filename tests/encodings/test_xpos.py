@@ -68,7 +68,7 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
     for sight in (Sight(causal=True, q_segments=segments), Sight(causal=True, q_segments=segments, window=7)):
         placed = encoding.at(at, dtype=torch.float64)
         turned = placed.rotate(q, k)
-        assert len(list(decay._close(placed.q_positions, 0, 50))) > 3
+        assert len(list(decay._close(placed.q_positions, placed.decay, 0, 50))) > 3
         weights = scores(*turned, placed, sight).softmax(-1)
         torch.testing.assert_close(attention(*turned, v, placed, sight), weights @ v, rtol=0, atol=1e-12)
         gradients = (
@@ -77,6 +77,33 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
         )
         for got, want in zip(*gradients, strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"scale_base": 64}, {"gamma": 1e-3}, {"gamma": 1e-9, "scale_base": 64}], ids=str
+)
+def test_fast_fading_keeps_neighbours_far_from_the_first_query(settings: dict) -> None:
+    """Between rows that share an anchor a factor would leave float32 long before ``SPAN``."""
+    at = torch.cat((plain(3), plain(3, offset=700), plain(3, offset=8000)))
+    q, k, v = torch.randn(3, 1, 2, 9, 8)
+    placed = XPos(8, pairing="half", **settings).at(at)
+    turned = placed.rotate(q, k)
+    want = scores(*turned, placed, True).softmax(-1) @ v
+    # Exponents up to 80 are rounded to float32, and move scores of some units by as much.
+    torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=16 * 80 * 2.0**-24)
+
+
+def test_channels_fade_along_the_first_of_several_axes() -> None:
+    q, k, v = torch.randn(3, 2, 2, 6, 8, dtype=torch.float64)
+    at = torch.stack((torch.tensor([0, 1, 2, 4, 5, 9]), torch.tensor([3, 0, 1, 1, 2, 0])))
+    fades, window = XPos(8, pairing="half", scale_base=64), posenc.Window(2, size=(10, 4)).double()
+    placed, alone = posenc.Stack(fades, window).at(at, dtype=torch.float64), fades.at(at[0], dtype=torch.float64)
+    turned = placed.rotate(q, k)
+    added = window.at(at, dtype=torch.float64).bias
+    assert added is not None
+    want = (scores(*turned, alone, True) + added.rows(0, 6, 6)).softmax(-1) @ v
+    torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=1e-12)
+    torch.testing.assert_close(scores(*turned, placed, True).softmax(-1) @ v, want, rtol=0, atol=1e-12)
 
 
 def test_a_bias_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,25 +4,11 @@ import os
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+from benchmarks.decode import LAYERS, Calls
 
 from posenc import Rotary
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-
-LAYERS = 32
-
-
-class Calls(TorchDispatchMode):
-    """Counts every operator that runs, views included."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        self.count += 1
-        return function(*args, **(kwargs or {}))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])

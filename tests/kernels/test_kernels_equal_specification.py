@@ -5,6 +5,8 @@ an implementation computes a·c − b·s in float32 from tables that are half a 
 and a sum (2^−24 each), and rounds once to x's type. A fused multiplication only takes roundings away.
 """
 
+import mmap
+
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -153,6 +155,18 @@ class TestNative:
         monkeypatch.setattr("posenc.kernels.rotary.by_native.streams", lambda *_: True)
         y = torch.empty_like(x)
         assert torch.equal(by_native((x,), *tables, pairing, (y,))[0], rotate(x, *tables, pairing))
+
+    @pytest.mark.parametrize("shape", [(3, 2, 6000, 64), (3, 6000, 2, 64)], ids=["heads first", "tokens first"])
+    def test_memory_that_no_one_touched_is_filled_alike(self, shape: tuple[int, ...]) -> None:
+        """Such memory is asked for in blocks of pages, beyond 8 MB of it."""
+        x = torch.randn(shape)
+        y = torch.frombuffer(mmap.mmap(-1, x.nbytes + 64), dtype=torch.float32, offset=64).view(shape)
+        if shape[1] == 6000:
+            x, y = x.transpose(1, 2), y.transpose(1, 2)
+        tables = Rotary(64, pairing="half", rotary_dim=48).tables(torch.arange(6000))
+        (turned,) = by_native((x,), *tables, "half", (y,))
+        assert turned is y
+        assert torch.equal(y, rotate(x, *tables, "half"))
 
 
 @pytest.mark.usefixtures("native_built")

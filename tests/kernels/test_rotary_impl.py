@@ -135,6 +135,32 @@ def test_out_of_another_kind_is_refused() -> None:
         placed.rotate(q, k, out=(q.double(), k))
 
 
+@pytest.mark.parametrize("impl", ["torch", *ENGINES])
+@pytest.mark.usefixtures("triton_interpreted", "native_built")
+def test_out_that_holds_one_number_in_several_places_is_refused(impl: str) -> None:
+    """Rotated in place, memory that heads share would turn once for each of them."""
+    placed = Rotary(16, pairing="half", impl=impl).at(positions.plain(6))
+    q, k = torch.randn(2, 1, 6, 16).expand(-1, 4, -1, -1), torch.randn(2, 2, 6, 16)
+    before = q.clone()
+    with pytest.raises(
+        InvalidArgument, match="several of its numbers are in one place; give each a place of its own"
+    ):
+        placed.rotate(q, k, out=(q, k))
+    assert torch.equal(q, before)
+
+
+@pytest.mark.parametrize("impl", ["auto", "torch", "eager", "native"])
+@pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore:Converting a tensor")
+@pytest.mark.usefixtures("native_built")
+def test_a_traced_model_computes_anew(impl: str) -> None:
+    """torch.jit.trace, by which older exporters read models, must find operators and not one call's numbers."""
+    rotary, (q, k) = Rotary(16, pairing="half", impl=impl), qk()
+    with torch.no_grad():
+        traced = torch.jit.trace(lambda q, k, at: rotary.at(at).rotate(q, k), (q, k, positions.plain(6)))
+        given = 2 * q, k + 1, positions.plain(6, offset=3)
+        close(traced(*given), rotary.at(given[2]).rotate(*given[:2]))
+
+
 @pytest.mark.parametrize("pairing", PAIRINGS)
 def test_derivatives_of_every_order_and_kind(pairing: str) -> None:
     placed = Rotary(6, pairing=pairing, rotary_dim=4).at(positions.plain(3), dtype=torch.float64)

@@ -1,4 +1,4 @@
-// What hinders reading a page: text too faint, text over text, text beyond the window or cut off by its frame.
+// What hinders reading a page: text too faint, over text, under a curve, beyond the window or cut off by its frame.
 () => {
   const visible = (e) => e.checkVisibility({ visibilityProperty: true, opacityProperty: true });
   // The boxes that may cut an element off, and the one that it floats in over the rest of the page.
@@ -52,6 +52,20 @@
       found.push(`over each other: ${a.words} | ${b.words}`);
     }
   });
+
+  // A curve through a name of its own chart, sampled every two pixels; a name's outermost pixels are air.
+  for (const chart of document.querySelectorAll("svg:has(.curve)")) {
+    if (!visible(chart)) continue;
+    const names = [...chart.querySelectorAll("text")].map((e) => [e.textContent, e.getBoundingClientRect()]);
+    for (const curve of chart.querySelectorAll("path.curve")) {
+      const to = curve.getScreenCTM();
+      for (let at = 0; at < curve.getTotalLength(); at += 2) {
+        const { x, y } = curve.getPointAtLength(at).matrixTransform(to);
+        const under = names.find(([, box]) => x > box.left + 2 && x < box.right - 2 && y > box.top + 4 && y < box.bottom - 4);
+        if (under) found.push(`struck through: ${under[0]}`);
+      }
+    }
+  }
 
   const parse = (text) => { const [r, g, b, a = 1] = (text.match(/[\d.]+/g) ?? [0, 0, 0, 0]).map(Number); return { rgb: [r, g, b], a }; };
   const linear = (c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);

@@ -38,11 +38,17 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
     ("words", "message"),
     [
         (("compare", "--preset", "quik"), "did you mean 'quick'?"),
+        (("compare", "--preset", ""), "unknown preset ''"),
         (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
         (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
+        (("compare", "--launcher", "here", "--workers", "2"), "workers=2 is for --launcher local"),
+        (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
+        (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
+        (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
+        (("runs", "--what", "steps"), "what='steps' says which rows --csv writes; add --csv steps.csv"),
         (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
     ],
 )
@@ -60,18 +66,48 @@ def test_what_is_refused_is_one_line_and_status_2(
     refused(ended.value.code, *capsys.readouterr(), message)
 
 
-def test_a_command_that_is_stopped_says_how_it_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "heatmap", "--output", "{}/heatmap.svg"),
+        ("show", "all", "--output", "{}"),
+        ("verify", "--page", "{}/claims.md"),
+        ("lab", "--export", "{}"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def stopped(*_: object) -> None:
+    (file := tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["posenc", *(word.format(file) for word in words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    refused(ended.value.code, *capsys.readouterr(), "; name another file or folder")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs",), "stopped"),
+        (("compare", "--tasks", "needle", "--output"), "stopped; the same command goes on where this one ended"),
+    ],
+)
+def test_a_command_that_is_stopped_says_how_it_goes_on(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stopped(*_: object, write: bool = False) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Ledger, "__init__", stopped)
-    monkeypatch.setattr(sys, "argv", ["posenc", "runs", str(tmp_path)])
+    monkeypatch.setattr(sys, "argv", ["posenc", *words, str(tmp_path)])
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130
-    assert capsys.readouterr().err == "stopped; the same command goes on where this one ended\n"
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 class AskedError(Exception):
@@ -104,7 +140,7 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
-    tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
+    tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"), norm="rms", activation="swiglu")
     with Ledger(folder, write=True) as ledger:
         write(compare(tiny, python_text(), ledger, inline), folder, "posenc compare --config <tiny>", tiny)
     return folder
@@ -117,6 +153,7 @@ def test_the_page_is_whole_and_asks_for_nothing_else(written: Path) -> None:
     assert "<script" not in page
     assert "posenc compare --config &lt;tiny&gt;" in page
     assert "not converged" in page
+    assert "RMSNorm first, SwiGLU" in page
     names = {path.name for path in (written / "figures").iterdir()}
     assert {f"{n}.{kind}" for n in ("needle", "needle-depth", "needle-steps") for kind in ("svg", "png")} <= names
 
@@ -126,6 +163,10 @@ def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
     assert listed.exit_code == 0
     assert listed.stdout.count("needle") == 2
     assert max(map(len, listed.stdout.splitlines())) <= 80
+    assert (
+        "of none of 2 runs does seed=9 hold"
+        in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
+    )
     target = tmp_path / "all.csv"
     assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0
     assert ",needle,alibi,0,64,accuracy," in target.read_text()

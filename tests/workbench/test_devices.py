@@ -123,9 +123,9 @@ def test_torchrun_shares_a_study_out_and_leaves_the_numbers_of_devices(machines:
 
 @pytest.mark.slow
 def test_a_study_for_another_number_of_processes_is_refused_by_all_of_them(tmp_path: Path) -> None:
-    ((status, _, errors),) = typed(1, tmp_path, 3)
+    ((status, _, errors),) = typed(1, tmp_path, 4)
     assert status != 0
-    assert "devices=3 of needle/rotary/seed 0 must be the 2 processes of torchrun" in errors
+    assert "devices=4 of needle/rotary/seed 0 must be the 2 processes of torchrun" in errors
 
 
 def test_torchrun_is_asked_for_where_it_started_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,7 @@
 """The script's door: versions for a bug report, and one line where the command line's packages are missing."""
 
+import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -7,6 +9,8 @@ from importlib.metadata import requires, version
 from pathlib import Path
 
 import pytest
+
+from posenc.workbench.entry import main
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 WITHOUT = """
@@ -47,6 +51,32 @@ def test_the_option_is_listed_and_goes_before_any_verb() -> None:
 
     assert "--version" in command("--help")
     assert command("--version", "runs") == command("--version") != ""
+
+
+def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def half_imported() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise AttributeError("module 'numpy' has no attribute 'minimum'") from None
+
+    monkeypatch.setattr("posenc.workbench.cli.main", half_imported)
+    monkeypatch.setattr(sys, "argv", ["posenc", "verify"])
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert (ended.value.code, capsys.readouterr().err) == (130, "stopped\n")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_terminal_without_the_signs_gets_question_marks() -> None:
+    command = [sys.executable, "-m", "posenc", "compare", "--help"]
+    narrow = {"PYTHONIOENCODING": "ascii", "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, env={**os.environ, **narrow})
+    assert done.returncode == 0
+    assert b"? the trained length" in done.stdout
 
 
 def test_the_library_alone_asks_for_torch_and_jaxtyping() -> None:

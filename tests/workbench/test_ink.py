@@ -36,7 +36,7 @@ def test_labels_at_line_ends_keep_their_distance_and_their_order() -> None:
 
 
 def test_a_format_that_is_not_one(tmp_path: Path) -> None:
-    with pytest.raises(InvalidArgument, match="format 'gif' is not one of svg, png, pdf"):
+    with pytest.raises(InvalidArgument, match=r"a.gif' must end in \.svg, \.png, \.pdf"):
         ink.write(drawing(), tmp_path / "a.gif")
 
 

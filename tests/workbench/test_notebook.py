@@ -41,6 +41,7 @@ def test_a_study_opens_as_frames(study: Path) -> None:
     assert list(one.step) == list(range(opened.runs.steps[0]))
     assert set(opened.numbers[opened.numbers.task == "needle"].length) == {64, 128}
     assert sorted(opened.verdicts.task) == ["needle", "needle", "ordering", "ordering"]
+    assert list(opened.verdicts.columns) == ["task", "encoding", "16", "32", "64", "128", "verdict"]
     assert "8 runs" in repr(opened)
 
 
@@ -48,6 +49,7 @@ def test_figures_draw_themselves_and_are_saved(study: Path, tmp_path: Path) -> N
     opened = Opened(study)
     for drawn in (opened.over_lengths("needle"), opened.over_steps("ordering")):
         assert "<svg" in drawn._repr_html_()
+        assert repr(drawn).endswith("it draws itself in a notebook, and save(path) writes it")
     assert opened.over_steps("needle").save(tmp_path / "losses.png").stat().st_size > 1000
 
 

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from typer.testing import CliRunner
 
-from posenc.errors import StudyError
+from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.cli import app
 from posenc.workbench.experiments import place as module
 from posenc.workbench.experiments import trainer
@@ -160,6 +160,13 @@ def test_an_address_that_nothing_serves_is_refused(address: str) -> None:
         place(address)
 
 
+def test_a_study_lies_somewhere() -> None:
+    with pytest.raises(
+        InvalidArgument, match="output='' must be a folder, or an address such as s3://bucket/study"
+    ):
+        place("")
+
+
 @pytest.mark.slow
 def test_a_study_is_typed_with_an_address(machine: Machine, files: Any) -> None:
     machine("one")
@@ -167,7 +174,7 @@ def test_a_study_is_typed_with_an_address(machine: Machine, files: Any) -> None:
     for done in (0, 1):
         result = CliRunner().invoke(app, [*words, "--output", THERE])
         assert result.exit_code == 0, result.output
-        assert f"1 runs, {done} already done; writing to {THERE}/" in result.output
+        assert f"1 run, {done} already done; writing to {THERE}/" in result.output
         assert f"page    {THERE}/report.html" in result.output
         machine("two")
     assert files.exists("/bucket/study/report.html")

@@ -112,7 +112,11 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
     [
         ('preset = ["quick"]', "preset=['quick'] must be one of quick, standard"),
         ("seeds = 1.5", "seeds=1.5 must be a list"),
+        ("seeds = 0", "seeds=0 must be how many there are, 1 … 65,536, or a list such as [0, 1]"),
+        ("seeds = 1_000_000_000", "seeds=1000000000 must be how many there are"),
         ("text = 3", "text=3 must be a path"),
+        ("devices = 3", "batch=16 of language must be a multiple of 3 to be shared out among devices=3"),
+        ('devices = 3\nparallel = "context"', "train_length=128 of language must be a multiple of 6"),
         ("lengths = [inf]", "lengths=inf must be a number, 1 … 65,536 × the trained length"),
         ("lengths = [nan]", "lengths=nan must be a number"),
         ("[steps]\nlanguage = 2.5", "steps of language=2.5 must be a whole number, 1 … 1,000,000,000 steps"),

@@ -13,12 +13,13 @@ from typing import Literal, overload
 import torch
 from jaxtyping import Float
 from torch import _C, Tensor
+from torch.autograd import forward_ad
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.attention.choice import Ways, choice
 from posenc.attention.decay import decayed
-from posenc.attention.fit import check
+from posenc.attention.fit import check, check_types
 from posenc.attention.work import IMPLS, Impl, Work, said
 from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
@@ -113,6 +114,7 @@ def attention(
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
         low = torch.get_autocast_dtype(q.device.type)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
+    check_types(q=q, k=k, v=v)
     with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
         attend = partial(_once, scale, return_logsumexp, impl, dropout)
         way = attend if placed.decay is None else partial(decayed, attend, scale)
@@ -145,7 +147,10 @@ def _once(
 
 
 def _transformed() -> bool:
-    return not torch.compiler.is_compiling() and _C._are_functorch_transforms_active()
+    """Whether a transform of functions, or derivatives taken forward, see operators alone."""
+    if torch.compiler.is_compiling():
+        return False
+    return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
 def _summed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:

@@ -43,7 +43,8 @@ def choice(q: Tensor, training: bool, ways: Callable[[int, int], Ways]) -> Choic
         return Choice("line", f"below {SHORT} tokens nothing is measured, and a line needs the least memory")
     kind = Kind(q.dtype, q.shape[3], SHORT if q.shape[2] < LONG else LONG, training, torch.get_num_threads())
     if kind not in made:
-        made[kind] = decide(race({name: _once(kind, way) for name, way in ways(HEADS, kind.length).items()}))
+        with torch.device("cpu"):  # where the caller's tensors are, whatever the default is
+            made[kind] = decide(race({name: _once(kind, way) for name, way in ways(HEADS, kind.length).items()}))
     return made[kind]
 
 

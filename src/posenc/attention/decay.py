@@ -25,7 +25,8 @@ SPAN = 8192
 """How far apart the positions of rows that share an anchor may lie: xPos' fastest channel fades by 2e-9 over it."""
 
 LARGEST = 80.0
-"""The largest exponent, which float32 holds with room for a sum; only keys far ahead, hidden ones, come so far."""
+"""The largest exponent, which float32 holds with room for a sum: rows that share an anchor lie so close that no
+channel fades by more between them, and only keys ahead of them all, hidden ones, come so far."""
 
 Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], tuple[Tensor, Tensor | None]]
 
@@ -37,9 +38,10 @@ def decayed(
     decay = placed.decay
     assert decay is not None
     out_type, T, S = q.dtype, q.shape[2], k.shape[2]
+    positions = along(placed)
     if q.dtype == torch.float16:  # ends at 65 504
         q, k, v = q.float(), k.float(), v.float()
-    parts, found = list(_close(placed.q_positions, 0, T)), []
+    parts, found = list(_close(positions[0], decay, 0, T)), []
     bias = placed.bias
     if bias is not None:
         ordered = bias.ordered(*sight.order(T, S, q.device))
@@ -52,9 +54,10 @@ def decayed(
         if len(parts) > 1:
             own_scale = None if placed.scale is None else placed.scale[:, :, first:last]
             some = None if bias is None else RowsBias(bias, first)
-            here = Placed(placed.q_positions[..., first:last], placed.k_positions, bias=some, scale=own_scale)
+            own = placed.q_positions[..., first:last]
+            here = Placed(own, placed.k_positions, placed.axes, bias=some, scale=own_scale)
             seen = sight.rows(first, last, T, S, q.device)
-        near_q, near_k = _anchored(q[:, :, first:last], k, decay, here)
+        near_q, near_k = _anchored(q[:, :, first:last], k, decay, positions[0][..., first:last], positions[1])
         here = copy.copy(here)
         here.decay = None
         found.append(attend(near_q, near_k, v, here, seen))
@@ -78,7 +81,8 @@ def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H 
     """The products as their formula says, channel by channel, dense, in float32 or wider."""
     assert placed.decay is not None
     wide = torch.promote_types(q.dtype, torch.float32)
-    ahead = (placed.q_positions[..., :, None] - placed.k_positions[..., None, :]).to(wide)
+    q_positions, k_positions = along(placed)
+    ahead = (q_positions[..., :, None] - k_positions[..., None, :]).to(wide)
     ahead = ahead if ahead.dim() == 2 else ahead[:, None]
     k = for_every_head(k, q.shape[1])
     decay = placed.decay.to(wide)
@@ -89,14 +93,21 @@ def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H 
     return total
 
 
-def _anchored(q: Tensor, k: Tensor, decay: Tensor, here: Placed) -> tuple[Tensor, Tensor]:
+def along(placed: Placed) -> tuple[Tensor, Tensor]:
+    """The positions of queries and keys that channels fade by, ``(T,)`` or ``(B, T)``: of more axes the first."""
+    if placed.axes == 1:
+        return placed.q_positions, placed.k_positions
+    return placed.q_positions[0], placed.k_positions[0]
+
+
+def _anchored(q: Tensor, k: Tensor, decay: Tensor, q_at: Tensor, k_at: Tensor) -> tuple[Tensor, Tensor]:
     """q scaled from the nearest of its positions, k towards it."""
     wide = torch.promote_types(q.dtype, torch.float32)
-    anchor = here.q_positions.amin(-1, keepdim=True)
+    anchor = q_at.amin(-1, keepdim=True) if q.shape[2] else q_at.new_zeros(1)
     own = decay if decay.shape[0] == 1 else decay[:: q.shape[1] // k.shape[1]]
     return (
-        (q * _factors(here.q_positions - anchor, decay.to(wide))).to(q.dtype),
-        (k * _factors(anchor - here.k_positions, own.to(wide))).to(k.dtype),
+        (q * _factors(q_at - anchor, decay.to(wide))).to(q.dtype),
+        (k * _factors(anchor - k_at, own.to(wide))).to(k.dtype),
     )
 
 
@@ -105,19 +116,24 @@ def _factors(steps: Tensor, decay: Tensor) -> Float[Tensor, "*heads T D"]:
     return (steps[..., None].to(decay.dtype) * decay).clamp(max=LARGEST).exp()
 
 
-def _close(positions: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
+def _close(positions: Tensor, decay: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Runs of rows that can share an anchor; all rows where nobody may look, and a span too long is an error."""
     own = positions[..., first:last]
     looks = may_be_looked_at(own)
-    if not looks or last - first < 2:
-        if not looks and not own.is_meta:
-            fits = (own.amax(-1) - own.amin(-1) <= SPAN).all()
-            torch._assert_async(fits, f"queries lie more than {SPAN} positions apart; pass fewer at a time")
+    if last - first < 2 or (not looks and own.is_meta):
         yield first, last
         return
-    if int((own.amax(-1) - own.amin(-1)).max()) <= SPAN:
+    span = (own.amax(-1) - own.amin(-1)).max()
+    fits = (span <= SPAN) & (-decay.amin() * span <= LARGEST)
+    if not looks:
+        torch._assert_async(
+            fits,
+            f"queries lie more than {SPAN} positions apart, or so far that a channel fades by more than "
+            f"e^-{LARGEST:g} between them; pass fewer at a time",
+        )
+    if not looks or bool(fits):
         yield first, last
         return
     middle = (first + last) // 2
-    yield from _close(positions, first, middle)
-    yield from _close(positions, middle, last)
+    yield from _close(positions, decay, first, middle)
+    yield from _close(positions, decay, middle, last)

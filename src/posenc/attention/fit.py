@@ -4,7 +4,7 @@ import math
 
 from torch import Tensor
 
-from posenc.encodings.placed import Placed
+from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
@@ -36,6 +36,14 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
         raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
     sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)
     _ends(q, k, sight)
+
+
+def check_types(**given: Tensor) -> None:
+    """Refuse queries, keys and values of different types, of which ways of computing make different things."""
+    types = {x.dtype for x in given.values()}
+    if len(types) > 1:
+        told = " and ".join(f"{name} is {x.dtype}" for name, x in given.items())
+        raise InvalidArgument(f"{told}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
 
 
 def _devices(given: dict[str, Tensor], placed: Placed) -> None:
@@ -81,11 +89,12 @@ def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
                 f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
                 "positions; give one row per sequence, or one for all"
             )
-    if placed.bias is not None and placed.bias.heads != q.shape[1]:
-        raise InvalidArgument(
-            f"q has {q.shape[1]} heads and the bias {placed.bias.heads}; the encoding needs all {q.shape[1]}, and "
-            "a rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
-        )
+    for what, heads in heads_of(placed).items():
+        if heads != q.shape[1]:
+            raise InvalidArgument(
+                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and "
+                "a rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+            )
 
 
 def _ends(q: Tensor, k: Tensor, sight: Sight) -> None:

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from posenc.errors import InvalidArgument
 from posenc.kernels.attention.channels import SPAN, Channels
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.memory import may_be_looked_at
@@ -110,6 +111,10 @@ class OffsetBias(Bias):
         axes: int = 1,
     ) -> None:
         self.values, self.heads, self.learned, self.axes = values, heads, learned, axes
+        if axes > 1 and q_positions.dim() != k_positions.dim():  # (A, T) beside (A, B, T): one row for all
+            q_positions, k_positions = (
+                at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
+            )
         self.q_positions, self.k_positions = q_positions, k_positions
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
@@ -178,6 +183,15 @@ class SumBias(Bias):
 def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
     """Key position − query position of a block of rows."""
     return k_positions[..., :keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
+
+
+def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:
+    """Refuse queries or keys that a bias which reads them is not as wide as."""
+    if x.shape[-1] != channels:
+        raise InvalidArgument(
+            f"{name} has {x.shape[-1]} channels a head and the bias reads {channels}; make the encoding with "
+            f"head_dim={x.shape[-1]}, what {name} has when it enters attention"
+        )
 
 
 def heads_second(values: Float[Tensor, "H *shape"]) -> Float[Tensor, "#B H rows S"]:

@@ -11,7 +11,7 @@ from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, heads_of
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
@@ -139,6 +139,12 @@ class PlacedStack(PlacedParts):
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
         super().__init__(parts, axes, positions)
+        counts = {count for part in parts for count in heads_of(part).values()}
+        if len(counts) > 1:
+            raise InvalidArgument(
+                f"encodings in this stack are made for {' and '.join(map(str, sorted(counts)))} heads; make all of "
+                "them for as many as the model has"
+            )
         self.added = sum(part.added for part in parts)
         for part in parts:
             if part.decay is not None:
@@ -207,6 +213,12 @@ class PlacedHeads(PlacedParts):
     ) -> None:
         super().__init__(parts, axes, positions)
         self.counts = counts
+        for part, count in zip(parts, counts, strict=True):
+            for what, heads in heads_of(part).items():
+                if heads != count:
+                    raise InvalidArgument(
+                        f"an encoding on {count} of the heads has a {what} of {heads}; make it with heads={count}"
+                    )
         self.added = parts[0].added
         if any(part.added != self.added for part in parts):
             raise InvalidArgument(

@@ -18,12 +18,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.encodings.bias import Bias, consecutive
+from posenc.encodings.bias import Bias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 
 class CountedBias(Bias):
@@ -53,6 +53,7 @@ class CountedBias(Bias):
         return CountedBias(self.table, self.heads, k_order, self.said)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        check_channels("q", q, self.table.shape[1])
         return CountedBias(self.table, self.heads, self.order, linear(q, self.table))
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
@@ -101,7 +102,7 @@ class CoPE(Encoding):
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        if positions < 2:
+        if whole(positions, "positions") < 2:
             raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
         self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std
         self.roundings = head_dim + 4

@@ -26,7 +26,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
@@ -71,6 +71,7 @@ class DeBERTa(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
+        buckets, max_distance = whole(buckets, "buckets"), whole(max_distance, "max_distance")
         if buckets < 4 or buckets % 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
         if max_distance - 1 <= buckets // 2:

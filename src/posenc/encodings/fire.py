@@ -24,6 +24,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
+from posenc.schedules.checks import at_least_one
 
 EPSILON = 1e-6
 
@@ -53,7 +54,7 @@ class FireBias(Bias):
         if consecutive(q_positions, k_positions) and may_be_looked_at(nearest.detach()):
             last = k_positions.shape[0] - 1
             if int(k_positions[-1]) <= float(nearest.detach()):
-                self.line = self.values(torch.arange(-last, last + 1), nearest).contiguous()
+                self.line = self.values(torch.arange(-last, last + 1, device=self.c.device), nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
         """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""
@@ -90,10 +91,7 @@ class FIRE(Encoding):
 
     def __init__(self, heads: int, *, units: int = 32, nearest: float = 512.0, shared: bool = False) -> None:
         super().__init__()
-        if heads < 1 or units < 1:
-            raise InvalidArgument(
-                f"heads={heads} and units={units} must both be at least 1; the paper has 32 units"
-            )
+        at_least_one(heads=heads, units=units)
         if not 0 < nearest < float("inf"):
             raise InvalidArgument(f"nearest={nearest} must be a finite number of positions above 0; 512 is usual")
         self.heads, self.units, self.nearest, self.per_layer = heads, units, nearest, not shared

@@ -25,8 +25,9 @@ from posenc.encodings.groups import PlacedGroups
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.rotary.specification import Pairing
-from posenc.schedules.checks import check_original_length, is_number, real, whole
+from posenc.schedules.checks import at_least_one, check_original_length, is_number, real, whole
 from posenc.schedules.default import Default
+from posenc.schedules.schedule import check_ladder
 from posenc.schedules.spectrum import Spectrum
 
 
@@ -71,11 +72,13 @@ class FoPE(Encoding):
         if pairing not in get_args(Pairing):
             raise UnknownName("pairing", pairing, get_args(Pairing))
         self.head_dim, self.num_positions = whole(head_dim, "head_dim"), whole(num_positions, "num_positions")
-        check_original_length(self.num_positions)
-        if groups < 1 or not is_number(spread):
-            raise InvalidArgument(f"groups={groups} must be at least 1, and spread={spread!r} a finite number")
+        check_original_length(self.num_positions, "num_positions")
+        at_least_one(groups=groups, **({} if heads is None else {"heads": heads}))
+        if not is_number(spread):
+            raise InvalidArgument(f"spread={spread!r} must be a finite number; Intern-S1-Pro has 0.5")
         self.pairing: Pairing = pairing
         self.base = real(base, "base")
+        check_ladder(self.head_dim, self.base, "head_dim")
         whole_ladder = Default().spectrum(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
         own = sum(float(theta) >= slowest for theta in whole_ladder.frequencies)

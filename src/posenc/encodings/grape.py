@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from posenc.encodings.alibi import slopes
-from posenc.encodings.bias import Bias, climbs, heads_second, offsets
+from posenc.encodings.bias import Bias, check_channels, climbs, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
@@ -56,6 +56,9 @@ class GatedSlopes(Bias):
         self.learned = tuple(gate for gate in gates if gate is not None)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        for name, x, read in (("q", q, self.reads[0]), ("k", k, self.reads[1])):
+            if read is not None:
+                check_channels(name, x, read[0].shape[1])
         of_q, of_k = (
             None if read is None else softplus(product(x, read[0]) + read[1])
             for x, read in zip((q, for_every_head(k, q.shape[1])), self.reads, strict=True)

@@ -12,6 +12,7 @@ positions that are passed.
 from posenc.encodings.axes import strided
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.errors import InvalidArgument
+from posenc.schedules.checks import check_original_length, whole
 from posenc.schedules.proportional import Proportional
 from posenc.schedules.pruned import Pruned
 
@@ -24,6 +25,7 @@ def high_frequency(head_dim: int, num_positions: int, *, pairing: Pairing, base:
         num_positions: L, the trained length.
         pairing, base: as in ``Rotary``.
     """
+    check_original_length(num_positions, "num_positions")
     return Rotary(head_dim, pairing=pairing, base=base, schedule=Pruned(num_positions))
 
 
@@ -35,8 +37,8 @@ def hybrid(head_dim: int, *, pairing: Pairing, base: float = 10_000.0, still: in
         pairing, base: as in ``Rotary``.
         still: how many of the slowest pairs stand still; a quarter, as M-RoPE gives to time, where it is left out.
     """
-    pairs = head_dim // 2
-    still = pairs // 4 if still is None else still
+    pairs = whole(head_dim, "head_dim") // 2
+    still = pairs // 4 if still is None else whole(still, "still")
     if head_dim % 4 or not 0 <= still < pairs:
         raise InvalidArgument(
             f"head_dim={head_dim} must be a multiple of 4, and still={still} pairs below the {pairs} that there are"

@@ -24,7 +24,7 @@ from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 
 class PlacedInkling(Placed):
@@ -78,11 +78,8 @@ class Inkling(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(width=width, heads=heads)
-        if extent < 1 or basis < 1:
-            raise InvalidArgument(
-                f"extent={extent} and basis={basis} must both be at least 1; Inkling: 1024 and 16"
-            )
-        if log_floor is not None and log_floor < 1:
+        at_least_one(extent=extent, basis=basis)
+        if log_floor is not None and whole(log_floor, "log_floor") < 1:
             raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
         if not 0 <= log_amount < float("inf"):
             raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")

@@ -10,6 +10,7 @@ range and every gradient is the function's own. Their distances are cast to the 
 past 256 in bfloat16; ours are integers.
 """
 
+import math
 from typing import ClassVar, Literal, final, get_args
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import UnknownName
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules.checks import at_least_one
 
 Kernel = Literal["log", "power"]
@@ -58,11 +59,25 @@ class Kerple(Encoding):
         most = {"log": (2.0, 1.0), "power": (1.0, 2.0 - LEAST)}[self.kernel]
         nn.init.uniform_(self.size, LEAST, most[0])
         nn.init.uniform_(self.growth, LEAST, most[1])
-        self.set(self.size.detach().clone(), self.growth.detach().clone())
+        self._take(self.size.detach().clone(), self.growth.detach().clone())
+
+    def set(self, size: Float[Tensor, " H"], growth: Float[Tensor, " H"]) -> None:
+        """Take these r and g, as a checkpoint of the authors' code has them.
+
+        Raises:
+            InvalidArgument: a number at 0 or below, or a power of 2 or more.
+        """
+        most = math.inf if self.kernel == "log" else 2.0
+        for name, values, end in (("size", size, math.inf), ("growth", growth, most)):
+            if not bool(((values > 0) & (values < end)).all()):
+                raise InvalidArgument(
+                    f"{name}={values.tolist()} must lie above 0 and below {end:g}; the authors' code takes what is "
+                    f"less than {LEAST} for {LEAST}: {name}.clamp(min={LEAST})"
+                )
+        self._take(size, growth)
 
     @torch.no_grad()
-    def set(self, size: Float[Tensor, " H"], growth: Float[Tensor, " H"]) -> None:
-        """Take these r and g, as a checkpoint of the authors' code has them."""
+    def _take(self, size: Tensor, growth: Tensor) -> None:
         self.size.copy_(size.log())
         self.growth.copy_(growth.log() if self.kernel == "log" else (growth / 2).logit())
 
@@ -78,7 +93,10 @@ class Kerple(Encoding):
         def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
             size, growth = (number.view(-1, *[1] * offsets.dim()) for number in both)
             distance = offsets.abs().to(size.dtype)
-            return -size * (torch.log1p(growth * distance) if self.kernel == "log" else distance**growth)
+            if self.kernel == "log":
+                return -size * torch.log1p(growth * distance)
+            # 0^g has no second derivative in floating point: its logarithm is infinite.
+            return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
         return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, both))
 

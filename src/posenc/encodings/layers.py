@@ -13,6 +13,7 @@ from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.schedules.checks import at_least_one
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
@@ -29,13 +30,14 @@ class PlacedLayers(Placed):
         of_layer: Sequence[str],
         axes: int,
         positions: tuple[Positions, KeyPositions],
+        layers: int | None,
     ) -> None:
         super().__init__(*positions, axes)
-        self.kinds, self.of_layer = kinds, of_layer
+        self.kinds, self.of_layer, self.layers = kinds, of_layer, layers
         self.unread = True
 
     def __getitem__(self, layer: int) -> Placed:
-        return self.kinds[self.of_layer[layer % len(self.of_layer)]]
+        return self.kinds[_named(self.of_layer, layer, self.layers)]
 
     def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
         raise InvalidArgument(_NO_LAYER)
@@ -58,7 +60,8 @@ class Layers(Composed):
         kinds: encodings by name; NoPE is one, not None. A kind that declares ``per_layer`` is the pattern of which
             every layer of that kind gets a copy, with parameters of its own; the others are shared and placed once.
         pattern: the kind of every layer, first to last; shorter than the model, it is repeated.
-        layers: how many layers the model has; needed where a kind is ``per_layer``.
+        layers: how many layers the model has; needed where a kind is ``per_layer``. A layer beyond them is an
+            error; where nothing is said, the pattern goes on.
         axis: for kinds of one axis beside kinds of more, which of them they take; 0 where nothing is said.
         windows: for kinds whose layers see only so many tokens back, how many; see ``Sight.window``.
 
@@ -86,6 +89,7 @@ class Layers(Composed):
         if own and layers is None:
             raise InvalidArgument(f"layers=None; {own[0]} has parameters in every layer: say how many there are")
         count = len(pattern) if layers is None else layers
+        at_least_one(layers=count)
         of_layer = [pattern[i % len(pattern)] for i in range(count)]
         modules = {kind: encoding for kind, encoding in kinds.items() if not encoding.per_layer}
         for i, kind in enumerate(of_layer):
@@ -101,7 +105,7 @@ class Layers(Composed):
             if not 0 <= own_axis < self.axes:
                 raise InvalidArgument(f"axis={own_axis} of {kind} must lie between 0 and {self.axes - 1}")
         self.pattern = tuple(pattern)
-        self.of_layer = tuple(of_layer)
+        self.of_layer, self.layers = tuple(of_layer), layers
         self.windows = windows
         far = [self.kinds[name].schedule for name in self.far]
         self.schedule = next((schedule for schedule in far if schedule != Default()), far[0] if far else None)
@@ -119,7 +123,7 @@ class Layers(Composed):
         return stretched(turning, near)
 
     def layer(self, index: int) -> Encoding:
-        return self.kinds[self.of_layer[index % len(self.of_layer)]]
+        return self.kinds[_named(self.of_layer, index, self.layers)]
 
     def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
         """As everywhere, in the kinds of ``far``; with the schedule that it has, each of them keeps its own."""
@@ -137,7 +141,7 @@ class Layers(Composed):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
-        return PlacedLayers(placed, self.of_layer, self.axes, (q_positions, k_positions))
+        return PlacedLayers(placed, self.of_layer, self.axes, (q_positions, k_positions), self.layers)
 
     def sight(self, layer: int, sight: Sight | bool) -> Sight:
         return Sight.of(sight).within(self.windows.get(self.pattern[layer % len(self.pattern)]))
@@ -159,6 +163,16 @@ class Layers(Composed):
 
     def extra_repr(self) -> str:
         return f"pattern={self.pattern}" + (f", windows={self.windows}" if self.windows else "")
+
+
+def _named(of_layer: Sequence[str], layer: int, layers: int | None) -> str:
+    """The name of what a layer has."""
+    if layers is not None and not -layers <= layer < layers:
+        raise InvalidArgument(
+            f"layer={layer} is beyond layers={layers}, which these positions were made for; make them for as many "
+            "as the model has"
+        )
+    return of_layer[layer % len(of_layer)]
 
 
 def stretched(turning: Sequence[str], near: Collection[str]) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.specification import Pairing
 from posenc.schedules.checks import at_least_one, real, whole
-from posenc.schedules.schedule import ladder_float32
+from posenc.schedules.schedule import check_ladder, ladder_float32
 
 
 @final
@@ -69,7 +69,7 @@ class LearnedRotary(Encoding):
             raise UnknownName("pairing", pairing, get_args(Pairing))
         self.head_dim = whole(head_dim, "head_dim")
         self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
-        at_least_one(axes=axes, groups=groups)
+        at_least_one(axes=axes, groups=groups, **({} if heads is None else {"heads": heads}))
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
                 f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "
@@ -77,7 +77,7 @@ class LearnedRotary(Encoding):
             )
         self.pairing: Pairing = pairing
         self.base = real(base, "base")
-        ladder_float32(2, self.base)
+        check_ladder(2, self.base)
         self.axes, self.groups, self.signed, self.per_layer = axes, groups, signed, not shared
         self.heads = heads
         self.frequencies = nn.Parameter(torch.empty(axes, groups, self.rotary_dim // 2))

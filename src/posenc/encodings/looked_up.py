@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.encodings.bias import Bias, consecutive, offsets
+from posenc.encodings.bias import Bias, check_channels, consecutive, offsets
 from posenc.encodings.wide import product
 from posenc.kernels.attention.block import for_every_head
 
@@ -59,6 +59,7 @@ class QueryTable(Bias):
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         if self.queries is not None:  # something else asks in place of queries
             return self
+        check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         q = q if self.added is None else q + self.added
         # A view: its gradient is this table's alone, where others ask with the same queries.
@@ -118,6 +119,7 @@ class KeyTable(Bias):
         self.learned = (table,) if keys is None else (keys, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        check_channels("k", k, self.table.shape[1])
         met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
         return KeyTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, met)
 

@@ -46,7 +46,8 @@ class Placed:
     """Whether it must ``read`` the tokens before attention can use it."""
 
     decay: Float[Tensor, "#H 1 D"] | None = None
-    """How fast each channel's part of a score fades, ln per position and at most 0; None where none does."""
+    """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
+    where none does."""
 
     added: int = 0
     """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
@@ -121,6 +122,16 @@ class Placed:
         if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
             return True
         return False
+
+
+def heads_of(placed: Placed) -> dict[str, int]:
+    """For how many heads it has numbers, by what holds them; what serves any number of heads is left out."""
+    found = {} if placed.bias is None else {"bias": placed.bias.heads}
+    if placed.scale is not None and placed.scale.shape[1] != 1:
+        found["scale"] = placed.scale.shape[1]
+    if placed.decay is not None and placed.decay.shape[0] != 1:
+        found["fading"] = placed.decay.shape[0]
+    return found
 
 
 def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:

@@ -28,7 +28,7 @@ from posenc.kernels.memory import may_be_looked_at
 from posenc.schedules.checks import real, whole
 from posenc.schedules.default import Default
 from posenc.schedules.proportional import Proportional
-from posenc.schedules.schedule import Schedule
+from posenc.schedules.schedule import Schedule, fixed
 
 SMALLEST = 1e-30
 """A length that rounding left at zero or below it counts as this one when keys turn back."""
@@ -114,7 +114,7 @@ class PoPE(Encoding):
             raise UnknownName("start", start, get_args(Start))
         self.start: Start = start
         self.base = real(base, "base")
-        self.schedule = Default() if schedule is None else schedule
+        self.schedule = Default() if schedule is None else fixed(schedule)
         self.clock = Clock(self.schedule.spectrum(2 * self.rotary_dim, self.base), phases)
         self.weight = nn.Parameter(torch.empty(heads, self.rotary_dim))
         self.reset_parameters()

@@ -27,7 +27,7 @@ from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.schedules.checks import real, whole
 from posenc.schedules.default import Default
-from posenc.schedules.schedule import Schedule
+from posenc.schedules.schedule import Schedule, check_ladder, fixed
 
 
 def rotate_complex(
@@ -164,6 +164,8 @@ class Rotary(Encoding):
         if pairing not in get_args(Pairing):
             raise UnknownName("pairing", pairing, get_args(Pairing))
         head_dim = whole(head_dim, "head_dim")
+        if rotary_dim is None:
+            check_ladder(head_dim, real(base, "base"), "head_dim")
         rotary_dim = head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
@@ -172,12 +174,7 @@ class Rotary(Encoding):
         self.pairing: Pairing = pairing
         self.base = real(base, "base")
         self.impl: Impl = impl
-        self.schedule = Default() if schedule is None else schedule
-        if not isinstance(self.schedule, Schedule):
-            raise InvalidArgument(
-                f"schedule={schedule!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
-                "request first: schedule.plan(total_length)"
-            )
+        self.schedule = Default() if schedule is None else fixed(schedule)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
                 f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} turn"

@@ -76,7 +76,7 @@ class Sandwich(Encoding):
         at_least_one(heads=heads)
         if whole(channels, "channels") < 2 or channels % 2:
             raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
-        if first not in (0, 1):
+        if whole(first, "first") not in (0, 1):
             raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")
         if not 1 < real(base, "base") < float("inf"):
             raise InvalidArgument(f"base={base} must be finite and above 1; the paper has 10000")

@@ -17,7 +17,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 
 @final
@@ -52,6 +52,7 @@ class Shaw(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
+        behind, ahead = whole(behind, "behind"), whole(ahead, "ahead")
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
                 f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"

@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.encodings.bias_of_heads import SomeHeads as SomeHeadsBias
 from posenc.encodings.compose import Composed, Heads
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, heads_of
 from posenc.errors import InvalidArgument
 
 
@@ -18,6 +18,12 @@ class PlacedSomeHeads(Placed):
     def __init__(self, whole: Placed, first: int, last: int) -> None:
         super().__init__(whole.q_positions, whole.k_positions, whole.axes)
         self.whole, self.first, self.last = whole, first, last
+        for what, heads in heads_of(whole).items():
+            if last > heads:
+                raise InvalidArgument(
+                    f"first={first} and last={last} leave the {heads} heads that the {what} is of; count heads "
+                    "from 0, and make the encoding for all of the model's"
+                )
         self.carried, self.unread, self.added = whole.carried, whole.unread, whole.added
         if whole.bias is not None:
             self.bias = SomeHeadsBias(whole.bias, first, last)

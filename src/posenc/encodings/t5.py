@@ -22,7 +22,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
@@ -75,8 +75,9 @@ class T5(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        side = buckets // 2 if two_sided else buckets
         at_least_one(heads=heads)
+        buckets, max_distance = whole(buckets, "buckets"), whole(max_distance, "max_distance")
+        side = buckets // 2 if two_sided else buckets
         if buckets < 4 or buckets % 2 or side < 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")
         if max_distance <= side // 2:

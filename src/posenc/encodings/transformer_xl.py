@@ -6,7 +6,7 @@ s(n) is the sinusoidal position n, sin(n·θ_0), cos(n·θ_0), sin(n·θ_1) … 
 numbers a head, u and v two learned vectors a head. The authors lay scores out by distance and shift the rows into
 place, which needs a table of just the right length and breaks on padding and caches. Here a distance is looked up
 where positions count up by one; where they do not, sin and cos of a difference are written as products of those of
-its two ends, so that packed, padded and cached sequences get the same numbers.
+its two ends, so that packed and padded sequences, and a few tokens that meet a cache, get the same numbers.
 """
 
 from typing import ClassVar, final
@@ -16,14 +16,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.clock import Clock
-from posenc.encodings.bias import Bias, SumBias, consecutive
+from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, sinusoid_spectrum, sinusoids
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import at_least_one
+from posenc.schedules.checks import at_least_one, whole
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -52,6 +52,7 @@ class WaveBias(Bias):
         self.heads, self.learned = added.shape[0], maps if queries is None else (queries, *maps)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        check_channels("q", q, self.added.shape[-1])
         met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
         return WaveBias(self.maps, self.added, self.waves, met)
 
@@ -94,7 +95,7 @@ class TransformerXL(Encoding):
         self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
-        if width < 2 or width % 2:
+        if whole(width, "width") < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
         at_least_one(heads=heads, head_dim=head_dim)
         if order not in ("interleaved", "block"):
@@ -117,14 +118,16 @@ class TransformerXL(Encoding):
         weight = self.weight.to(wide).unflatten(0, (self.heads, self.head_dim))
         u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
         of_keys = KeyTable(u, torch.zeros_like, self.heads, q_positions, k_positions)
-        of_distance = self._looked_up if consecutive(q_positions, k_positions) else self._multiplied
+        # W meets every distance in a table, and every query in products: fewer queries than channels are the less.
+        many = q_positions.shape[-1] >= self.head_dim
+        of_distance = self._looked_up if many and consecutive(q_positions, k_positions) else self._multiplied
         bias = SumBias((of_keys, of_distance(weight, v, q_positions, k_positions)))
         return Placed(q_positions, k_positions, bias=bias)
 
     def _looked_up(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        """From a table of the 2S − 1 distances that there are."""
+        """From a table of the S + T − 1 distances that there are."""
         last = k_positions.shape[-1] - 1
-        distances = torch.arange(last, -last - 1, -1, device=k_positions.device)
+        distances = torch.arange(last, -q_positions.shape[-1], -1, device=k_positions.device)
         cos, sin = self.clock(distances, weight.dtype)
         table = product(weight, sinusoids(cos, sin, self.width, self.order).T)
 

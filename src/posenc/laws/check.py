@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from posenc.encodings.encoding import Encoding
 from posenc.laws import computes, feeding, independence, modes, paths, sharding, survival, texts, tracing
 from posenc.laws.law import Law
@@ -95,8 +97,9 @@ def check(
         num_positions=num_positions,
         layers=layers,
     )
-    subject.build()  # what cannot be built is no subject, and says so itself
-    return Report(subject.name, tuple(verdict(law, subject) for law in LAWS))
+    with torch.device("cpu"):  # where laws draw their numbers
+        subject.build()  # what cannot be built is no subject, and says so itself
+        return Report(subject.name, tuple(verdict(law, subject) for law in LAWS))
 
 
 def verdict(law: Law, subject: Subject) -> Verdict:

@@ -12,7 +12,7 @@ from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer, shifted
 from posenc.positions import LIMIT
 
-SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34])
+SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 
 @law()

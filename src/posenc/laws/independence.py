@@ -1,6 +1,7 @@
 """Laws of what an encoding must not depend on: other instances and calls, narrower types; and its gradients."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -139,4 +140,29 @@ def gradients_are_exact(subject: Subject) -> None:
         owed(False, " ".join(str(error).split())[:300])
 
 
-LAWS = (instances_are_independent, low_precision_rounds_once, gradients_are_exact)
+@law()
+def strides_change_nothing(subject: Subject) -> None:
+    """Inputs may lie in memory as they like, channels apart from each other: same values, same gradients."""
+    encoding = subject.build().double()
+    module, given = _At(subject, encoding, subject.plain(9)), inputs(subject, 9, torch.float64)
+    layouts: dict[str, Callable[[Tensor], Tensor]] = {
+        "as they come": lambda t: t,
+        "channels apart": lambda t: t.mT.contiguous().mT,
+        "every other number": lambda t: torch.stack((t, -t), dim=-1)[..., 0],
+        "one row for all": lambda t: t[:1].expand_as(t),
+    }
+    for name, laid in layouts.items():
+        leaves = [t.clone().requires_grad_() for t in given]
+        placed = [laid(leaf) for leaf in leaves]
+        same_numbers = [t.contiguous() for t in placed]
+        found = []
+        for tensors in (placed, same_numbers):
+            results = module(*tensors)
+            total = torch.stack([(y * (1 + torch.arange(y.numel()).view_as(y) % 7)).sum() for y in results]).sum()
+            found.append([*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)])
+        for i, (got, want) in enumerate(zip(*found, strict=True)):
+            if got is not None and want is not None:
+                near(got, want, 1e-11 * (1 + want.abs().max()), f"result {i} of inputs that lie {name}")
+
+
+LAWS = (instances_are_independent, low_precision_rounds_once, gradients_are_exact, strides_change_nothing)

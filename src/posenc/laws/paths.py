@@ -141,7 +141,7 @@ def ways(T: int, S: int) -> list[Way]:
 def paths_are_scores(subject: Subject) -> None:
     """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp."""
     S = subject.longest(LONG)
-    for T in (S, min(S, 5)):
+    for T in (S, min(S, 5), 0):
         meeting = Meeting.of(subject, T, S)
         with torch.no_grad():
             unrecorded = Meeting.of(subject, T, S)

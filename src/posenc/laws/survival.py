@@ -9,7 +9,7 @@ import torch
 from posenc.attention import attention
 from posenc.encodings.encoding import Encoding
 from posenc.laws.doors import doors, inputs
-from posenc.laws.law import law, near, owed, same
+from posenc.laws.law import Broken, law, near, owed, same
 from posenc.laws.subject import Subject, each_layer
 
 
@@ -138,6 +138,20 @@ def survives_another_default_dtype(subject: Subject) -> None:
         same(built, want, "built under a default of float64")
 
 
+@law()
+def survives_another_default_device(subject: Subject) -> None:
+    """Used under another default device it computes where its positions and inputs are."""
+    encoding, at, given = subject.build(), _late(subject), list(inputs(subject))
+    want = _everything(subject, encoding, given, at)
+    with torch.device("meta"):
+        try:
+            got = _everything(subject, encoding, given, at)
+        except (RuntimeError, NotImplementedError) as error:
+            raise Broken(f"under a default device of its own it fails: {error}") from error
+    owed(not got.is_meta, "what it gives is on the default device")
+    near(got, want, 0.0, "under another default device")
+
+
 def _late(subject: Subject) -> torch.Tensor:
     return subject.plain(9, min(40, subject.declared.position_limit - 9))
 
@@ -163,4 +177,5 @@ LAWS = (
     survives_autocast,
     survives_inference_mode,
     survives_another_default_dtype,
+    survives_another_default_device,
 )

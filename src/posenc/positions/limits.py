@@ -67,10 +67,13 @@ def _extremes(positions: Tensor) -> tuple[int, int] | None:
     if type(positions) not in (Tensor, torch.nn.Parameter):
         return None
     try:
-        low, high = (int(v) for v in positions.aminmax())
+        if positions.numel() == 1:  # a decoding step
+            only = int(positions.item())
+            return only, only
+        low, high = positions.aminmax()
+        return int(low), int(high)
     except RuntimeError:  # a tracer follows this tensor
         return None
-    return low, high
 
 
 def whole(value: int, name: str) -> int:

@@ -55,8 +55,17 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
     ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
     """
     bounds = cu_seqlens.tolist()
-    if len(bounds) < 1 or bounds[0] != 0:
-        raise InvalidArgument(f"cu_seqlens={bounds[:4]}… must start at 0 and end at the number of tokens")
+    if cu_seqlens.dtype not in (torch.int32, torch.int64) or cu_seqlens.dim() != 1 or bounds[:1] != [0]:
+        raise InvalidArgument(
+            f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and begins {bounds[:4]}; "
+            "expected integers (N,) that start at 0 and end at the number of tokens"
+        )
+    if any(a >= b for a, b in itertools.pairwise(bounds)):
+        at = next(i for i, (a, b) in enumerate(itertools.pairwise(bounds)) if a >= b)
+        raise InvalidArgument(
+            f"cu_seqlens goes from {bounds[at]} to {bounds[at + 1]} at {at + 1}; every document has a token at "
+            "least: leave empty ones out"
+        )
     return packed([b - a for a, b in itertools.pairwise(bounds)], device=cu_seqlens.device)
 
 
@@ -69,6 +78,7 @@ def sharded(
     under a causal mask every rank has the same work. They serve as positions and as ``Sight.q_order``; index the
     tokens by them too.
     """
+    length, rank, ranks = whole(length, "length"), whole(rank, "rank"), whole(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
         raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")

@@ -24,7 +24,9 @@ def whole(value: Any, name: str) -> int:
 
 
 def at_least_one(**counts: int) -> None:
-    """An error that names them all where one of these counts is below 1."""
+    """An error that names them all where one of these counts is below 1, or the one that is no integer."""
+    for name, count in counts.items():
+        whole(count, name)
     if min(counts.values()) < 1:
         named = " and ".join(f"{name}={count}" for name, count in counts.items())
         raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
@@ -60,11 +62,11 @@ def check_positive(value: object, name: str, fix: str) -> None:
         raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; {fix}")
 
 
-def check_original_length(value: object) -> None:
+def check_original_length(value: object, name: str = "original_length") -> None:
     """The trained context in tokens: an integer of at least 2."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 2:
         raise InvalidArgument(
-            f"original_length={value!r} must be an integer of at least 2: the length that the model was trained at"
+            f"{name}={value!r} must be an integer of at least 2: the length that the model was trained at"
         )
 
 

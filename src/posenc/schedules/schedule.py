@@ -58,11 +58,21 @@ def planned(schedule: Schedule | LengthSchedule, total_length: int | None) -> Sc
     return schedule.plan(total_length)
 
 
-def check_ladder(rotary_dim: int, base: float) -> None:
-    """Refuse a width without pairs or a base without a ladder."""
+def fixed(schedule: object) -> Schedule:
+    """The schedule itself; an error where it is none, or depends on a length that nobody has said."""
+    if not isinstance(schedule, Schedule):
+        raise InvalidArgument(
+            f"schedule={schedule!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
+            "request first: schedule.plan(total_length)"
+        )
+    return schedule
+
+
+def check_ladder(rotary_dim: int, base: float, name: str = "rotary_dim") -> None:
+    """Refuse a width without pairs or a base without a ladder; ``name`` is what the caller calls the width."""
     if rotary_dim < 2 or rotary_dim % 2:
         raise InvalidArgument(
-            f"rotary_dim={rotary_dim} must be even and at least 2: channels turn in pairs; "
+            f"{name}={rotary_dim} must be even and at least 2: channels turn in pairs; "
             f"use {max(2, rotary_dim + rotary_dim % 2)}"
         )
     if not 1 < base < float("inf"):

@@ -42,9 +42,6 @@ def posenc(
 for verb in (compare, extend, inspect, lab, runs, show, tune, verify):
     app.command()(verb)
 
-STOPPED = 130
-"""The status that Typer ends with, without a word, where Ctrl-C was typed."""
-
 
 def main() -> None:
     """Entry point of ``posenc``: what it refuses is one line on standard error and exit status 2."""
@@ -54,11 +51,14 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except OSError as error:
-        if error.errno != errno.ENOSPC:
+        if error.errno != errno.ENOSPC and error.filename is None:
             raise
-        print("error: no space left on the disk; make room and run the same command", file=sys.stderr)
+        print(f"error: {_told(error)}", file=sys.stderr)
         sys.exit(2)
-    except SystemExit as ended:
-        if ended.code == STOPPED:
-            print("stopped; the same command goes on where this one ended", file=sys.stderr)
-        raise
+
+
+def _told(error: OSError) -> str:
+    """What the system says, where it names a file, and what to do."""
+    if error.errno == errno.ENOSPC:
+        return "no space left on the disk; make room and run the same command"
+    return f"{str(error.filename)!r} cannot be used: {error.strerror}; name another file or folder"

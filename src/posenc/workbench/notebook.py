@@ -52,11 +52,12 @@ class Opened:
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
         """A row an encoding of a task: the measure at every length, and what became of it."""
+        lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
                 "task": result.task.name,
                 "encoding": row.encoding,
-                **{str(n): value.mean for n, value in row.values.items()},
+                **{str(n): row.values[n].mean if n in row.values else None for n in lengths},
                 "verdict": result.verdict(row),
             }
             for result in self.results.values()
@@ -101,7 +102,8 @@ class Opened:
 
     def __repr__(self) -> str:
         said = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())
-        return f"{len(self._runs)} runs in {self.name!r}. {said}"
+        many = len(self._runs)
+        return f"{many} run{'s' * (many != 1)} in {self.name!r}. {said}"
 
 
 def _frame(rows: list[dict[str, Any]]) -> "pandas.DataFrame":

@@ -133,10 +133,34 @@ def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
 
 
 BEYOND = """() => [...document.querySelectorAll(".stage.current *, .walk *")]
-  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest("svg, .readouts, math, noscript"))
+  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest("svg, math, noscript"))
   .filter((e) => { const box = e.getBoundingClientRect();
     return box.width && (box.bottom > innerHeight + 1 || box.right > innerWidth + 1 || box.left < -1); })
   .map((e) => `${e.className || e.tagName} ${Math.round(e.getBoundingClientRect().bottom)}`)"""
+
+HIDDEN = """() => [...document.querySelectorAll(".stage.current *")]
+  .filter((e) => e.checkVisibility() && !e.matches("textarea, pre, .scroll"))
+  .filter((e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight + 1)
+  .map((e) => `${e.className} ${e.scrollHeight} in ${e.clientHeight}`)"""
+"""What must be scrolled inside a stage before it is seen."""
+
+ON_A_PHONE = """() => {
+  const found = [];
+  const box = (name) => document.querySelector(name)?.getBoundingClientRect();
+  const [side, strip, here] = [".current .side", "nav.stages", "nav.stages [aria-current]"].map(box);
+  const share = (e, floor) => { const box = e.getBoundingClientRect();
+    return (Math.min(box.bottom, floor) - Math.max(box.top, 0)) / Math.min(box.height, 260); };
+  const picture = share(document.querySelector(".current .panel :is(.field, .grid, svg)"), side.top);
+  if (picture < 0.75) found.push(`${Math.round(100 * picture)} % of the picture`);
+  for (const name of [".control :is(input, select, textarea, button)", ".readouts:not(:has(.words)) dd"]) {
+    const first = document.querySelector(`.current ${name}`);
+    if (first && share(first, innerHeight) < 1) found.push(`no ${name}`);
+  }
+  if (here.width && (here.left < strip.left - 1 || here.right > strip.right + 1)) found.push("no place");
+  const named = (plane) => plane.querySelector(".tip") || plane.querySelector("ul.key li")?.checkVisibility();
+  if (![...document.querySelectorAll(".current .plane")].every(named)) found.push("no names of arrows");
+  return found; }"""
+"""What of these is not in sight: the picture, a control of it, a number that it tells, where one is, names."""
 
 ROOMS_SHOWN = [room.name for room in ROOMS]
 
@@ -152,10 +176,13 @@ def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, roo
             page.locator(".current .guess button").first.click()
         page.wait_for_timeout(320)
         assert page.evaluate(BEYOND) == [], stage.question
+        assert page.evaluate(HIDDEN) == [], stage.question
         for width, height in WINDOWS:
             page.set_viewport_size({"width": width, "height": height})
             page.wait_for_timeout(60)
             assert hindrances(page) == [], (stage.question, width)
+        page.evaluate("() => dispatchEvent(new HashChangeEvent('hashchange'))")  # as somebody who arrives
+        assert page.evaluate(ON_A_PHONE) == [], stage.question
         page.set_viewport_size({"width": 1280, "height": 800})
 
 
@@ -165,6 +192,15 @@ def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:
     assert page.evaluate(BEYOND)
     page.evaluate("() => document.querySelectorAll('#slopes svg text').forEach((e) => e.setAttribute('x', 40))")
     assert any(found.startswith("over each other") for found in hindrances(page))
+    page.evaluate(
+        """() => { const [curve, name] = [".curve", ".name-end"].map((e) => document.querySelector(`#slopes ${e}`));
+          const { x, y } = curve.getPointAtLength(curve.getTotalLength() / 2);
+          name.setAttribute("x", x - 10);
+          name.setAttribute("y", y); }"""
+    )
+    assert any(found.startswith("struck through") for found in hindrances(page))
+    page.locator("#slopes .readouts").evaluate("(e) => { e.style.cssText = 'height: 2rem; overflow: auto'; }")
+    assert page.evaluate(HIDDEN)
     page.evaluate("() => { document.querySelector('#slopes .answer').style.marginLeft = '80rem'; }")
     assert any(found.startswith("beyond the window") for found in hindrances(page))
 

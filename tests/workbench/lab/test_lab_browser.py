@@ -194,6 +194,17 @@ def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
     assert page.locator("#falloff .probe").inner_text() == "You said: It falls with every step."
 
 
+def test_a_click_while_the_scripts_are_still_coming_is_not_lost(visitor: Any) -> None:
+    def late(route: Any) -> None:
+        visitor.page.wait_for_timeout(400)
+        route.continue_()
+
+    visitor.page.route("**/static/lab.js", late)
+    visitor.page.goto(f"{visitor.address}/rotation", wait_until="commit")
+    visitor.page.get_by_role("button", name="The score stays").click()
+    visitor.page.locator("#shift-both .guess").wait_for(state="detached")
+
+
 def test_the_cards_score_first_tries_filter_lead_to_their_stage_and_remember(visitor: Any) -> None:
     page = visitor.open("/check")
     page.get_by_role("button", name="Different vectors").click()

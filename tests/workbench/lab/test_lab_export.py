@@ -57,6 +57,15 @@ def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
                 assert "&".join(f"{k}={v}" for k, v in export._state(stage, {control: text})) in content
 
 
+@pytest.mark.slow
+def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most() -> None:
+    """Every column that can be dragged to is kept; tables of other lengths are not."""
+    pack, stops = export.packed(rooms.find("heatmap"), {})
+    assert len(pack) <= export.MOST
+    assert stops["first"] == stops["second"] == [str(column) for column in range(64)]
+    assert export.FEWEST <= len(stops["length"]) < 10
+
+
 def test_the_bundle_defines_every_name_once() -> None:
     names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", export.bundle(), re.M)
     assert len(names) == len(set(names))

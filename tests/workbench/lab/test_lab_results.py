@@ -41,10 +41,10 @@ def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
             r.plan for r in ledger.runs() if (r.plan.task, r.plan.encoding) == ("language", "learned-clamped")
         )
     rows = load_file(study / "checkpoints" / f"{plan.id}.safetensors")["encoding.weight"]
-    after = f"mean length of a row, after {plan.steps} steps of language"
-    assert view.readouts[after] == pytest.approx(float(rows.norm(dim=-1).mean()))
+    assert view.panels[1].name == f"after {plan.steps} steps of language"
+    assert view.readouts["length of a row, after"] == pytest.approx(float(rows.norm(dim=-1).mean()))
     # N(0, 0.02²) over 64 columns: lengths near 0.02·√64 = 0.16, within a few hundredths over 128 rows.
-    assert view.readouts["mean length of a row, before training"] == pytest.approx(0.16, abs=0.01)
+    assert view.readouts["length of a row, before"] == pytest.approx(0.16, abs=0.01)
 
 
 def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:

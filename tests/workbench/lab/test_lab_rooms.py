@@ -51,9 +51,14 @@ def test_rooms_are_short_and_names_are_shared_on_purpose(room: Room) -> None:
             assert shared.setdefault(control.name, control).default == control.default, control.name
 
 
+def test_thousands_are_marked_as_everywhere() -> None:
+    for path in (LAB / "rooms").glob("*.toml"):
+        assert not re.search(r"\d \d{3}\b", path.read_text("utf-8")), path.name
+
+
 def test_nothing_is_expected_without_a_place_to_say_it() -> None:
     for room, stage in STAGES:
-        said = f"{room.words} {stage.words} {stage.more}".lower()
+        said = f"{room.words} {stage.words}".lower()
         for asking in ("say what you expect", "predict", "say which", "commit"):
             assert asking not in said or stage.guesses, stage.question
 

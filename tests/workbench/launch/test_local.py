@@ -3,11 +3,13 @@
 import json
 import sys
 from dataclasses import replace
+from multiprocessing import active_children
 from pathlib import Path
 
 import pytest
 
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments.job import Progress
 from posenc.workbench.launch.local import Local, shares
 from posenc.workbench.launch.needs import Needs
 from workbench.launch.work import REASONS, Heard, counting, failing, seeing
@@ -45,6 +47,24 @@ def test_a_job_has_its_threads_text_and_modules(heard: Heard, folder: Path) -> N
     sees = json.loads((folder / f"{heard.found['sees'].plan.id}.seen").read_text())
     assert (sees["text"], sees["module"], sees["threads"]) == (80, 7, 2)
     assert str(folder) not in sys.path
+
+
+def test_a_worker_does_not_hear_ctrl_c_and_says_nothing_of_it(heard: Heard, folder: Path) -> None:
+    assert json.loads((folder / f"{heard.found['sees'].plan.id}.seen").read_text())["deaf"]
+
+
+@pytest.mark.slow
+def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
+    def stopped(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    others, job = set(active_children()), counting(tmp_path, "waits")
+    job = replace(job, plan=replace(job.plan, steps=50, waits=str(tmp_path / "never")))
+    with pytest.raises(KeyboardInterrupt):
+        Local(1)([job], Heard().done, stopped)
+    for worker in set(active_children()) - others:
+        worker.join(60)
+        assert worker.exitcode is not None
 
 
 def test_accelerators_are_shared_out() -> None:

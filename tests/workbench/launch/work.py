@@ -86,6 +86,7 @@ def seen(job: Counting) -> dict[str, object]:
         "threads": torch.get_num_threads(),
         "text": len(text.train) + len(text.validation),
         "folder": str(job.folder),
+        "deaf": signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, []),
     }
 
 

@@ -17,7 +17,7 @@ from posenc.workbench.report.toml import as_toml
 from posenc.workbench.report.write import write
 from workbench.reading import WINDOWS, hindrances, violations
 from workbench.studies import TINY, inline, python_text
-from workbench.test_extend import made
+from workbench.test_extend_verdict import made
 
 BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"
 

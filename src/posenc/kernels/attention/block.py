@@ -110,6 +110,11 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
     )
 
 
+def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """The same with each row's numbers side by side, which torch's own CPU kernel takes for granted."""
+    return tuple(x if x.stride(-1) == 1 else x.contiguous() for x in tensors)
+
+
 def fused_forward(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, is_causal: bool, scale: float) -> Block:
     """The block by torch's CPU kernel; the logsumexp of a row without keys is 0 here, as its backward expects."""
     out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(

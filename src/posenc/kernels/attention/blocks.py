@@ -22,6 +22,7 @@ from posenc.kernels.attention.block import (
     plain_backward,
     plain_forward,
     products,
+    readable,
 )
 from posenc.kernels.attention.diagonals import Diagonals
 
@@ -120,6 +121,7 @@ class Masks:
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Float[Tensor, "B H T V"]:
     """Every block by torch's attention; for inference, and where weights are dropped."""
+    q, k, v = readable(q, k, v)
     masks = Masks(work, ROWS, mask_dtype(q))
     out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
     blocks, bands = [], not dropout and fused(q, k, v)
@@ -154,6 +156,7 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, T
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
     """Output and logsumexp; gradients flow to q, k, v and to what the bias learned, and back from both."""
+    q, k, v = readable(q, k, v)
     out, lse = _Recomputed.apply(work, q, k, v, *work.learned)
     return out, lse
 
@@ -202,14 +205,14 @@ class _Recomputed(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
             return (None, *_differentiable(grad, grad_lse, q, k, v, work))
         grad = torch.zeros_like(out) if grad is None else grad
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        own = [torch.zeros_like(tensor) for tensor in learned]
         masks = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
         along = learned and masks.line is not None and grad_lse is None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         through = ctx.fused and (along or not learned) and grad_lse is None
         if through and masks.whole:
             return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        own = [torch.zeros_like(tensor) for tensor in learned]
         for first, last, keys in masks:
             start = masks.start(first) if ctx.fused else 0
             to, of = k[:, :, start:keys], v[:, :, start:keys]

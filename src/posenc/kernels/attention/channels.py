@@ -162,7 +162,8 @@ def _exact(device: str, dtype: torch.dtype, precision: tuple[str, bool]) -> bool
     """A steep and a shallow slope far from the first key, where sums that do not cancel lose most."""
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
-    with _disable_current_modes(), torch.no_grad(), torch.autocast(device.split(":")[0], enabled=False):
+    unrounded = torch.autocast(device.split(":")[0], enabled=False)
+    with _disable_current_modes(), torch.no_grad(), torch.device("cpu"), unrounded:
         return _deviation(torch.device(device), dtype) <= TOLERANCE[dtype]
 
 

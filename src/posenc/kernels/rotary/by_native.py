@@ -84,7 +84,7 @@ def by_native(
         return turned if outs is None else tuple(out.copy_(y) for out, y in zip(outs, turned, strict=True))
     if outs is None:
         return tuple(_turn(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
-    return tuple(_turn(x, y, cos, sin, pairing, at_hand=x is not y) for x, y in zip(xs, outs, strict=True))
+    return tuple(_turn(x, y, cos, sin, pairing) for x, y in zip(xs, outs, strict=True))
 
 
 class Step:
@@ -94,9 +94,8 @@ class Step:
     remains when all that does not change from layer to layer is decided once.
     """
 
-    def __init__(self, q: Tensor, k: Tensor, q_job: Job, k_job: Job, kept: tuple[Pair, Pair]) -> None:
-        self.kind = _kind(q, k)
-        jobs = (Job * 2)(q_job, k_job)
+    def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], kept: tuple[Pair, Pair]) -> None:
+        self.kind = kind
         self.jobs = ctypes.addressof(jobs)
         self.kept = kept, jobs  # what the kernel knows by its address
         self.run = _function("posenc_turn_both")
@@ -118,16 +117,32 @@ class Step:
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
     """The step for q and k of this kind; None where the kernel does not serve them as they are."""
-    q_job, k_job = (_made_ready(x, *pair, pairing) for x, pair in ((q, q_pair), (k, k_pair)))
-    return None if q_job is None or k_job is None else Step(q, k, q_job, k_job, (q_pair, k_pair))
-
-
-def _made_ready(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Job | None:
-    if not _fits(x, cos, sin):
+    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
         return None
-    strides = x.stride(), torch.empty_like(x).stride(), cos.stride()
-    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, False, torch.get_num_threads())
-    return None if job is None else _with(job, cos, sin)
+    kind = _kind(q, k)
+    tables = tuple((cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair))
+    orders = _orders(kind, tables, pairing, torch.get_num_threads())
+    if orders is None:
+        return None
+    jobs = type(orders).from_buffer_copy(orders)
+    for job, (cos, sin) in zip(jobs, (q_pair, k_pair), strict=True):
+        job.cos, job.sin = cos.data_ptr(), sin.data_ptr()
+    return Step(kind, jobs, (q_pair, k_pair))
+
+
+@lru_cache
+def _orders(
+    kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
+) -> ctypes.Array[Job] | None:
+    """The orders for a step of this kind, tables left out; None where the kernel has none for q or for k."""
+    jobs = []
+    for (dtype, _, shape, strides), (table, own) in zip((kind[2::2], kind[3::2]), tables, strict=True):
+        fresh = torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
+        job = _job(shape, table, (strides, fresh, own), dtype, pairing, False, threads)
+        if job is None:
+            return None
+        jobs.append(job)
+    return (Job * 2)(*jobs)
 
 
 def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
@@ -158,7 +173,7 @@ def _back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 operator.register_autograd(_back, setup_context=_remember)
 
 
-def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, at_hand: bool = False) -> Tensor:
+def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     """x turned into y by the kernel.
 
     What it cannot be told by strides (tables wider than x, channels apart from each other in memory, mapped axes)
@@ -168,7 +183,7 @@ def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, at_hand:
         if torch.promote_types(cos.dtype, _work(x)) != _work(x):
             return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
         cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
-    stream = at_hand and y.data_ptr() % LINE == 0
+    stream = x is not y and y.data_ptr() % LINE == 0
     strides = x.stride(), y.stride(), cos.stride()
     job = _job(x.shape, cos.shape, strides, x.dtype, pairing, stream, torch.get_num_threads())
     if job is None:

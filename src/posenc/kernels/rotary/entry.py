@@ -90,11 +90,7 @@ def turn(
         [((q, k), q_tables)] if _go_together(q, k, q_tables, k_tables) else [((q,), q_tables), ((k,), k_tables)]
     )
     engine = _engine(served)
-    if may_be_looked_at(q, k) and not is_recorded(q, k):
-        turned = [y for xs, at in groups for y in engine(xs, at.cos, at.sin, pairing, None)]
-    else:
-        turned = [y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing)]
-    q_turned, k_turned = turned
+    q_turned, k_turned = (y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing))
     return q_turned, k_turned
 
 
@@ -158,6 +154,8 @@ def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
         raise InvalidArgument(f"the tables carry gradients, which impl={impl!r} does not return; use impl='torch'")
     if torch.compiler.is_compiling():
         return impl if impl in TRACEABLE else "fusable"
+    if torch.jit.is_tracing():  # which sees operators of torch alone, and would keep the numbers of this call
+        return "torch"
     return choose(impl, device).impl
 
 
@@ -185,6 +183,11 @@ def _check_out(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> None:
             raise InvalidArgument(
                 f"out is {at.dtype} {tuple(at.shape)} on {at.device} for {x.dtype} {tuple(x.shape)} on "
                 f"{x.device}; give memory of the same kind, or the tensor itself to rotate in place"
+            )
+        if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
+            raise InvalidArgument(
+                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its numbers are in "
+                "one place; give each a place of its own: x.clone()"
             )
     if out[0] is out[1] or (may_be_looked_at(*out) and overlap(*out)):
         raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")

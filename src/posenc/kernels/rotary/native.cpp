@@ -5,12 +5,17 @@
 // Vectors are the compiler's own (GCC, Clang), as wide as the processor's registers. Compiled without contraction,
 // so that every product and sum is rounded as plain operators round them. A block of tokens is turned in all
 // heads while its tables are in cache. Results may go past the caches (stream), which saves reading their memory.
+// Memory that no one has touched is asked for many pages at a time: a fault a page costs more than the rotation.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 #include <utility>
+#if defined(__linux__)
+#include <sys/mman.h>
+#include <unistd.h>
+#endif
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -32,11 +37,22 @@ constexpr int BYTES = 32;
 constexpr int BYTES = 16;
 #endif
 constexpr int64_t BLOCK = 64;  // tokens: with 128 channels 32 KB of tables, which stay in the first or second cache
+constexpr int64_t FRESH_BLOCK = 512;      // tokens, where a block asks for the pages that it will fill
+constexpr int64_t FRESH_BYTES = 8 << 20;  // of a result from which it is worth asking whether it was ever touched
 
 template <class T, int N> struct Vector { typedef T type __attribute__((vector_size(N * sizeof(T)))); };
 template <class T, int N> using vector = typename Vector<T, N>::type;
 
+#if defined(__AVX512BW__) && defined(__AVX512VL__)
+#define MASKS  // the processor reads and writes parts of a vector
+uint64_t first_bytes(int64_t n) { return n >= 64 ? ~uint64_t{0} : n <= 0 ? 0 : (uint64_t{1} << n) - 1; }
+#endif
+
 template <class V, bool whole> V load(const void* at, int64_t bytes = sizeof(V)) {
+#if defined(MASKS)
+    if constexpr (!whole && sizeof(V) == 64) return (V)_mm512_maskz_loadu_epi8(first_bytes(bytes), at);
+    if constexpr (!whole && sizeof(V) == 32) return (V)_mm256_maskz_loadu_epi8((uint32_t)first_bytes(bytes), at);
+#endif
     V v{};
     std::memcpy(&v, at, whole ? sizeof v : std::clamp<int64_t>(bytes, 0, sizeof v));
     return v;
@@ -54,6 +70,11 @@ template <bool stream, bool whole, class V> void store(void* at, V v, int64_t by
         if constexpr (sizeof v == 16) return _mm_stream_si128((__m128i*)at, (__m128i)v);
 #endif
     }
+#if defined(MASKS)
+    if constexpr (!whole && sizeof v == 64) return _mm512_mask_storeu_epi8(at, first_bytes(bytes), (__m512i)v);
+    if constexpr (!whole && sizeof v == 32)
+        return _mm256_mask_storeu_epi8(at, (uint32_t)first_bytes(bytes), (__m256i)v);
+#endif
     std::memcpy(at, &v, whole ? sizeof v : std::clamp<int64_t>(bytes, 0, sizeof v));
 }
 
@@ -193,6 +214,26 @@ void turn_some(const typename K::Element* x, typename K::Element* y, const typen
     }
 }
 
+#if defined(__linux__)
+const uintptr_t PAGE = sysconf(_SC_PAGESIZE);
+
+// Whether the page that this lies in was never touched.
+bool is_fresh(const void* at) {
+    unsigned char resident = 1;
+    return mincore((void*)((uintptr_t)at / PAGE * PAGE), PAGE, &resident) == 0 && !(resident & 1);
+}
+
+// Asks for all pages of this memory at once. Before Linux 5.14 nothing happens, and each page faults when written.
+void ask_for_pages(const void* from, const void* to) {
+    constexpr int populate_write = 23;  // MADV_POPULATE_WRITE, which older headers lack
+    uintptr_t first = (uintptr_t)from / PAGE * PAGE, last = ((uintptr_t)to + PAGE - 1) / PAGE * PAGE;
+    madvise((void*)first, last - first, populate_write);
+}
+#else
+bool is_fresh(const void*) { return false; }
+void ask_for_pages(const void*, const void*) {}
+#endif
+
 template <class K, bool half, bool stream> struct Kernel {
     using Element = typename K::Element;
     using Work = typename K::Work;
@@ -200,37 +241,56 @@ template <class K, bool half, bool stream> struct Kernel {
     const Element* x;
     Element* y;
     const Work *cos, *sin;
+    const int64_t channels = 2 * job.pairs + job.rest;
+    const int64_t bytes = job.batch * job.heads * job.tokens * channels * sizeof(Element);
+    const bool fresh =
+        x != y && bytes >= FRESH_BYTES && is_fresh(result(job.batch / 2, job.heads / 2, job.tokens / 2));
 
-    void token(int64_t b, int64_t h, int64_t t) const {
-        const Element* from = x + b * job.x[0] + h * job.x[1] + t * job.x[2];
-        Element* to = y + b * job.y[0] + h * job.y[1] + t * job.y[2];
-        int64_t table = b * job.table[0] + h * job.table[1] + t * job.table[2], at = 0;
-        for (; at + K::N <= job.pairs; at += K::N)
-            turn_some<K, half, stream, true>(from, to, cos + table, sin + table, job.pairs, at, K::N);
-        if (at < job.pairs)
-            turn_some<K, half, false, false>(from, to, cos + table, sin + table, job.pairs, at, job.pairs - at);
-        if (job.rest && from != to)
-            std::memcpy(to + 2 * job.pairs, from + 2 * job.pairs, job.rest * sizeof(Element));
+    static int64_t offset(const int64_t (&strides)[3], int64_t b, int64_t h, int64_t t) {
+        return b * strides[0] + h * strides[1] + t * strides[2];
+    }
+    Element* result(int64_t b, int64_t h, int64_t t) const { return y + offset(job.y, b, h, t); }
+
+    // n rows of channels from (b, h, t) on, along heads (axis 1) or tokens (axis 2). What they step by are locals:
+    // the compiler cannot know that no field of the job is written to.
+    void rows(int64_t b, int64_t h, int64_t t, int axis, int64_t n) const {
+        const int64_t pairs = job.pairs, rest = job.rest, table = offset(job.table, b, h, t);
+        const int64_t next_x = job.x[axis], next_y = job.y[axis], next_table = job.table[axis];
+        const Element* from = x + offset(job.x, b, h, t);
+        const Work *cosines = cos + table, *sines = sin + table;
+        Element* to = result(b, h, t);
+        for (; n > 0; n--, from += next_x, to += next_y, cosines += next_table, sines += next_table) {
+            int64_t at = 0;
+            for (; at + K::N <= pairs; at += K::N)
+                turn_some<K, half, stream, true>(from, to, cosines, sines, pairs, at, K::N);
+            if (at < pairs) turn_some<K, half, false, false>(from, to, cosines, sines, pairs, at, pairs - at);
+            if (rest && from != to) std::memcpy(to + 2 * pairs, from + 2 * pairs, rest * sizeof(Element));
+        }
     }
 
-    // One block of tokens of one row in all heads, in the order in which they lie in memory.
-    void block(int64_t b, int64_t first) const {
-        int64_t last = std::min(job.tokens, first + BLOCK);
+    // Tokens of one row in all heads, in the order in which they lie in memory.
+    void block(int64_t b, int64_t first, int64_t last) const {
         if (job.y[1] < job.y[2]) {
-            for (int64_t t = first; t < last; t++)
-                for (int64_t h = 0; h < job.heads; h++) token(b, h, t);
+            if (fresh) ask_for_pages(result(b, 0, first), result(b, job.heads - 1, last - 1) + channels);
+            for (int64_t t = first; t < last; t++) rows(b, 0, t, 1, job.heads);
         } else {
-            for (int64_t h = 0; h < job.heads; h++)
-                for (int64_t t = first; t < last; t++) token(b, h, t);
+            for (int64_t h = 0; h < job.heads; h++) {
+                if (fresh) ask_for_pages(result(b, h, first), result(b, h, last - 1) + channels);
+                rows(b, h, first, 2, last - first);
+            }
         }
     }
 
     void all() const {
-        int64_t blocks = (job.tokens + BLOCK - 1) / BLOCK;
+        int64_t size = fresh ? std::clamp(job.tokens / job.threads, BLOCK, FRESH_BLOCK) : BLOCK;
+        int64_t blocks = (job.tokens + size - 1) / size;
 #if defined(_OPENMP)
 #pragma omp parallel for num_threads(job.threads) if (job.threads > 1)
 #endif
-        for (int64_t i = 0; i < job.batch * blocks; i++) block(i / blocks, i % blocks * BLOCK);
+        for (int64_t i = 0; i < job.batch * blocks; i++) {
+            int64_t first = i % blocks * size;
+            block(i / blocks, first, std::min(job.tokens, first + size));
+        }
 #if defined(__x86_64__)
         if (stream) _mm_sfence();
 #endif

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.kernels.memory import is_recorded, may_be_looked_at
+
 Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, Sequence[Tensor] | None], tuple[Tensor, ...]]
 """``engine(xs, cos, sin, pairing, outs)``: every x turned by the same tables, into ``outs``, each of which is its
 own x or memory apart from all of them, or into fresh memory."""
@@ -39,7 +41,8 @@ class Rotation(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, q_grad: Tensor, k_grad: Tensor | None = None) -> tuple[Tensor | None, ...]:
         cos, sin = ctx.saved_tensors
-        turned = _function().apply(q_grad, k_grad, cos, -sin, ctx.engine, ctx.pairing, False)
+        grads = (q_grad,) if k_grad is None else (q_grad, k_grad)
+        turned = apply(ctx.engine, grads, cos, -sin, ctx.pairing)
         return turned[0], None if k_grad is None else turned[1], None, None, None, None, None
 
 
@@ -84,7 +87,9 @@ def _function() -> type[Rotation]:
 
 
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
-    """One x or two turned by the same tables, differentiably, in fresh memory."""
+    """One x or two turned by the same tables, in fresh memory; recorded where somebody records."""
+    if may_be_looked_at(*xs) and not is_recorded(*xs):
+        return engine(xs, cos, sin, pairing, None)
     q, k = xs if len(xs) == 2 else (xs[0], None)
     turned: tuple[Tensor, ...] = _function().apply(q, k, cos, sin, engine, pairing, False)
     return turned

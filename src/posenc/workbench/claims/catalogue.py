@@ -44,5 +44,5 @@ def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
         if name not in CLAIMS:
             raise UnknownName("claim", name, CLAIMS)
     if only:
-        return [CLAIMS[name] for name in only]
+        return [CLAIMS[name] for name in dict.fromkeys(only)]
     return [c for c in CLAIMS.values() if slow or not c.slow]

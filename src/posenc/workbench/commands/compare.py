@@ -51,24 +51,26 @@ def compare(
 
     console = screen()
     sys.path.append(str(Path.cwd()))  # one's own classes lie where the command is typed
-    base = named(preset or (read(config).get("preset", "quick") if config else "quick"))
+    if preset is None:
+        preset = read(config).get("preset", "quick") if config else "quick"
+    base = named(preset)
     made = study(base, config, values(said))
+    here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
+    if here:
+        check_device(made.device)
     asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
     launch = choose(launcher, workers, Needs(cpus, asked))
     if isinstance(launch, Torchrun) and not launch.first:
         launch.follow()
         return
-    here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
-    if here:
-        check_device(made.device)
     where = place(output)
     where.fetch()
     outcome = _carry_out(console, made, launch, where, here)
     write(outcome, where.folder, _typed(), made)
-    _print(console, outcome, output)
+    _print(console, outcome, where.name)
     where.keep()
     if outcome.failures:
-        console.print(f"{len(outcome.failures)} runs failed; the same command tries them again", style="bold")
+        console.print(f"{len(outcome.failures)} of the runs failed; the same command tries again", style="bold")
         raise typer.Exit(1)
 
 
@@ -86,23 +88,21 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
     with Ledger(folder, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
         check_room(todo if here else [], text, folder, here)
-        console.print(f"{total} runs, {total - len(todo)} already done; writing to {where.name}/", soft_wrap=True)
+        runs = "1 run" if total == 1 else f"{total} runs"
+        console.print(f"{runs}, {total - len(todo)} already done; writing to {where.name}/", soft_wrap=True)
         live = Live(lambda: outcome(made, text, ledger), folder, _typed(), made)
-        with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as progress:
-
-            def said(line: str) -> None:
-                progress.console.print(f"  {line}", style="dim", soft_wrap=True)
+        with terminal.bar(console, "training", sum(plan.steps for plan in todo)) as going:
 
             def advance(heard: "Progress") -> None:
-                progress.advance(progress.task_ids[0], heard.work)
-                where.look(said)
+                going.advance(heard.work)
+                where.look(going.say)
 
             def finished(result: "Run[Plan] | Failure") -> None:
                 if isinstance(result, Run):
                     came = result.verdict or f"{result.seconds:.0f} s"
                 else:
                     came = f"failed: {result.reason}"
-                said(f"{result.plan.name}  {came}")
+                going.say(f"{result.plan.name}  {came}")
                 live.look()
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)
@@ -112,7 +112,7 @@ def _typed() -> str:
     return shlex.join(["posenc", *sys.argv[1:]])
 
 
-def _print(console: Console, outcome: "Outcome", output: str) -> None:
+def _print(console: Console, outcome: "Outcome", folder: str) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
     from posenc.workbench.report import terminal
     from posenc.workbench.report.sentences import answer, sentence
@@ -122,6 +122,6 @@ def _print(console: Console, outcome: "Outcome", output: str) -> None:
         console.print(terminal.table(result))
         console.print(sentence(result))
     console.print(f"\n{answer(outcome.results)}\n", style="bold")
-    console.print(f"page    {output}/report.html", soft_wrap=True)
-    console.print(f"figures {output}/figures/", soft_wrap=True)
-    console.print(f"next    posenc runs {output}", soft_wrap=True)
+    console.print(f"page    {folder}/report.html", soft_wrap=True)
+    console.print(f"figures {folder}/figures/", soft_wrap=True)
+    console.print(f"next    posenc runs {folder}", soft_wrap=True)

@@ -59,6 +59,7 @@ def extend(
     from posenc.workbench.experiments.models import open_model
     from posenc.workbench.experiments.place import brought, is_address, place
     from posenc.workbench.experiments.retrieval import reader
+    from posenc.workbench.experiments.study import check_device
     from posenc.workbench.launch.choose import choose
 
     console = screen(soft_wrap=True)
@@ -66,6 +67,9 @@ def extend(
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
         raise InvalidArgument(f"documents={documents} must be at least 1")
+    if finetune is not None and finetune < 0:
+        raise InvalidArgument(f"finetune={finetune} must be a number of steps; 0 tunes nothing")
+    check_device(device)
     launch = choose(launcher)
     lies = brought(path)
     opened = open_model(lies, text, device, dtype, path)
@@ -73,7 +77,8 @@ def extend(
     asked = reader(model) if needle else None
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
     beside = is_address(path) or lies.is_dir()
-    where = place(output or (f"{path.rstrip('/')}/extension" if beside else "extension"))
+    apart = f"{path.rstrip('/')}/extension" if beside else "extension"
+    where = place(apart if output is None else output)
     where.fetch()
     _announce(console, model, request, where, needle)
     found, needles, spent = _carry_out(console, opened, asked, request, where, launch)
@@ -137,15 +142,12 @@ def _carry_out(
     total = work(model, request, request.documents) + (asking(model.original_length, request) if asked else 0)
     with (
         Ledger(where.folder, write=True) as ledger,
-        terminal.bar(console, "scoring", total, f"{model.unit}s") as progress,
+        terminal.bar(console, "scoring", total, f"{model.unit}s") as going,
     ):
 
-        def said(line: str) -> None:
-            progress.console.print(f"  {line}", style="dim", soft_wrap=True)
-
         def advance(tokens: float) -> None:
-            progress.advance(progress.task_ids[0], tokens)
-            where.look(said)
+            going.advance(tokens)
+            where.look(going.say)
 
         found = carry_out(model, data, read, request, ledger, launch, advance)
         same = replace(request, length=found.length)
@@ -200,5 +202,5 @@ def _length(said: str, trained: int) -> int:
     """``"4x"`` or ``"16384"`` as a number of tokens."""
     try:
         return round(float(said[:-1]) * trained) if said.endswith("x") else int(said)
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise InvalidArgument(f"to={said!r} must be a number of tokens or a multiple such as 4x") from error

@@ -29,12 +29,17 @@ def runs(
     ] = None,
     csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead.")] = None,
     what: Annotated[
-        str, typer.Option(help="Rows of --csv: numbers (measured), runs (every setting), or steps (losses).")
-    ] = "numbers",
+        str | None,
+        typer.Option(
+            help="Rows of --csv: numbers (measured; so by default), runs (every setting), or steps (losses)."
+        ),
+    ] = None,
 ) -> None:
     """List the finished runs of a study."""
-    if what not in WHAT:
+    if what is not None and what not in WHAT:
         raise UnknownName("what", what, WHAT)
+    if what is not None and csv is None:
+        raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.place import reading
     from posenc.workbench.experiments.table import of_run
@@ -44,9 +49,13 @@ def runs(
         found = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_kept([of_run(run, ledger) for run in found.values()], where or ()), sort)
         if csv is not None:
+            what = what or WHAT[0]
             made = _rows(what, rows, [found[row["run"]] for row in rows], ledger)
             console.print(f"{_write(csv, made)} {what} written to {csv}", soft_wrap=True)
             return
+    if found and not rows:
+        console.print(f"of none of {len(found)} runs does {' and '.join(where or ())} hold")
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in COLUMNS:
         right = name in ("seed", "steps", "seconds", "loss")

@@ -154,7 +154,10 @@ def trained(study: Path, text: Text, device: str, called: str) -> Ours:
         if model.encoding.schedule is None:
             continue
         if plan.text_sha256 != text.sha256:
-            raise StudyError(f"the run in {called!r} was trained on another text; pass the same --text")
+            raise StudyError(
+                f"the run in {called!r} was trained on another text; pass the same --text, or use the Python that "
+                "trained it where it read Python's topics, which are others in other versions"
+            )
         model.load_state_dict(weights(study, plan))
         return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
     if len(read) < len(known):
@@ -183,6 +186,11 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str, called: s
     if (path / "ledger.sqlite").exists():
         return Opened(
             trained(path, read, device, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
+        )
+    if path.suffix != ".gguf" and not (path / "config.json").exists():
+        raise StudyError(
+            f"no model at {called or str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
+            "config.json, or a .gguf file"
         )
     from posenc.integrations.huggingface.load import Pretrained
 

@@ -15,7 +15,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from posenc.errors import StudyError
+from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.files import PARTIAL, Changes, cache, stamp, whole
 
@@ -173,6 +173,8 @@ class Address(Place):
 
 def place(name: str) -> Place:
     """The place of this name: an address where it has a scheme, else a folder."""
+    if not name:
+        raise InvalidArgument("output='' must be a folder, or an address such as s3://bucket/study")
     return Address(name) if is_address(name) else Place(Path(name))
 
 

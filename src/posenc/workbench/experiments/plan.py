@@ -136,7 +136,7 @@ class Cell:
     """One measured number of a run: a measure at a test length.
 
     Args:
-        measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per byte of whole windows),
+        measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
             ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why),
             ``"chance"`` and ``"gate"`` (what runs on a text are judged by, at the trained length).
         value: the number; NaN when refused.

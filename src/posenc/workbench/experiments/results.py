@@ -54,6 +54,16 @@ class TaskResult:
     def longest(self) -> int:
         return self.lengths[-1]
 
+    @property
+    def unit(self) -> str:
+        """What is read and predicted: ``"byte"``, or ``"token"`` where a tokenizer cut the text."""
+        return "byte" if self.runs[0].plan.tokenizer in ("", "bytes") else "token"
+
+    @property
+    def question(self) -> str:
+        """What the models had to do."""
+        return self.task.question.replace("byte", self.unit)
+
     def verdict(self, row: Row) -> str:
         """What became of this encoding at the longest length, in a few words."""
         if row.diverged:
@@ -102,9 +112,10 @@ def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> T
     if not found:
         return None
     plan = found[0].plan
-    chance, gate = (found[0].cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
-    if chance and gate:
-        return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
+    for run in found:
+        chance, gate = (run.cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
+        if chance and gate:
+            return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
     text = source.load()
     if plan.text_sha256 not in ("", text.sha256):
         raise StudyError(

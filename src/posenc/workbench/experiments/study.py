@@ -16,6 +16,9 @@ from posenc.workbench.experiments.plan import Plan
 from posenc.workbench.experiments.settings import ByTask, Grid, Model, Reading, Training, checked, declared
 from posenc.workbench.tasks import TASKS, Source, Text
 
+MOST_SEEDS = 65_536
+"""How many seeds a count may stand for."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Study(Grid, Reading, Model, ByTask, Training):
@@ -31,6 +34,10 @@ class Study(Grid, Reading, Model, ByTask, Training):
 
     def __post_init__(self) -> None:
         if type(self.seeds) is int:
+            if not 1 <= self.seeds <= MOST_SEEDS:
+                raise InvalidArgument(
+                    f"seeds={self.seeds} must be how many there are, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
+                )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
         checked(self)
         object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
@@ -49,6 +56,7 @@ class Study(Grid, Reading, Model, ByTask, Training):
                 if task not in TASKS:
                     raise UnknownName(f"task under {name}", task, TASKS)
         self._check_model()
+        self._check_devices()
 
     def _check_model(self) -> None:
         if self.width % (2 * self.heads):
@@ -58,6 +66,17 @@ class Study(Grid, Reading, Model, ByTask, Training):
         for task in self.tasks:
             if self.of("steps", task) and self.of("tokens", task):
                 raise InvalidArgument(f"steps and tokens of {task} are both said; leave one of them out")
+
+    def _check_devices(self) -> None:
+        """What devices share out must come out even."""
+        name, share = ("train_length", 2) if self.parallel == "context" else ("batch", 1)
+        for task in self.tasks if self.devices > 1 else ():
+            said = self.portions(task)[name]
+            if said % (share * self.devices):
+                raise InvalidArgument(
+                    f"{name}={said} of {task} must be a multiple of {share * self.devices} to be shared out among "
+                    f"devices={self.devices}"
+                )
 
     @property
     def source(self) -> Source:

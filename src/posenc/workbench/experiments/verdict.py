@@ -1,15 +1,19 @@
 """What an extension found: each method inside and beyond the trained length, and which one to use."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from posenc.workbench.experiments.extend import Curve, Extension
-from posenc.workbench.experiments.statistics import Interval, over_blocks, paired
+from posenc.workbench.experiments.statistics import Interval, over_blocks
+from posenc.workbench.experiments.statistics import paired as over_pairs
 
 SAME = 0.005
 """Nats below which a difference is not worth a sentence, however sure it is."""
 ALONE = 0.05
-"""Nats above which a difference on a single document, which has no interval, is worth one."""
+"""Nats above which a difference is worth one where documents are too few for an interval."""
+FEW = 3
+"""Documents below which there is none: that of two reaches thirteen times as far as each lies from their mean."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +69,12 @@ def above(difference: Interval) -> bool:
     if math.isnan(difference.low):
         return difference.mean > ALONE
     return difference.mean > SAME and difference.low > 0
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+    """The mean difference on the same documents, with an interval where they are enough for one."""
+    found = over_pairs(ours, theirs)
+    return found if len(ours) >= FEW else replace(found, low=math.nan, high=math.nan)
 
 
 def _far(found: Extension) -> slice:

@@ -18,6 +18,9 @@ class Drawn:
         """Write it; the name's end decides the format."""
         return save(self.view, Path(path))
 
+    def __repr__(self) -> str:
+        return f"{self.view.title}; it draws itself in a notebook, and save(path) writes it"
+
     def _repr_html_(self) -> str:
         with TemporaryDirectory() as folder:
             return self.save(Path(folder) / "figure.svg").read_text(encoding="utf-8")

@@ -128,13 +128,7 @@ def mark(ax: Axes, x: float, place: float, caption: str) -> None:
         va="top",
         fontsize=SMALL,
         color=colour,
-        bbox=behind(),
     )
-
-
-def behind() -> dict[str, object]:
-    """A patch of paper under a caption, so that a curve does not strike it through."""
-    return {"facecolor": matplotlib.rcParams["figure.facecolor"], "edgecolor": "none", "alpha": 0.8, "pad": 1}
 
 
 def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
@@ -147,13 +141,14 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
     gap = SMALL * 1.35 / (LEFT * height)
     wanted = sorted(ends, key=lambda end: end[0])
     places = _spread([end[0] for end in wanted], gap)
-    for at, (end, words, colour) in zip(places, wanted, strict=True):
-        moved = abs(at - end) > gap / 2
+    moved = [abs(at - end) > gap / 2 for at, (end, _, _) in zip(places, wanted, strict=True)]
+    beside = 12 if any(moved) else 5  # beyond the lines that lead there
+    for at, (end, words, colour), led in zip(places, wanted, moved, strict=True):
         ax.annotate(
             words,
             (1, end),
             xycoords="axes fraction",
-            xytext=(12 if moved else 5, (at - end) * height),
+            xytext=(beside, (at - end) * height),
             textcoords="offset points",
             ha="left",
             va="center",
@@ -161,7 +156,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
             color=colour,
             annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 1}
-            if moved
+            if led
             else None,
         )
 
@@ -202,6 +197,8 @@ def rendered(drawing: Axes | Figure, kind: str = "svg") -> bytes:
 def write(drawing: Axes | Figure, path: str | Path) -> Path:
     """Save to ``path``; its ending says the format."""
     path = Path(path)
+    if path.suffix[1:].lower() not in FORMATS:
+        raise InvalidArgument(f"{str(path)!r} must end in .{', .'.join(FORMATS)}, which says its format")
     content = rendered(drawing, path.suffix.lstrip(".").lower())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)

@@ -1,8 +1,10 @@
 """Paints curves with their names at their ends, or where they leave the picture."""
 
+from dataclasses import replace
+
 from matplotlib.ticker import NullLocator
 
-from posenc.workbench.figures.ink import SMALL, Axes, behind, clipped, folded, label_ends, mark
+from posenc.workbench.figures.ink import LEFT, SMALL, Axes, clipped, folded, label_ends, mark
 from posenc.workbench.scene.colours import Paper, line, text
 from posenc.workbench.scene.scene import Axis, Chart, Curve
 
@@ -16,7 +18,9 @@ EARLY = 0.97
 
 def lines(panel: Chart, ax: Axes, paper: Paper) -> Axes:
     """Paint ``panel`` on ``ax``."""
-    _dress(ax, panel)
+    places = [panel.x.place(value) or 0.0 for value, _ in panel.marks]
+    captions = [_caption(ax, words, place) for (_, words), place in zip(panel.marks, places, strict=True)]
+    _dress(ax, panel, max((words.count("\n") + 1 for words in captions), default=0))
     for curve in panel.curves:
         colour = line(curve.colour, paper)
         real = slice(None, None, curve.between + 1)
@@ -37,17 +41,23 @@ def lines(panel: Chart, ax: Axes, paper: Paper) -> Axes:
             drawn.set_linewidth(0.8)
         if curve.low and curve.high:
             ax.fill_between(panel.at, curve.low, curve.high, color=colour, alpha=0.15, linewidth=0)
-    for value, caption in panel.levels:
-        _level(ax, panel, value, caption, paper)
-    for value, caption in panel.marks:
-        place = panel.x.place(value) or 0.0
-        mark(ax, value, place, folded(caption, 0.8 * _inches(ax)[0] * max(place, 1 - place), SMALL))
-    if len(panel.curves) > 1:
+    for value, _ in panel.levels:
+        ax.axhline(value, color=paper.quiet, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0.5)
+    for (value, _), place, caption in zip(panel.marks, places, captions, strict=True):
+        mark(ax, value, place, caption)
+    if len(panel.curves) + len(panel.levels) > 1:
         _name(ax, panel, paper)
     return ax
 
 
-def _dress(ax: Axes, panel: Chart) -> None:
+def _caption(ax: Axes, words: str, place: float) -> str:
+    """A mark's caption in lines that fit beside it."""
+    return folded(words, 0.8 * _inches(ax)[0] * max(place, 1 - place), SMALL)
+
+
+def _dress(ax: Axes, panel: Chart, captions: int) -> None:
+    """Axes and ticks; so many lines of captions stand above the highest value, where no curve can meet them."""
+    above = 1.6 * captions * SMALL / 72 / (LEFT * _inches(ax)[1])
     for axis, along, inches in zip((panel.x, panel.y), "xy", _inches(ax), strict=True):
         if axis.log:
             ax.set(**{f"{along}scale": "log"})
@@ -55,7 +65,7 @@ def _dress(ax: Axes, panel: Chart) -> None:
         side.set_ticks([at for at, _ in axis.ticks], labels=[words for _, words in axis.ticks])
         side.set_minor_locator(NullLocator())
         side.set_label_text(folded(axis.label, inches))
-        ax.set(**{f"{along}lim": _ends(axis, along)})
+        ax.set(**{f"{along}lim": _ends(axis, *((0.01, 0.01) if along == "x" else (0.02, 0.02 + above)))})
 
 
 def _inches(ax: Axes) -> tuple[float, float]:
@@ -64,38 +74,23 @@ def _inches(ax: Axes) -> tuple[float, float]:
     return box.width, box.height
 
 
-def _ends(axis: Axis, along: str) -> tuple[float, float]:
-    """The axis with a little room, so that a curve along its end is not cut."""
-    room = 0.01 if along == "x" else 0.02
+def _ends(axis: Axis, before: float, after: float) -> tuple[float, float]:
+    """The axis with these shares of room, so that a curve along its end is not cut."""
     if axis.log:
-        more = (axis.high / axis.low) ** room
-        return axis.low / more, axis.high * more
-    more = (axis.high - axis.low) * room
-    return axis.low - more, axis.high + more
-
-
-def _level(ax: Axes, panel: Chart, value: float, caption: str, paper: Paper) -> None:
-    ax.axhline(value, color=paper.quiet, linewidth=0.7, linestyle=(0, (4, 3)), zorder=0.5)
-    ax.annotate(
-        caption,
-        (1, value),
-        xycoords=("axes fraction", "data"),
-        xytext=(-3, 2),
-        textcoords="offset points",
-        ha="right",
-        va="bottom",
-        fontsize=SMALL,
-        color=paper.quiet,
-        bbox=behind(),
-    )
+        whole = axis.high / axis.low
+        return axis.low / whole**before, axis.high * whole**after
+    whole = axis.high - axis.low
+    return axis.low - before * whole, axis.high + after * whole
 
 
 def _name(ax: Axes, panel: Chart, paper: Paper) -> None:
-    """Names at the ends; curves that lie on one another share a label."""
+    """Names of curves and levels at their ends; curves that lie on one another share a label."""
+    y = replace(panel.y, low=ax.get_ylim()[0], high=ax.get_ylim()[1])
     together: dict[tuple[float | None, ...], list[Curve]] = {}
     for curve in panel.curves:
-        together.setdefault(tuple(panel.y.place(v) for v in curve.values), []).append(curve)
-    ends = []
+        together.setdefault(tuple(y.place(v) for v in curve.values), []).append(curve)
+    levels = ((y.place(value), caption) for value, caption in panel.levels)
+    ends = [(at, caption, paper.quiet) for at, caption in levels if at is not None]
     for places, curves in together.items():
         words = clipped(", ".join(curve.name for curve in curves), NAMES * _inches(ax)[0])
         ink = text(curves[0].colour, paper)

@@ -19,7 +19,7 @@ from typing import Any
 
 from posenc.errors import PosencError
 from posenc.workbench.lab import page, wire
-from posenc.workbench.lab.controls import Number
+from posenc.workbench.lab.controls import Control, Number
 from posenc.workbench.lab.page import Site
 from posenc.workbench.lab.rooms import ROOMS, Stage, place, room, stages
 from posenc.workbench.lessons import deck
@@ -29,12 +29,12 @@ from posenc.workbench.scene.tables import told
 Texts = tuple[tuple[str, str], ...]
 """A state: the controls that differ from their defaults, in the stage's order."""
 
-MOST = 150_000
+MOST = 140_000
 """Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
 WHOLE = 160
 """Up to so many states a stage holds every combination."""
-COARSE = ((33, True), (33, False), (17, False), (9, False), (5, False), (3, False))
-"""How many stops of each slider, and whether also around what there is to try: the first that fits is held."""
+FINE, FEWEST = 65, 3
+"""How many stops of a control a page holds at the most, and keeps of the heaviest."""
 PROBED, DRAWN = 130, 1_100
 """Points of a line whose values a page holds in words, and that it holds at all."""
 SHORT = 24
@@ -78,19 +78,45 @@ def script_of(name: str, text: str) -> str:
 
 
 def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
-    """A stage's answers around the state of ``texts``, and the stops of each slider that they hold."""
+    """A stage's answers around the state of ``texts``, and the stops of each slider that they hold.
+
+    What is too much gives up what lies around the states to try, then half the stops of whichever control weighs
+    most, and so on.
+    """
     answers: dict[Texts, Any] = {}
-    for count, tries in COARSE:
-        stops = {c.name: _thinned(c.held, count, c.default) for c in stage.controls}
-        wanted = list(states(stage, stops, texts, tries=tries))
+
+    def held(stops: Mapping[str, Sequence[str]], *, tries: bool = False) -> str:
+        wanted = states(stage, stops, texts, tries=tries)
         for state in wanted:
             if state not in answers:
                 answers[state] = _answer(stage, state)
-        found = pack({"&".join(f"{n}={t}" for n, t in s): answers[s] for s in wanted if answers[s] is not None})
-        if len(found) <= MOST:
-            break
-    sliders = [c.name for c in stage.controls if isinstance(c, Number)]
-    return found, {name: stops[name] for name in sliders}
+        return pack({"&".join(f"{n}={t}" for n, t in s): answers[s] for s in wanted if answers[s] is not None})
+
+    reached = {c.name: _reached(stage, c, texts) for c in stage.controls}
+    counts = {name: min(FINE, len(each)) for name, each in reached.items()}
+    stops = {c.name: _thinned(reached[c.name], FINE, c.default) for c in stage.controls}
+    found = held(stops, tries=True)
+    if len(found) > MOST:
+        found = held(stops)
+    weights = {name: len(held({name: each})) for name, each in stops.items()} if len(found) > MOST else {}
+    while len(found) > MOST and max(counts.values()) > FEWEST:
+        name = max((name for name, count in counts.items() if count > FEWEST), key=weights.__getitem__)
+        control = next(c for c in stage.controls if c.name == name)
+        counts[name] = counts[name] // 2 + 1
+        stops[name] = _thinned(reached[name], counts[name], control.default)
+        weights[name] = len(held({name: stops[name]}))
+        found = held(stops)
+    return found, {c.name: stops[c.name] for c in stage.controls if isinstance(c, Number)}
+
+
+def _reached(stage: Stage, control: Control, texts: Mapping[str, str]) -> Sequence[str]:
+    """The stops that this state and those to try leave a control, which may have to stay under another."""
+    if not (isinstance(control, Number) and control.below):
+        return control.held
+    over = next(c for c in stage.controls if c.name == control.below)
+    asked = [texts, {}, *(t.state for t in stage.tries if control.name in t.state)]
+    end = max(float(state.get(over.name, over.default)) for state in asked)
+    return [stop for stop in control.held if float(stop) < end]
 
 
 def states(
@@ -171,7 +197,7 @@ def pack(content: Any) -> str:
 
 
 def bundle() -> str:
-    """The page's modules as one classic script: the same source, imports and exports taken out, each file once."""
+    """The page's modules as one classic script: the same source without imports, exports and comments."""
     texts: dict[str, str] = {}
 
     def take(path: str) -> None:
@@ -180,7 +206,7 @@ def bundle() -> str:
         source = page.STATIC.joinpath(path).read_text("utf-8")
         for asked in re.findall(r'^import .* from "(.*)";$', source, re.M):
             take(posixpath.normpath(posixpath.join(posixpath.dirname(path), asked)))
-        texts[path] = re.sub(r"^(import .*\n|export )", "", source, flags=re.M)
+        texts[path] = re.sub(r"^( *//.*\n|import .*\n|export )", "", source, flags=re.M)
 
     take("lab.js")
     return '(() => {\n"use strict";\n' + "\n".join(texts.values()) + "})();\n"

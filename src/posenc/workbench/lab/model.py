@@ -46,7 +46,7 @@ def layers(config: str) -> "View":
         if not all(map(math.isnan, row))
     )
     told: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
-    told["trained length"] = str(positions.original_length)
+    told["trained length"] = positions.original_length
     told |= {f"risk {i}": words for i, words in enumerate(found.risks, 1)}
     return View(
         found.answer,

@@ -9,6 +9,10 @@ NAMES = ("local", "ray", "torchrun", "here")
 
 def choose(name: str, workers: int | None = None, needs: Needs | None = None) -> Launcher:
     """The launcher of this name, for runs that need this; ``workers`` is the local one's: Ray fills a cluster."""
+    if name not in NAMES:
+        raise UnknownName("launcher", name, NAMES)
+    if workers is not None and name != "local":
+        raise InvalidArgument(f"workers={workers} is for --launcher local; with {name} leave it out")
     if name == "local":
         from posenc.workbench.launch.local import Local
 
@@ -16,15 +20,11 @@ def choose(name: str, workers: int | None = None, needs: Needs | None = None) ->
     if name == "ray":
         from posenc.workbench.launch.ray import Ray
 
-        if workers is not None:
-            raise InvalidArgument(f"workers={workers} is for --launcher local; Ray fills its cluster: leave it out")
         return Ray(needs)
     if name == "torchrun":
         from posenc.workbench.launch.torchrun import Torchrun
 
         return Torchrun()
-    if name == "here":
-        from posenc.workbench.launch.here import here
+    from posenc.workbench.launch.here import here
 
-        return here
-    raise UnknownName("launcher", name, NAMES)
+    return here

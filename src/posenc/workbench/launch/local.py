@@ -3,11 +3,14 @@
 import multiprocessing as mp
 import os
 import queue
+import signal
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Event
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.experiments.job import Failure, Job, Progress, Report, attempt, end_with_parent
@@ -20,8 +23,8 @@ LOOK_EVERY = 0.25
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """glibc settings for the workers: keep freed activations instead of faulting the same pages in every step."""
 
-Setting = tuple["Queue[Progress]", int, str]
-"""Of a worker: where it says what it does, its threads, its accelerators."""
+Setting = tuple["Queue[Progress]", Event, int, str]
+"""Of a worker: where it says what it does, when it has to end, its threads, its accelerators."""
 
 _said: "Queue[Progress]"
 
@@ -54,21 +57,26 @@ class Local:
             waiting.put(job)
         results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
         said: Queue[Progress] = mp.get_context("spawn").Queue()
+        over = mp.get_context("spawn").Event()
         for place in self.places[:total]:
-            setting = said, self.needs.cpus, place
+            setting = said, over, self.needs.cpus, place
             threading.Thread(target=_serve, args=(waiting, results, setting), daemon=True).start()
-        while total:
-            try:
-                result = results.get(timeout=LOOK_EVERY)
-            except queue.Empty:
-                result = None
-            while not said.empty():
-                report(said.get())
-            if isinstance(result, BaseException):
-                raise result
-            if result is not None:
-                total -= 1
-                done(result)
+        try:
+            while total:
+                try:
+                    result = results.get(timeout=LOOK_EVERY)
+                except queue.Empty:
+                    result = None
+                while not said.empty():
+                    report(said.get())
+                if isinstance(result, BaseException):
+                    raise result
+                if result is not None:
+                    total -= 1
+                    done(result)
+        except BaseException:
+            over.set()  # Python waits at its end for what workers are doing
+            raise
 
 
 def shares(gpus: float, here: int) -> list[str]:
@@ -93,6 +101,8 @@ def _serve(
     setting: Setting,
 ) -> None:
     """Feed one worker process until nothing waits; a process that dies takes no other's work with it."""
+    if sys.platform != "win32":  # workers end with this process, and have nothing to say when Ctrl-C is typed
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         pool = _pool(setting)
         while True:
@@ -105,6 +115,8 @@ def _serve(
                     results.put(pool.submit(_carry_out, job).result())
                     break
                 except BrokenProcessPool:
+                    if setting[1].is_set():
+                        return
                     pool = _pool(setting)
                     if attempt == 2:
                         results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
@@ -122,16 +134,22 @@ def _pool(setting: Setting) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, setting)
 
 
-def _start(said: "Queue[Progress]", threads: int, place: str) -> None:
-    """Runs first in every worker: its accelerators and threads, and an end together with the parent's."""
+def _start(said: "Queue[Progress]", over: Event, threads: int, place: str) -> None:
+    """Runs first in every worker: its accelerators and threads, and an end when it is told, or with the parent."""
     global _said
     _said = said
+    threading.Thread(target=_until, args=(over,), daemon=True).start()
     if place:
         os.environ["CUDA_VISIBLE_DEVICES"] = place
     import torch
 
     torch.set_num_threads(threads)
     end_with_parent()
+
+
+def _until(over: Event) -> None:
+    over.wait()
+    os._exit(1)
 
 
 def _carry_out(job: Job) -> Run | Failure:

@@ -66,13 +66,16 @@ def questions_page() -> str:
 
 
 def _question(card: Card) -> str:
-    right = next((f"{option.words}. " for option in card.options if option.right), "")
+    right = next((option.words for option in card.options if option.right), "")
+    answer = answered(card)
+    if not answer.startswith(right):
+        answer = f"{right}. {answer}"
     lessons = ", ".join(map(str, card.lessons))
     about = f"{KINDS[card.kind]} · lesson{'s' if len(card.lessons) > 1 else ''} {lessons}"
     return (
         f"\n### {card.prompt} {{ #{card.name} }}\n\n"
         f"{'★' * card.stars} {about} · {', '.join(card.companies)}\n\n"
-        f"{right}{answered(card)}\n\n"
+        f"{answer}\n\n"
         f"Settled by {', '.join(_claim(name) for name in card.claims)}. In the lab: {_stage(card.stage)}\n"
     )
 

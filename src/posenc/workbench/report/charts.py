@@ -15,7 +15,7 @@ def over_lengths(result: TaskResult) -> View:
     loss = result.task.measure == "loss"
     axis = Axis("test length", tuple(map(float, result.lengths)), "tokens", log=True)
     trained = ((float(result.lengths[0]), "trained to here"),)
-    name = "perplexity per byte" if loss else "share of right answers"
+    name = f"perplexity per {result.unit}" if loss else "share of right answers"
     lines = tuple(_line(result, row) for row in result.rows)
     panel = Lines(result.task.name, lines, axis, name, y_log=loss, marks=trained, levels=_levels(result))
     return View(_title(result), (panel,))
@@ -25,7 +25,7 @@ def _levels(result: TaskResult) -> tuple[tuple[float, str], ...]:
     """What a run must reach to count, and what guessing reaches."""
     task = result.task
     if task.measure == "loss":
-        return ((math.exp(task.gate), "gate: a table of byte pairs"),)
+        return ((math.exp(task.gate), f"gate: a table of {result.unit} pairs"),)
     return ((task.gate, "gate"), (task.chance, "chance"))
 
 
@@ -66,9 +66,8 @@ def over_positions(result: TaskResult) -> View | None:
     width = result.longest // len(lines[0].values)
     centres = tuple(width * (i + 0.5) for i in range(len(lines[0].values)))
     trained = ((float(result.lengths[0]), "trained to here"),)
-    panel = Lines(
-        "by position", tuple(lines), Axis("position", centres, "tokens"), "loss", "nats per byte", marks=trained
-    )
+    name, axis = f"nats per {result.unit}", Axis("position", centres, "tokens")
+    panel = Lines("by position", tuple(lines), axis, "loss", name, marks=trained)
     return View("Where in a long window each encoding stops reading well", (panel,))
 
 

@@ -5,8 +5,8 @@ from rich.table import Table
 
 from posenc.workbench.experiments.extend import Curve, Extension
 from posenc.workbench.experiments.statistics import Interval, student
+from posenc.workbench.experiments.verdict import SAME, Verdict, above, judge
 from posenc.workbench.experiments.verdict import Line as Judged
-from posenc.workbench.experiments.verdict import Verdict, above, judge
 from posenc.workbench.numbers import count, signed
 from posenc.workbench.views.view import Axis, Line, Lines, View
 
@@ -21,9 +21,13 @@ def answer(found: Extension, verdict: Verdict) -> str:
     plain = next((line for line in lines if line.curve.method.name == "none"), chosen)
     if chosen is plain:
         none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
+        best, gap = lines[0].curve.method.label, plain.to_best
+        better = "no method is better"
+        if gap is not None and gap.mean > SAME:
+            better = f"that {best} loses {gap.mean:.2f} less is within what chance may do: score more --documents"
         return (
             f"{none} is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
-            f"first {start} lose {plain.inside.mean:.2f} ({measured}), and no method is better."
+            f"first {start} lose {plain.inside.mean:.2f} ({measured}), and {better}."
         )
     use = f"After {found.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
     said = (

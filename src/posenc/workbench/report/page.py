@@ -120,7 +120,7 @@ def _method(outcome: Outcome) -> Part:
     entries = (
         ("Model", _model(run) if run else ""),
         ("Pairing", "Every encoding starts from the same weights and sees the same batches in the same order."),
-        ("Fixed targets", "The same bytes are scored at every length, with more and more context before them."),
+        ("Fixed targets", "The same targets are scored at every length, with more and more context before them."),
         ("Gates", f"A run counts when at the trained length it reaches: {gates}. Others are shown, not ranked."),
         (
             "Holds",
@@ -135,13 +135,13 @@ def _method(outcome: Outcome) -> Part:
         ),
         (
             "Text",
-            f"{text.name}, {count(len(text.train))} bytes to train and {count(len(text.validation))} held out, "
-            f"sha256 {text.sha256[:16]}",
+            f"{text.name}, {count(len(text.train))} {text.tokens.unit}s to train and "
+            f"{count(len(text.validation))} held out, sha256 {text.sha256[:16]}",
         ),
         (
             "What would change the answer",
             "More training, a larger model, another text, or a schedule that scales "
-            "the frequencies: these are small models, trained for a minute.",
+            "the frequencies: these models are small.",
         ),
     )
     return Part("How it was measured", "method", (Facts(entries),))
@@ -162,13 +162,26 @@ def _failures(outcome: Outcome) -> tuple[Part, ...]:
 def _gate(result: TaskResult) -> str:
     gate = result.task.gate
     if result.task.measure == "loss":
-        return f"perplexity {words.perplexity(gate)} (a table of byte pairs)"
+        return f"perplexity {words.perplexity(gate)} (a table of {result.unit} pairs)"
     return f"accuracy {gate:.2f} (chance {result.task.chance:.2f})"
+
+
+SPELT = {
+    "layer": "LayerNorm",
+    "rms": "RMSNorm",
+    "gelu": "GELU",
+    "swiglu": "SwiGLU",
+    "adamw": "AdamW",
+    "adam": "Adam",
+    "sgd": "SGD",
+}
+"""Settings as people write them."""
 
 
 def _model(run: Run) -> str:
     plan = run.plan
     return (
-        f"Decoder, {plan.layers} layers, width {plan.width}, {plan.heads} heads, pre-norm, GELU, no dropout, "
-        f"{count(run.parameters)} parameters; AdamW, cosine"
+        f"Transformer, {plan.layers} layers, width {plan.width}, {plan.heads} heads, {SPELT[plan.norm]} first, "
+        f"{SPELT[plan.activation]}, no dropout, {count(run.parameters)} parameters; {SPELT[plan.optimiser]}, "
+        f"{plan.schedule} schedule"
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rich.console import Console
 from rich.progress import (
@@ -31,8 +32,23 @@ class Rate(TextColumn):
         return Text(f"{task.speed:.0f} {self.unit}/s" if task.speed else f"– {self.unit}/s")
 
 
+@dataclass(frozen=True)
+class Going:
+    """Work under way: how far it is, and what there is to say meanwhile."""
+
+    progress: Progress
+
+    def advance(self, work: float) -> None:
+        """So much more is done."""
+        self.progress.advance(self.progress.task_ids[0], work)
+
+    def say(self, line: str) -> None:
+        """A line above the bar."""
+        self.progress.console.print(f"  {line}", style="dim", soft_wrap=True)
+
+
 @contextmanager
-def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Progress]:
+def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterator[Going]:
     """A progress bar with rate and time left; silent when the output is no terminal."""
     columns = (
         TextColumn("{task.description}"),
@@ -45,14 +61,14 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=steps)
-        yield progress
+        yield Going(progress)
 
 
 def table(result: TaskResult) -> Table:
     """One task: encodings down, lengths across, and a verdict in words."""
     task = result.task
     made = Table(
-        title=f"{task.name}: {task.question}",
+        title=f"{task.name}: {result.question}",
         caption=f"{words.unit(result)}; trained to {result.lengths[0]}",
         title_justify="left",
         caption_justify="left",

@@ -54,5 +54,5 @@ def seconds(value: float) -> str:
 def unit(result: TaskResult) -> str:
     """What the table's numbers are."""
     if result.task.measure == "loss":
-        return "perplexity per byte, lower is better"
+        return f"perplexity per {result.unit}, lower is better"
     return "share of right answers, higher is better"

@@ -30,7 +30,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
 def _views(result: TaskResult) -> list[tuple[str, str, View]]:
     """File name, caption and view of every figure of a task, the one that shows the answer first."""
     task = result.task
-    made = [(task.name, f"{task.question.capitalize()}. {_bands(result)}", charts.over_lengths(result))]
+    made = [(task.name, f"{result.question.capitalize()}. {_bands(result)}", charts.over_lengths(result))]
     if positions := charts.over_positions(result):
         caption = f"Loss at every position of windows of {result.longest}, mean over windows."
         made.append((f"{task.name}-positions", caption, positions))

@@ -60,7 +60,7 @@ def weights(heads: int = 8, length: int = 64) -> View:
     return View(
         "Steep heads see a few tokens, flat ones nearly all",
         (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
-        {f"within 8 tokens, {line.name}": float(line.values[:8].sum()) for line in lines},
+        {f"{line.name}, within 8": float(line.values[:8].sum()) for line in lines},
         "import torch, posenc\n"
         f"keys = posenc.positions.plain({length})\n"
         f"placed = posenc.ALiBi({heads}).at(keys[-1:], keys)\n"

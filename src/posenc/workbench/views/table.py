@@ -100,8 +100,8 @@ def similarity(rows: int = 64, width: int = 64) -> View:
         title="Before training, neighbours are no more alike than strangers",
         panels=panels,
         readouts={
-            "mean cosine of neighbours, before training": beside,
-            "mean cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
+            "cosine of neighbours, learned": beside,
+            "cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
         },
         python=RANDOM_PYTHON.format(rows=rows, width=width),
     )
@@ -111,13 +111,13 @@ def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
     """Cosine similarity of every two rows of a real table, ``(rows, width)``, before its training and after."""
     panels, readouts = [], dict[str, float | str]()
     axis = counted("position", len(after))
-    for label, table in (("before training", before), (name, after)):
+    for when, label, table in (("before", "before training", before), ("after", name, after)):
         rows = table.detach().double()
         unit = _normal(rows)
         panels.append(Heatmap(label, unit @ unit.T, axis, axis, "magnitude", "cosine", limit=1.0))
-        readouts[f"mean cosine of neighbours, {label}"] = float((unit @ unit.T).diagonal(1).mean())
-        readouts[f"mean length of a row, {label}"] = float(rows.norm(dim=-1).mean())
-    first, last = (float(readouts[f"mean cosine of neighbours, {label}"]) for label in ("before training", name))
+        readouts[f"cosine of neighbours, {when}"] = float((unit @ unit.T).diagonal(1).mean())
+        readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
+    first, last = (float(readouts[f"cosine of neighbours, {when}"]) for when in ("before", "after"))
     grown = "Training made neighbours alike" if last > first + 0.1 else "Training has not made neighbours alike"
     return View(title=grown, panels=tuple(panels), readouts=readouts)
 

@@ -5,6 +5,7 @@ import math
 import torch
 
 from posenc.workbench.views.rotation import SCHEDULES, STEPS, Turn, arrow, tips, turned
+from posenc.workbench.views.sinusoidal import SMOOTH
 from posenc.workbench.views.view import Axis, Grip, Line, Lines, Plane, View, bounded
 
 REACH = 16
@@ -39,11 +40,13 @@ def stepper(step: int = 4, m: int = 1, n: int = 3, turn: Turn = "eighth") -> Vie
         arrows.append(arrow(f"q at m = {m}", q, "query", grip=Grip("m", m, tips(east, HELD, 0, turn))))
     if step > 2:
         arrows.append(arrow(f"k at n = {n}", k, "key", grip=Grip("n", n, tips(east, HELD, 0, turn))))
-    offsets = tuple(range(-REACH, REACH + 1))
-    scores = torch.stack([east @ turned(east, offset, turn) for offset in offsets])
-    shown = scores if step == 4 else torch.full_like(scores, math.nan).index_fill(0, torch.tensor(REACH), 1.0)
+    theta, stride = float(STEPS[turn]), SMOOTH + 1
+    offsets = torch.arange(-REACH * stride, REACH * stride + 1, dtype=torch.float64) / stride
+    scores = (offsets * theta).cos()  # the wave; at whole offsets the library's own
+    scores[::stride] = torch.stack([east @ turned(east, offset, turn) for offset in range(-REACH, REACH + 1)])
+    if step < 4:
+        scores = scores.masked_fill(offsets != 0, math.nan)
     marks = ((float(n - m), f"n − m = {n - m}"),) if step == 4 and abs(n - m) <= REACH else ()
-    theta = float(STEPS[turn])
     return View(
         (
             "q lies along +x at position 0",
@@ -55,10 +58,11 @@ def stepper(step: int = 4, m: int = 1, n: int = 3, turn: Turn = "eighth") -> Vie
             Plane("one pair of channels", tuple(arrows), 1.1),
             Lines(
                 "q·k by offset",
-                (Line("q·k", shown, "rotary"),),
-                Axis("offset n − m", tuple(float(o) for o in offsets), "positions"),
+                (Line("q·k", scores, "rotary"),),
+                Axis("offset n − m", tuple(offsets.tolist()), "positions"),
                 "score",
                 marks=marks,
+                between=SMOOTH,
             ),
         ),
         {

@@ -32,7 +32,7 @@ class Stage:
     Args:
         question: its address, and what is asked of the library.
         view: the function that answers, ``module:function`` in the workbench.
-        words: at most two lines; ``more`` says the rest on request.
+        words: at most two lines.
         guesses: answers to choose from before the picture is shown.
         picks: controls that a column (or row) of the picture sets when it is touched, one after the other.
         fresh: whether the same words may have a new answer, as a ledger that grows has.
@@ -42,7 +42,6 @@ class Stage:
     view: str
     heading: str
     words: str = ""
-    more: str = ""
     guesses: tuple[str, ...] = ()
     picks: tuple[str, ...] = ()
     fresh: bool = False

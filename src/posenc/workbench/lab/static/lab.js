@@ -39,16 +39,17 @@ if (room) {
       link.toggleAttribute("aria-current", i === at);
       link.classList.toggle("seen", seen.has(stages[i].question));
     });
-    links[at].scrollIntoView({ block: "nearest" });
     place.textContent = `${at + 1} of ${stages.length}`;
     back.hidden = at === 0;
     const onto = (i) => stages[i] && `#${stages[i].section.id}`;
     back.href = onto(at - 1) ?? "#";
     next.href = onto(at + 1) ?? onward.href;
     next.textContent = onto(at + 1) ? "Next" : onward.words;
+    links[at].scrollIntoView({ block: "nearest", inline: "nearest" });
   };
   addEventListener("hashchange", show);
   show();
+  document.documentElement.classList.add("wired");
 
   // A link to try sets the state without leaving the page, and the browser's Back undoes it.
   room.addEventListener("click", (event) => {

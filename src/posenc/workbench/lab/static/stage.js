@@ -176,18 +176,25 @@ function fromHeld({ content, whole }, key) {
   throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
 }
 
-// How many panels stand beside each other, so that each is as large as it can be.
+// How many panels stand beside each other, so that each is as large as it can be; of equals, the widest row.
 function across(panels, holder) {
-  const shape = { lines: 1.5, plane: 0.9 }[panels[0].kind] ?? Math.min(2, Math.max(0.8, panels[0].shape[1] / panels[0].shape[0]));
-  const narrow = matchMedia("(max-width: 50rem)").matches;
-  if (narrow) return panels.length > 3 ? 2 : 1;
-  let best = 1;
-  let largest = 0;
-  for (let count = 1; count <= panels.length; count += 1) {
-    const size = Math.min(holder.clientWidth / count / shape, holder.clientHeight / Math.ceil(panels.length / count));
-    if (size > largest * 1.02) [best, largest] = [count, size];
-  }
-  return best;
+  if (matchMedia("(max-width: 50rem)").matches) return panels.length > 3 ? 2 : 1;
+  const counts = panels.map((_, i) => i + 1);
+  const sizes = counts.map((count) => Math.min(...panels.map((panel) => {
+    const around = panel.kind === "plane" ? 20 : panel.texts ? 60 : 110; // names, ticks and bar
+    return size(panel, holder.clientWidth / count - 24, holder.clientHeight / Math.ceil(panels.length / count) - around);
+  })));
+  return counts[sizes.lastIndexOf(Math.max(...sizes))];
+}
+
+// How large a panel is in so many pixels: the type of its numbers, as far as more would help, or its shorter side.
+function size({ kind, shape, texts }, wide, tall) {
+  if (kind === "lines") return Math.min(wide / 1.5, tall);
+  if (kind === "plane") return Math.min(wide / 0.9, tall);
+  const [rows, columns] = shape;
+  if (!texts) return Math.min(wide / Math.min(2, Math.max(0.8, columns / rows)), tall);
+  const letters = Math.max(...texts.flat().map((text) => text.length));
+  return Math.min(16, wide / columns / (0.66 * letters), (0.6 * tall) / rows);
 }
 
 function tableElement({ caption, head, rows, note }) {

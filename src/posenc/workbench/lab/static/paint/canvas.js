@@ -49,7 +49,7 @@ export class Canvas {
   fit(rows, columns) {
     const u = unit();
     const wide = this.element.clientWidth - 44 * u;
-    const tall = Math.max(60, this.element.clientHeight - 125 * u);
+    const tall = Math.max(60, this.element.clientHeight - this.name.offsetHeight - 104 * u);
     const same = rows === columns && this.panel.rows.label === this.panel.columns.label;
     const shape = same ? 1 : clamp(wide / tall, 0.5, 2.4);
     const width = Math.max(60, Math.min(wide, tall * shape));

@@ -22,6 +22,17 @@ export const EMPTY = 255; // the code of a cell without a value
 export const unit = () => parseFloat(getComputedStyle(document.documentElement).fontSize) / 16;
 export const letter = () => 7 * unit(); // an average letter at the labels' size
 
+// Ticks that would touch the one before are left out.
+export function spaced(ticks, long, tall = 0) {
+  let free = -Infinity;
+  return ticks.filter(([share, text]) => {
+    const half = tall / 2 || (text.length * letter()) / 2 + 4;
+    if (share === null || share * long - half < free) return false;
+    free = share * long + half;
+    return true;
+  });
+}
+
 // The rows and columns by which an arrow key moves, ten with shift; nothing for other keys.
 export function arrowKey(event) {
   const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];

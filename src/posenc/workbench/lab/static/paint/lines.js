@@ -1,8 +1,9 @@
 // Curves in SVG: places come as fractions of the axes, names stand at the lines' ends.
 import { tween } from "../motion.js";
-import { clamp, html, keyEntry, letter, svg, unit } from "./elements.js";
+import { clamp, html, keyEntry, letter, spaced, svg, unit } from "./elements.js";
 
-const DOTTED = 65; // up to so many places that an encoding has are dots
+const APART = 8; // places that an encoding has are dots where they lie so many pixels apart
+const EARLY = 0.97; // a curve that leaves through the floor before this share of the width is named where it does
 
 export class Lines {
   constructor({ look }) {
@@ -27,10 +28,11 @@ export class Lines {
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.lines.length} curves of ${panel.y.label} over ${panel.x.label}. Left and right arrow keys read values.`);
     const u = unit();
     const width = Math.max(200, this.field.clientWidth);
-    const longest = Math.max(...panel.lines.map((line) => line.name.length)) * letter() + 20 * u;
+    const ends = this.ends();
+    const longest = Math.max(...ends.map((end) => end.name.length)) * letter() + 20 * u;
     const named = longest < width * 0.34;
-    const listed = named || panel.lines.length < 2 ? [] : panel.lines;
-    this.names.replaceChildren(...listed.map((line) => keyEntry(`curve ${line.colour}`, line.name, line.dash)));
+    const listed = named || ends.length < 2 ? [] : ends;
+    this.names.replaceChildren(...listed.map((end) => keyEntry(`curve ${end.colour}`, end.name, end.dash)));
     const height = Math.max(120 * u, this.field.clientHeight);
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
     const right = width - (named ? longest : 14 * u);
@@ -39,15 +41,15 @@ export class Lines {
     this.dots = panel.lines.map((line) => svg("path", { class: `dots ${line.colour}` }));
     this.rule = svg("path", { class: "cursor", visibility: "hidden" });
     const regions = panel.lines.filter((line) => line.low).map((line) => svg("path", { class: `region ${line.colour}`, d: this.region(line) }));
-    const inside = [...this.axes(), ...regions, ...this.curves, ...this.dots, ...this.notes(), ...(named ? this.ends() : []), this.rule];
+    const inside = [...this.axes(), ...regions, ...this.curves, ...this.dots, ...this.marks(), ...(named ? this.named(ends) : []), this.rule];
     this.field.replaceChildren(svg("svg", { viewBox: `0 0 ${width} ${height}`, width, height, "aria-hidden": true }, ...inside));
     this.stop();
-    const ends = panel.lines.map((line) => line.y);
+    const after = panel.lines.map((line) => line.y);
     // What keeps its number of points goes over into the new; anything else is simply there.
-    const alike = fresh && before.length === ends.length && before.every((y, i) => y.length === ends[i].length);
+    const alike = fresh && before.length === after.length && before.every((y, i) => y.length === after[i].length);
     const on = (from, to, share) => (to === null || from === null ? to : from + share * (to - from));
-    if (alike) this.stop = tween((share) => this.draw(ends.map((y, i) => y.map((to, j) => on(before[i][j], to, share)))));
-    else this.draw(ends);
+    if (alike) this.stop = tween((share) => this.draw(after.map((y, i) => y.map((to, j) => on(before[i][j], to, share)))));
+    else this.draw(after);
   }
 
   x(share) { return this.box.left + share * (this.box.right - this.box.left); }
@@ -65,25 +67,21 @@ export class Lines {
       ...rows.flatMap(([at, text]) => [svg("path", { class: "grid", d: `M${left} ${at}H${right}` }), svg("text", { x: left - 8 * u, y: at, class: "tick end" }, text)]),
       ...columns.flatMap(([at, text]) => [svg("path", { class: "notch", d: `M${at} ${bottom}v${5 * u}` }), svg("text", { x: at, y: bottom + 16 * u, class: "tick middle" }, text)]),
       svg("path", { class: "rule", d: `M${left} ${bottom}H${right}` }),
+      ...this.levels().map(({ share, colour, dash }) => svg("path", { class: `curve ${colour}`, "stroke-dasharray": dash, d: `M${left} ${this.y(share)}H${right}` })),
       svg("text", { x: (left + right) / 2, y: height - 8 * u, class: "axis middle" }, x.label),
       svg("text", { x: 0, y: 10 * u, class: "axis" }, y.label),
     ];
   }
 
-  // Marks across and levels along, each with its caption: beside a mark where there is room, above a level.
-  notes() {
-    const { left, right, top, bottom, width, u } = this.box;
-    const marks = this.panel.marks.filter(([share]) => share !== null).flatMap(([share, caption]) => {
+  // Marks across, each with its caption beside it where there is room.
+  marks() {
+    const { top, bottom, width, u } = this.box;
+    return this.panel.marks.filter(([share]) => share !== null).flatMap(([share, caption]) => {
       const long = caption.length * letter();
       const from = share < 0.5 ? this.x(share) + 6 * u : this.x(share) - 6 * u - long;
       const words = { x: clamp(from, 0, Math.max(0, width - long)), y: top - 15 * u, class: "caption" };
       return [svg("path", { class: "mark", d: `M${this.x(share)} ${top - 21 * u}V${bottom}` }), svg("text", words, caption)];
     });
-    const levels = this.panel.levels.filter(([share]) => share !== null).flatMap(([share, caption]) => [
-      svg("path", { class: "level", d: `M${left} ${this.y(share)}H${right}` }),
-      svg("text", { x: right - 4 * u, y: this.y(share) - 8 * u, class: "caption end" }, caption),
-    ]);
-    return [...marks, ...levels];
   }
 
   draw(shown) {
@@ -98,7 +96,8 @@ export class Lines {
       });
       this.curves[i].setAttribute("d", path.join(""));
       const held = ys.map((_, j) => j).filter((j) => j % this.every === 0 && ys[j] !== null);
-      if (held.length <= DOTTED) this.dots[i].setAttribute("d", held.map((j) => `M${this.spot(at[j], ys[j])}h0`).join(""));
+      const wide = (this.box.right - this.box.left) / (ys.length / this.every);
+      if (wide >= APART) this.dots[i].setAttribute("d", held.map((j) => `M${this.spot(at[j], ys[j])}h0`).join(""));
     });
   }
 
@@ -110,22 +109,37 @@ export class Lines {
     return held.length > 1 ? `M${round.join("L")}Z` : "";
   }
 
-  // Names that would touch move down, and all of them up again where they would leave the picture; each has a leader.
+  levels() {
+    return this.panel.levels.filter(([share]) => share !== null).map(([share, name]) => ({ name, share, across: 1, colour: "level", dash: "4 3" }));
+  }
+
+  // Where every curve and every level ends, and what stands there.
   ends() {
-    const { u, right, bottom } = this.box;
-    const ends = this.panel.lines.map((line) => {
-      const own = this.y(line.y.findLast((v) => v !== null) ?? 0);
-      return { line, own, at: own };
+    const { lines, x } = this.panel;
+    const curves = lines.map(({ name, colour, dash, y }) => {
+      const last = y.findLastIndex((share) => share !== null);
+      return { name, colour, dash, share: y[last] ?? 0, across: x.at[last] ?? 1 };
     });
-    ends.sort((a, b) => a.at - b.at);
+    return [...curves, ...this.levels()];
+  }
+
+  // Names that would touch move down, and all of them up again where they would leave the picture; each has a leader.
+  named(ends) {
+    const { u, right, bottom } = this.box;
+    const leaves = ({ across, share }) => across < EARLY && share < 0.1;
+    const late = ends.filter((end) => !leaves(end)).map((end) => ({ ...end, at: this.y(end.share) }));
+    late.sort((a, b) => a.at - b.at);
     const lowest = bottom + 6 * u;
-    const gap = Math.min(17 * u, lowest / ends.length);
-    for (let i = 1; i < ends.length; i += 1) ends[i].at = Math.max(ends[i].at, ends[i - 1].at + gap);
-    ends.forEach((end, i) => { end.at = Math.min(end.at, lowest - (ends.length - 1 - i) * gap); });
-    return ends.flatMap(({ line, own, at }) => [
-      svg("path", { class: `leader ${line.colour}`, d: `M${right} ${own}L${right + 12 * u} ${at}` }),
-      svg("text", { x: right + 16 * u, y: at, class: "name-end" }, line.name),
-    ]);
+    const gap = Math.min(17 * u, lowest / late.length);
+    for (let i = 1; i < late.length; i += 1) late[i].at = Math.max(late[i].at, late[i - 1].at + gap);
+    late.forEach((end, i) => { end.at = Math.min(end.at, lowest - (late.length - 1 - i) * gap); });
+    return [
+      ...ends.filter(leaves).map(({ name, across, share }) => svg("text", { x: this.x(across) + 7 * u, y: this.y(share) - 8 * u, class: "name-end" }, name)),
+      ...late.flatMap(({ name, colour, share, at }) => [
+        svg("path", { class: `leader ${colour}`, d: `M${right} ${this.y(share)}L${right + 12 * u} ${at}` }),
+        svg("text", { x: right + 16 * u, y: at, class: "name-end" }, name),
+      ]),
+    ];
   }
 
   point(event) {
@@ -151,15 +165,4 @@ export class Lines {
     event.preventDefault();
     this.move(clamp(next, 0, last));
   }
-}
-
-// Ticks that would touch the one before are left out.
-function spaced(ticks, long, tall = 0) {
-  let free = -Infinity;
-  return ticks.filter(([share, text]) => {
-    const half = tall / 2 || (text.length * letter()) / 2 + 4;
-    if (share === null || share * long - half < free) return false;
-    free = share * long + half;
-    return true;
-  });
 }

@@ -1,6 +1,6 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
-import { EMPTY, arrowKey, bytes, clamp, html, letter } from "./elements.js";
+import { EMPTY, arrowKey, bytes, clamp, html, letter, spaced } from "./elements.js";
 import { tones } from "./tones.js";
 
 export class Matrix {
@@ -38,8 +38,8 @@ export class Matrix {
     if (this.panel !== panel) return;
     this.name.textContent = panel.name;
     // Of many small panels only the first says what runs where.
-    const small = count > 3;
-    this.columnsName.textContent = small ? (index ? "" : `${panel.rows.label} ↓, ${panel.columns.label} →`) : panel.columns.label;
+    const runs = [panel.rows.label && `${panel.rows.label} ↓`, `${panel.columns.label} →`].filter(Boolean).join(", ");
+    this.columnsName.textContent = count > 3 && index ? "" : runs;
     this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
     this.grid.style.setProperty("--columns", columns);
     const picked = panel.picked === "both";
@@ -56,26 +56,31 @@ export class Matrix {
       row.replaceChildren(html("span", { class: "key" }, name), ...cells);
       fresh.set(key, row);
     });
-    const heads = panel.columns.ticks.map(([, text]) => html("span", { class: "tick" }, text));
-    const label = small ? "" : panel.rows.label;
-    const top = html("div", { class: "row head" }, html("span", { class: "key" }, label), ...(heads.length === columns ? heads : []));
-    const longest = Math.max(...panel.keys.map((key) => key.length), label.length - 1);
+    const { ticks } = panel.columns;
+    const sparse = ticks.length < columns;
+    const heads = (sparse ? spaced(ticks, this.grid.clientWidth) : ticks).map(([share, text]) => {
+      const head = html("span", { class: "tick" }, text);
+      head.style.gridColumn = Math.floor(share * columns) + 2; // after the rows' names, and counted from 1
+      return head;
+    });
+    const longest = Math.max(...panel.keys.map((key) => key.length));
     this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
-    this.grid.replaceChildren(top, ...fresh.values());
-    this.fit(panel.texts.flat(), panel.columns.ticks.flatMap(([, text]) => text.split(" ")));
+    this.grid.classList.toggle("sparse", sparse);
+    this.grid.replaceChildren(html("div", { class: "row head" }, ...heads), ...fresh.values());
+    this.fit(panel.texts.flat(), sparse ? [""] : ticks.flatMap(([, text]) => text.split(" ")));
     if (moved) slide(before, fresh);
     this.rows = fresh;
   }
 
-  // Numbers are as large as their cells allow; below nine pixels colour alone speaks, and the table has them.
+  // Numbers are as large as their cells allow; below eight pixels colour alone speaks, and the table has them.
   // Words over columns that are narrower stand upright.
   fit(texts, heads) {
     const { clientWidth, clientHeight } = this.grid.querySelector(".cell");
     this.grid.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > clientWidth);
     const letters = Math.max(...texts.map((text) => text.length));
     const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
-    this.element.classList.toggle("mute", size < 8.5);
-    this.grid.style.setProperty("--digits", `min(${size}px, 0.86rem)`);
+    this.element.classList.toggle("mute", size < 8);
+    this.grid.style.setProperty("--digits", `min(${size}px, 0.95rem)`);
   }
 }
 

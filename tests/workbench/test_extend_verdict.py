@@ -1,0 +1,113 @@
+"""Which method an extension chooses, and in what words: by paired differences, as far as documents can tell."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from posenc.schedules import Default
+from posenc.workbench.experiments.extend import Curve, Extension
+from posenc.workbench.experiments.methods import methods
+from posenc.workbench.experiments.verdict import judge
+from posenc.workbench.report.extension import answer, over_positions
+from posenc.workbench.report.extension_page import write
+from posenc.workbench.tasks.text import Text
+
+TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
+
+
+def made(**means: list[float]) -> Extension:
+    """An extension of four documents whose losses per bucket (two inside, four beyond) are as given."""
+    noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
+    layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
+    curves = tuple(
+        Curve(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
+    )
+    window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
+    return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)
+
+
+def test_the_choice_is_best_at_the_far_end_and_among_equals_cheapest_inside() -> None:
+    found = made(
+        none=[2, 2, 3, 5, 7, 7],
+        linear=[3, 3, 3, 3, 3, 3],
+        ntk=[2.01, 2.01, 2, 2, 2.5, 4],
+        yarn=[2.3, 2.3, 2, 2, 2, 2],
+        llama3=[2.1, 2.1, 2, 2, 2.002, 2.002],
+        window=[2.5],
+    )
+    verdict = judge(found)
+    assert [line.curve.method.name for line in verdict.lines] == ["yarn", "llama3", "linear", "ntk", "none"]
+    assert verdict.chosen.curve.method.name == "llama3"
+    assert verdict.lines[2].to_best is not None
+    assert verdict.lines[2].to_best.mean == pytest.approx(1)
+    assert verdict.lines[2].to_best.low == pytest.approx(1)  # paired: the documents' spread cancels
+    assert verdict.chosen.cost.mean == pytest.approx(0.1)
+    said = answer(found, verdict)
+    assert said.startswith("Use Llama 3 to reach 48: the last 16 positions lose 2.00, 7.00 without scaling;")
+    assert "the first 16 pay +0.100 for it (4 documents, nats per token)" in said
+    assert said.endswith("The longer context earns 0.50 over the last 16 tokens alone.")
+
+
+def test_other_answers() -> None:
+    flat = made(none=[2, 2, 2, 2, 2, 2], linear=[3, 3, 3, 3, 3, 3], window=[2])
+    assert judge(flat).chosen.curve.method.name == "none"
+    assert answer(flat, judge(flat)).startswith("No scaling is needed to reach 48")
+    short = made(none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], window=[2])
+    assert answer(short, judge(short)).endswith("cutting the context beats stretching it here.")
+    even = made(none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], window=[3])
+    assert answer(even, judge(even)).endswith("as well as from the last 16 tokens alone, not better.")
+
+
+def test_one_document_has_no_interval_and_says_little() -> None:
+    found = made(
+        none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], yarn=[2, 2, 3.04, 3.04, 3.04, 3.04], window=[3.01]
+    )
+    curves = tuple(Curve(c.method, c.losses[:1]) for c in found.curves)
+    one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
+    # 0.04 worse than linear, within what one document can tell, and cheaper inside
+    assert judge(one).chosen.curve.method.name == "yarn"
+    assert answer(one, judge(one)).endswith("as well as from the last 16 tokens alone, not better.")
+
+
+def test_two_documents_do_not_hide_what_is_plainly_better() -> None:
+    noise = torch.tensor([[-0.4], [0.4]], dtype=torch.float64)  # of one method alone, so that it does not cancel
+    found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1, 1, 1.2, 1.2, 1.2, 1.2], window=[1.2])
+    none, yarn = (replace(c, losses=c.losses[:2]) for c in found.curves)
+    two = replace(found, curves=(replace(none, losses=none.losses + noise), yarn), window=found.window[:2])
+    assert judge(two).chosen.curve.method.name == "yarn"
+    assert answer(two, judge(two)).startswith("Use YaRN to reach 48")
+
+
+def test_what_chance_may_have_done_is_not_called_nothing() -> None:
+    noise = torch.tensor([-3.0, -1.0, 1.0, 3.0], dtype=torch.float64)[:, None]
+    found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[3])
+    none, yarn = found.curves
+    unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
+    assert answer(unsure, judge(unsure)).endswith(
+        "and that YaRN loses 1.00 less is within what chance may do: score more --documents."
+    )
+
+
+def test_the_far_end_is_never_inside_the_trained_length() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    short = tuple(Curve(c.method, c.losses[:, :3]) for c in found.curves)
+    near = Extension("a model", "token", 16, 24, 8, short, found.window, TEXT)
+    assert [near.far, found.far] == [1, 2]
+    assert judge(near).lines[-1].far.mean == pytest.approx(3)
+
+
+def test_the_view_marks_the_trained_length_and_the_choice() -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    panel = over_positions(found).panels[0]
+    assert panel.marks == ((16.0, "trained to here"),)
+    assert [line.encoding for line in panel.lines] == ["nope", "rotary"]
+    assert panel.x.values[:2] == (4.0, 12.0)
+
+
+def test_pages_without_a_patch(tmp_path: Path) -> None:
+    found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    page = write(found, tmp_path, "posenc extend x", 3.0, None).read_text()
+    assert "config.json" not in page
+    assert "3 s of scoring" in page
