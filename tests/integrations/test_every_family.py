@@ -100,7 +100,12 @@ def in_parts(model: Any, given: dict[str, torch.Tensor]) -> torch.Tensor | None:
         return None
     rest, ids = {name: one for name, one in given.items() if name != key}, given[key]
     with torch.no_grad():
-        first = model(**rest, **{key: ids[:, :6]}, use_cache=True)
+        try:
+            first = model(**rest, **{key: ids[:, :6]}, use_cache=True)
+        except ValueError as error:  # Switch's encoder, to which it is handed on
+            if "`use_cache` can only be set" not in str(error):
+                raise
+            return None
         cache = getattr(first, "past_key_values", None)
         if cache is None:
             return None
