@@ -115,6 +115,22 @@ def test_a_bias_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=1e-12)
 
 
+def test_positions_may_be_mapped() -> None:
+    """vmap over positions, each row of them near itself and far from the others."""
+    q, k, v = torch.randn(3, 3, 1, 2, 5, 8, dtype=torch.float64)
+    at = plain(5) + torch.tensor([0, 100, 20_000])[:, None]
+    encoding = XPos(8, pairing="half")
+
+    def attended(at: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        placed = encoding.at(at, dtype=torch.float64)
+        return attention(*placed.rotate(q, k), v, placed, True)
+
+    want = torch.stack([attended(*one) for one in zip(at, q, k, v, strict=True)])
+    for axis, mapped in ((0, at), (1, at.T)):
+        got = torch.vmap(attended, in_dims=(axis, 0, 0, 0))(mapped, q, k, v)
+        torch.testing.assert_close(got, want, rtol=0, atol=1e-12)
+
+
 def test_far_keys_fade_and_near_ones_do_not() -> None:
     q = torch.ones(1, 1, 1, 8)
     encoding = XPos(8, pairing="half", gamma=0.1)

@@ -22,12 +22,12 @@ from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.kernels.rotary.specification import Pairing
 from posenc.schedules.checks import real, whole
 from posenc.schedules.default import Default
 from posenc.schedules.spectrum import Spectrum
 
 Layout = Literal["gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"]
-Pairing = Literal["half", "interleaved"]
 
 
 @dataclass(frozen=True)

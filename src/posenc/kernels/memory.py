@@ -12,6 +12,15 @@ def may_be_looked_at(*tensors: Tensor) -> bool:
     return all(type(x) in (Tensor, torch.nn.Parameter) and not x.is_meta for x in tensors)
 
 
+def unwrapped(x: Tensor) -> Tensor:
+    """What function transforms hold under their wrappers, mapped axes in front."""
+    functorch = torch._C._functorch
+    while functorch.is_functorch_wrapped_tensor(x):
+        axis, x = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)
+        x = x if axis < 0 else x.movedim(axis, 0)
+    return x
+
+
 def is_recorded(*tensors: Tensor) -> bool:
     """Whether autograd, backward or forward, has to know what becomes of these."""
     if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
