@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import posenc
 from posenc.encodings.foreign import modules, source_hash
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.cli import app
 from posenc.workbench.experiments.compare import compare, gather, missing
 from posenc.workbench.experiments.ledger import Ledger
@@ -53,6 +53,26 @@ def test_it_trains_in_a_worker_of_the_command_line_and_fails_its_own_run_there(
     assert was_imported(tmp_path)
     with Ledger(tmp_path / "study") as ledger:
         assert [run.plan.encoding for run in ledger.runs()] == [works]
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("class Mine(:\n    pass\n", "SyntaxError: invalid syntax"),
+        ("\nimport nowhere_at_all\n", "No module named 'nowhere_at_all', line 2 of"),
+        ("import posenc\n\n\nclass Mine(posenc.Encoding):\n    pass\n", "abstract class Mine"),
+    ],
+)
+def test_one_that_cannot_be_made_is_one_sentence_with_its_line(
+    source: str, message: str, tmp_path: Path, typed_here: Callable[[str], Result]
+) -> None:
+    (tmp_path / "not_made.py").write_text(source)
+    done = typed_here("compare --encodings not_made:Mine --tasks needle")
+    sys.modules.pop("not_made", None)
+    assert isinstance(done.exception, StudyError), done.output
+    assert str(done.exception).startswith("encoding 'not_made:Mine' cannot be made (")
+    assert message in str(done.exception)
+    assert "\n" not in str(done.exception)
 
 
 def test_reading_a_study_with_it_never_imports_it(

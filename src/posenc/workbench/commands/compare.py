@@ -3,12 +3,15 @@
 import os
 import shlex
 import sys
+import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from posenc.errors import PosencError, StudyError
 from posenc.workbench.commands.options import with_settings
 from posenc.workbench.screen import screen
 
@@ -27,7 +30,9 @@ def compare(
     ] = None,
     config: Annotated[Path | None, typer.Option(help="A TOML file with these settings as keys.")] = None,
     workers: Annotated[int | None, typer.Option(help="Processes at a time; one per core by default.")] = None,
-    launcher: Annotated[str, typer.Option(help="local, ray for an existing Ray cluster, or torchrun.")] = "local",
+    launcher: Annotated[
+        str, typer.Option(help="local, ray for an existing Ray cluster, torchrun, or here (in this process).")
+    ] = "local",
     cpus: Annotated[int, typer.Option(help="Cores and threads of a run.")] = 1,
     gpus: Annotated[float | None, typer.Option(help="GPUs of a run, or a share of one; --devices on cuda.")] = None,
     output: Annotated[
@@ -37,8 +42,8 @@ def compare(
 ) -> None:
     """Train the same transformer with each encoding, test it far past its training length, and report.
 
-    Every setting below is also a key of the TOML file and a word of posenc.workbench.experiments.study.Study. Only
-    what differs from the preset need be said.
+    Every setting below is also a key of the TOML file and a word of posenc.workbench.experiments.study.Study.
+    Only what differs from the preset need be said.
     """
     from posenc.workbench.commands.options import values
     from posenc.workbench.experiments.place import place
@@ -87,6 +92,7 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
     text, folder = made.source.load(), where.folder
     with Ledger(folder, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
+        _check_made(todo)
         check_room(todo if here else [], text, folder, here)
         runs = "1 run" if total == 1 else f"{total} runs"
         console.print(f"{runs}, {total - len(todo)} already done; writing to {where.name}/", soft_wrap=True)
@@ -106,6 +112,25 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
                 live.look()
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)
+
+
+def _check_made(plans: "Sequence[Plan]") -> None:
+    """Refuse somebody's own class that cannot be made: what it raises, and in which of its lines."""
+    from posenc.encodings.foreign import modules
+    from posenc.encodings.text import parse
+    from posenc.workbench.experiments.training import encoding
+
+    for plan in {plan.settings: plan for plan in plans}.values():
+        try:
+            encoding(plan)
+        except PosencError:
+            raise
+        except Exception as error:
+            own = modules(parse(plan.settings).foreign)
+            frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in own]
+            line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+            said = " ".join(f"{type(error).__name__}: {error}".split())
+            raise StudyError(f"encoding {plan.encoding!r} cannot be made ({said}{line})") from error
 
 
 def _typed() -> str:

@@ -97,7 +97,8 @@ class Failure:
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
         """The plan failed by this error; one that is not ours is named by its class."""
         ours = isinstance(error, PosencError)
-        return cls(plan, str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": "))
+        said = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
+        return cls(plan, " ".join(said.split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
