@@ -1,6 +1,7 @@
 """A small random model of any family, from its config's defaults, and its own positions as our encodings."""
 
 import copy
+import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,10 +14,11 @@ from tools.walk_type import completed, merged
 from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from posenc.encodings import ALiBi, Encoding, NoPE
+from posenc.encodings import ALiBi, Encoding, NoPE, Sinusoidal
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.added import first_row
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.measuring.shown import Shown
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 from posenc.integrations.huggingface.patch import TABLES
 from posenc.integrations.huggingface.tower import language
@@ -32,6 +34,8 @@ def small(model_type: str, **more: Any) -> Any:
     said = merged(completed(model_type, copy.deepcopy(config.to_dict())), more)
     try:
         model = built(type(config).from_dict(shrunk(said)))
+        if "input_ids" not in inspect.signature(model.forward).parameters:
+            Shown(model)
     except Exception:  # whatever a class raises for widths that must fit others, as in CSM's codec
         model = built(type(config).from_dict(shrunk(said, widths=False)))
     for name, parameter in model.named_parameters():
@@ -59,6 +63,8 @@ def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
     found: dict[str, Encoding] = {}
     for kind, encoding in encodings.items():
         found[kind] = NoPE() if "rotate" in encoding.doors else encoding
+        if encoding.name == "sinusoidal":
+            found[kind] = Sinusoidal(encoding.width, base=77.0)
         for parameter in found[kind].parameters():
             nn.init.normal_(parameter)
         if encoding.name == "alibi":
@@ -79,7 +85,8 @@ def _tables(model: Any) -> Iterator[tuple[nn.Module, Tensor]]:
 def answers(model: Any, **given: Any) -> Tensor:
     """What the last layer hands out."""
     with torch.no_grad():
-        return model(**given)[0].float()
+        found = model(**given)[0]
+    return (found[0] if isinstance(found, tuple) else found).float()
 
 
 def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,11 +70,13 @@ def test_the_same_answers_with_its_own_positions(family: str) -> None:
     after = [answers(model, **call) for call in calls]
     for one, mine, again, call in zip(before, ours, after, calls, strict=True):
         seen = torch.ones(one.shape[:2], dtype=torch.bool)
-        if "decoder_input_ids" not in call:  # padding is the encoder's there
-            seen &= call.get("attention_mask", seen).bool()
+        mask = call.get("attention_mask", seen).bool()
+        if "decoder_input_ids" not in call and mask.shape == seen.shape:  # padding is the encoder's there
+            seen &= mask
         assert torch.equal(one, again)
         # The same numbers in sums of another order, some units of 2^-23 a layer; angles are bit for bit the same.
-        torch.testing.assert_close(mine[seen], one[seen], rtol=0, atol=2e-5 * float(one.abs().max()))
+        most = 1e-5 * max(2, len(read(model.config).layers)) * float(one.abs().max())
+        torch.testing.assert_close(mine[seen], one[seen], rtol=0, atol=most)
 
 
 @pytest.mark.parametrize("family", EVERY)
@@ -94,9 +96,16 @@ def in_parts(model: Any, given: dict[str, torch.Tensor]) -> torch.Tensor | None:
     if "past_key_values" not in inspect.signature(model.forward).parameters:
         return None
     key = "decoder_input_ids" if "decoder_input_ids" in given else "input_ids"
+    if key not in given:
+        return None
     rest, ids = {name: one for name, one in given.items() if name != key}, given[key]
     with torch.no_grad():
-        first = model(**rest, **{key: ids[:, :6]}, use_cache=True)
+        try:
+            first = model(**rest, **{key: ids[:, :6]}, use_cache=True)
+        except ValueError as error:  # Switch's encoder, to which it is handed on
+            if "`use_cache` can only be set" not in str(error):
+                raise
+            return None
         cache = getattr(first, "past_key_values", None)
         if cache is None:
             return None

@@ -108,6 +108,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**GPTJ, "rope_theta": 5e5}, "unknown key of model_type 'gptj' 'rope_theta'"),
     ({**GPTJ, "hidden_size": 32}, "n_embd=64 contradicts hidden_size=32; keep one of them"),
     ({**GPTJ, "hidden_size": None}, "n_embd=64 contradicts hidden_size=None; keep one of them"),
+    (
+        {"model_type": "qwen2_5_vl_vision", "depth": 2, "num_heads": 16, "num_attention_heads": 112},
+        "num_heads=16 contradicts num_attention_heads=112; keep one of them",
+    ),
     ({**WHISPER, "num_hidden_layers": None}, "encoder_layers=4 contradicts num_hidden_layers=None; keep one"),
     *(
         (

@@ -179,6 +179,8 @@ def attended(
     if stack.past + T != S:  # a cache of a fixed size, filled up to here
         orders = make.plain(T, offset=stack.past, device=query.device), make.plain(S, device=query.device)
     seen = None if attention_mask is None else attention_mask[:, 0, -1, :S]
+    if seen is not None and seen.dtype != torch.bool:  # what is added to scores, in some older code
+        seen = seen == 0
     sight = Sight(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=seen)
     y = posenc.attention(query, key, value, stack.placed, sight, scale=scaling, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None

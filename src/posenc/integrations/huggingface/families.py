@@ -331,5 +331,6 @@ ATTRIBUTES = {
     "n_layer": "num_hidden_layers",
     "n_layers": "num_hidden_layers",
     "encoder_layers": "num_hidden_layers",
+    "num_heads": "num_attention_heads",
 }
 """Older spellings and the standard ones that some saved configs have instead."""

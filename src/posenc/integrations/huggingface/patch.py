@@ -7,6 +7,7 @@ another bias through a hook on each attention module, learned tables another loo
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -22,7 +23,15 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
 from posenc.integrations.huggingface.tower import language
 
-TABLES = ("wpe", "position_embeddings", "embed_positions", "position_embedding", "pos_emb")
+TABLES = (
+    "wpe",
+    "position_embeddings",
+    "embed_positions",
+    "positions_embed",
+    "position_embedding",
+    "pos_emb",
+    "pos_embed",
+)
 """What families call the module of their table."""
 
 
@@ -153,7 +162,7 @@ def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str
     ):  # a module for each base, which its own config has
         base = config.rope_parameters["rope_theta"]
         own = {name: one for name, one in encodings.items() if positions.kinds[name].get("base") == base}
-    lay_out: dict[str, Callable[[Tensor, Tensor, torch.dtype], Any]] = {}
+    lay_out: dict[str, Callable[[Encoding, Tensor, torch.dtype], Any]] = {}
     forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
@@ -161,16 +170,38 @@ def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str
         if name is None:  # a base that no layer has
             return forward_before(x, position_ids=position_ids)
         pairs = positions.kinds[name].get("rotary_dim") // 2
+        if positions.layout:  # a row a patch
+            if name not in lay_out:
+                ask = partial(forward_before, x[:1])
+                lay_out[name] = _over_a_grid(ask, positions.encodings(phases="float32")[name], position_ids, pairs)
+            return lay_out[name](own[name], position_ids, x.dtype)
         if name not in lay_out:
             kind = {} if layer_type is None else {"layer_type": layer_type}
             at = torch.arange(2, device=position_ids.device)[None]
-            at = at.mT.expand(-1, position_ids.shape[-1]) if positions.layout else at  # a row a patch there
-            lay_out[name] = _layout(forward_before(x[:1], position_ids=at, **kind), pairs)
-        at = position_ids.mT[:, None] if positions.layout else position_ids
-        cos, sin = _cos_sin(own[name], at, pairs)
-        return lay_out[name](*((cos[0], sin[0]) if positions.layout else (cos, sin)), x.dtype)
+            lay = _layout(forward_before(x[:1], position_ids=at, **kind), pairs)
+            lay_out[name] = lambda encoding, at, dtype: lay(*_cos_sin(encoding, at, pairs), dtype)
+        return lay_out[name](own[name], position_ids, x.dtype)
 
     return forward
+
+
+def _over_a_grid(
+    ask: Callable[..., Any], read: Encoding, position_ids: Tensor, pairs: int
+) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
+    """The same for a tower's patches, whose rows and columns some hand over the other way round."""
+    both = torch.arange(2, device=position_ids.device)[:, None].expand(-1, position_ids.shape[-1])
+    lay = _layout(ask(position_ids=both), pairs)
+
+    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, turned: bool) -> Any:
+        cos, sin = _cos_sin(encoding, (at.flip(-1) if turned else at).mT[:, None], pairs)
+        return lay(cos[0], sin[0], dtype)
+
+    one = both.clone()
+    one[1, :-1] = 0
+    theirs = ask(position_ids=one)
+    ways = [laid(read, one, theirs[0].dtype, turned) for turned in (False, True)]
+    turned = ((ways[1][1] - theirs[1]).abs().max() < (ways[0][1] - theirs[1]).abs().max()).item()
+    return partial(laid, turned=bool(turned))
 
 
 def _layout(own: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
