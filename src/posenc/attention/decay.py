@@ -28,6 +28,12 @@ LARGEST = 80.0
 """The largest exponent, which float32 holds with room for a sum: rows that share an anchor lie so close that no
 channel fades by more between them, and only keys ahead of them all, hidden ones, come so far."""
 
+TOO_FAR = (
+    f"queries lie more than {SPAN} positions apart, or so far that a channel fades by more than e^-{LARGEST:g} "
+    "between them; pass fewer at a time"
+)
+"""Said where nobody may look; written beforehand, as a compiler takes numbers in a message for inputs."""
+
 Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], tuple[Tensor, Tensor | None]]
 
 
@@ -126,11 +132,7 @@ def _close(positions: Tensor, decay: Tensor, first: int, last: int) -> Iterator[
     span = (own.amax(-1) - own.amin(-1)).max()
     fits = (span <= SPAN) & (-decay.amin() * span <= LARGEST)
     if not looks:
-        torch._assert_async(
-            fits,
-            f"queries lie more than {SPAN} positions apart, or so far that a channel fades by more than "
-            f"e^-{LARGEST:g} between them; pass fewer at a time",
-        )
+        torch._assert_async(fits, TOO_FAR)
     if not looks or bool(fits):
         yield first, last
         return

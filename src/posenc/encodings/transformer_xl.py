@@ -119,8 +119,9 @@ class TransformerXL(Encoding):
         u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
         of_keys = KeyTable(u, torch.zeros_like, self.heads, q_positions, k_positions)
         # W meets every distance in a table, and every query in products: fewer queries than channels are the less.
-        many = q_positions.shape[-1] >= self.head_dim
-        of_distance = self._looked_up if many and consecutive(q_positions, k_positions) else self._multiplied
+        # Their count is asked about last: a graph, which may look at no position, then serves every length.
+        looked_up = consecutive(q_positions, k_positions) and q_positions.shape[-1] >= self.head_dim
+        of_distance = self._looked_up if looked_up else self._multiplied
         bias = SumBias((of_keys, of_distance(weight, v, q_positions, k_positions)))
         return Placed(q_positions, k_positions, bias=bias)
 
