@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from importlib.metadata import requires, version
 from pathlib import Path
 
@@ -53,6 +54,15 @@ def test_the_option_is_listed_and_goes_before_any_verb() -> None:
     assert command("--version", "runs") == command("--version") != ""
 
 
+@pytest.fixture
+def listens_to_ctrl_c() -> Iterator[None]:
+    """As where commands are typed: what a shell starts in the background ignores Ctrl-C, and so do its children."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("listens_to_ctrl_c")
 def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -64,11 +74,10 @@ def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
 
     monkeypatch.setattr("posenc.workbench.cli.main", half_imported)
     monkeypatch.setattr(sys, "argv", ["posenc", "verify"])
-    before = signal.getsignal(signal.SIGINT)
     with pytest.raises(SystemExit) as ended:
         main()
     assert (ended.value.code, capsys.readouterr().err) == (130, "stopped\n")
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_a_terminal_without_the_signs_gets_question_marks() -> None:
