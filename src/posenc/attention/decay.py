@@ -124,7 +124,7 @@ def _factors(steps: Tensor, decay: Tensor) -> Float[Tensor, "*heads T D"]:
 
 def _close(positions: Tensor, decay: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Runs of rows that can share an anchor; all rows where nobody may look, and a span too long is an error."""
-    own = positions[..., first:last] if torch.compiler.is_compiling() else unwrapped(positions[..., first:last])
+    own = unwrapped(positions[..., first:last])
     looks = may_be_looked_at(own)
     if last - first < 2 or (not looks and own.is_meta):
         yield first, last

@@ -13,7 +13,9 @@ def may_be_looked_at(*tensors: Tensor) -> bool:
 
 
 def unwrapped(x: Tensor) -> Tensor:
-    """What function transforms hold under their wrappers, mapped axes in front."""
+    """What function transforms hold under their wrappers, mapped axes in front; as it is for a compiler."""
+    if torch.compiler.is_compiling():
+        return x
     functorch = torch._C._functorch
     while functorch.is_functorch_wrapped_tensor(x):
         axis, x = functorch.maybe_get_bdim(x), functorch.get_unwrapped(x)

@@ -63,12 +63,7 @@ def extend(
     from posenc.workbench.launch.choose import choose
 
     console = screen(soft_wrap=True)
-    if dtype not in ("float32", "bfloat16"):
-        raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
-    if documents < 1:
-        raise InvalidArgument(f"documents={documents} must be at least 1")
-    if finetune is not None and finetune < 0:
-        raise InvalidArgument(f"finetune={finetune} must be a number of steps; 0 tunes nothing")
+    _check(dtype, documents, finetune)
     check_device(device)
     launch = choose(launcher)
     lies = brought(path)
@@ -84,6 +79,16 @@ def extend(
     found, needles, spent = _carry_out(console, opened, asked, request, where, launch)
     _leave(console, model, found, needles, where, spent)
     where.keep()
+
+
+def _check(dtype: str, documents: int, finetune: int | None) -> None:
+    """Refuse words of the command that no model could be asked by."""
+    if dtype not in ("float32", "bfloat16"):
+        raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
+    if documents < 1:
+        raise InvalidArgument(f"documents={documents} must be at least 1")
+    if finetune is not None and finetune < 0:
+        raise InvalidArgument(f"finetune={finetune} must be a number of steps; 0 tunes nothing")
 
 
 def _request(
