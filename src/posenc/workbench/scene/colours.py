@@ -96,15 +96,15 @@ def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
 
 
 def stylesheet() -> str:
-    """CSS variables for light, dark and print, and a class for every name; no other stylesheet names a colour."""
+    """CSS variables for either paper, light in print, and a class for every name; no other sheet has colours."""
+    light, dark = map(_variables, PAPERS.values())
+    both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
-    light, dark = (_declared(_variables(paper)) for paper in PAPERS.values())
     return (
-        f":root {{ color-scheme: light dark; {light} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
-        f":root[data-theme=light] {{ color-scheme: light; }}\n"
-        f":root[data-theme=dark] {{ color-scheme: dark; {dark} }}\n"
-        f"@media print {{ :root:root {{ color-scheme: light; {light} }} }}\n"
+        f":root {{ color-scheme: light dark; {both} }}\n"
+        ":root[data-theme=light] { color-scheme: light; }\n"
+        ":root[data-theme=dark] { color-scheme: dark; }\n"
+        "@media print { :root:root { color-scheme: light; } }\n"
         f"{classes}\n"
     )
 
@@ -112,10 +112,6 @@ def stylesheet() -> str:
 def _variables(paper: Paper) -> dict[str, str]:
     names = {name: line(name, paper) for name in LINES}
     return asdict(paper) | names | {f"{name}-text": text(name, paper) for name in LINES}
-
-
-def _declared(colours: dict[str, str]) -> str:
-    return " ".join(f"--{name}: {value};" for name, value in colours.items())
 
 
 def tables() -> str:
