@@ -125,6 +125,22 @@ main()
     assert not {m.split(".")[0] for m in run.stdout.split()} & HEAVY
 
 
+def test_what_a_study_needs_is_counted_without_torchs_compiler() -> None:
+    """Which takes a second to load, before the first run."""
+    program = """
+import sys
+from posenc.workbench.experiments.footprint import footprint
+from posenc.workbench.experiments.presets import preset
+from posenc.workbench.experiments.training import task_of
+study = preset("quick")
+text = study.source.load()
+for plan in study.plans(text):
+    footprint(plan, task_of(plan, text))
+assert "torch._dynamo" not in sys.modules
+"""
+    loaded_by(program)
+
+
 def test_the_lab_is_started_without_torch() -> None:
     pytest.importorskip("starlette", reason="starlette is not installed")
     program = """

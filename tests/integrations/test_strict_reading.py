@@ -103,6 +103,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"model_type": "gemma3", "rope_scaling": LINEAR, "text_config": GEMMA}, "move it into text_config, or remove"),
     ({"model_type": "gemma3", "head_dim": 32, "text_config": GEMMA}, "head_dim=32 stands beside text_config"),
     ({"model_type": "gemma3", "text_config": [1]}, "text_config is a list; expected a dictionary"),
+    ({"hidden_size": 64}, "the config has no 'model_type'.*; add it, such as 'llama'"),
     ({**GEMMA, "model_type": "gemma3"}, "has its language model in text_config, which is missing"),
     ({**GPTJ, "rope_scaling": LINEAR}, "unknown key of model_type 'gptj' 'rope_scaling'"),
     ({**GPTJ, "rope_theta": 5e5}, "unknown key of model_type 'gptj' 'rope_theta'"),

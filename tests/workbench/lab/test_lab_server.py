@@ -156,6 +156,11 @@ def test_a_wildcard_host_is_refused() -> None:
         serve("0.0.0.0", 0, open_page=False)
 
 
+def test_a_host_elsewhere_is_refused_by_name() -> None:
+    with pytest.raises(InvalidArgument, match=r"host='192\.0\.2\.1' is no address of this computer"):
+        serve("192.0.2.1", 0, open_page=False)
+
+
 def test_a_taken_port_is_refused_in_words() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

@@ -120,7 +120,10 @@ class Reader(Source):
 
     def __init__(self, config: dict[str, Any], base: float | None) -> None:
         if not isinstance(config.get("model_type"), str):
-            raise InvalidArgument("the config has no 'model_type', which says how the model lays out its heads")
+            raise InvalidArgument(
+                "the config has no 'model_type', which says how the model lays out its heads; add it, such as "
+                "'llama'"
+            )
         model_type = config["model_type"]
         if model_type not in FAMILIES:
             raise _unread(model_type)

@@ -178,7 +178,9 @@ class _Recomputed(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, work: Work, q: Tensor, k: Tensor, v: Tensor, *learned: Tensor) -> tuple[Tensor, Tensor]:
         ctx.fused = fused(q, k, v) and not work.needs_scores and not work.exact_rows
-        if ctx.fused:
+        if ctx.fused and work.whole:
+            out, lse = fused_forward(q, k, v, None, work.is_causal, work.scale)
+        elif ctx.fused:
             masks, results = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=True), []
             for first, last, keys in masks:
                 start, of = masks.start(first), (k[:, :, :keys], v[:, :, :keys])
@@ -186,7 +188,7 @@ class _Recomputed(torch.autograd.Function):
                 if start and mask is not None:
                     block = banded_forward(rows, *of, mask, work.beyond(first, last), start, work.scale)
                 else:
-                    block = fused_forward(rows, *of, mask, work.is_causal and masks.whole, work.scale)
+                    block = fused_forward(rows, *of, mask, False, work.scale)
                 results.append([masks.turned(x) for x in block])
             out, lse = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
@@ -205,12 +207,12 @@ class _Recomputed(torch.autograd.Function):
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
             return (None, *_differentiable(grad, grad_lse, q, k, v, work))
         grad = torch.zeros_like(out) if grad is None else grad
+        if ctx.fused and work.whole and grad_lse is None:
+            return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
         masks = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
         along = learned and masks.line is not None and grad_lse is None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         through = ctx.fused and (along or not learned) and grad_lse is None
-        if through and masks.whole:
-            return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         own = [torch.zeros_like(tensor) for tensor in learned]
         for first, last, keys in masks:

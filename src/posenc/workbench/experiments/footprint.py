@@ -1,11 +1,13 @@
 """What a study needs of memory and disk, worked out before anything trains."""
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode
 
 from posenc.errors import StudyError
 from posenc.integrations.huggingface.load import free_memory
@@ -43,7 +45,7 @@ class Footprint:
 def footprint(plan: Plan, made: Task) -> Footprint:
     """What one run of a plan needs; its parameters are counted on a model that has none."""
     shape = config(plan, made)
-    with torch.device("meta"):
+    with torch.device("meta"), _Undrawn():
         count = sum(p.numel() for p in Transformer(shape, encoding(plan)).parameters())
     size = BYTES[plan.dtype]
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
@@ -53,6 +55,18 @@ def footprint(plan: Plan, made: Task) -> Footprint:
     state = count * size * (1 + MOMENTS[plan.optimiser])
     memory = state + count * size + tokens * (kept * moving + 3 * 4 * made.outputs)
     return Footprint(count, memory, count * size, state)
+
+
+class _Undrawn(TorchFunctionMode):
+    """Draws no numbers for tensors that hold none; to find their shapes torch would load its compiler."""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given = {**(kwargs or {})}
+        if func.__name__ == "normal_":
+            return args[0] if args else given["tensor"]
+        return func(*args, **given)
 
 
 def check_room(plans: Sequence[Plan], text: Text, folder: Path, at_once: int) -> None:

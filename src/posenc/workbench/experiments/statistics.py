@@ -21,9 +21,9 @@ class Interval:
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
     """The Wilson score interval of a share (Wilson 1927): ``right`` of ``asked``."""
-    from scipy.stats import norm
+    from scipy.special import ndtri  # as scipy.stats has it, whose import takes a second
 
-    z = float(norm.ppf(0.5 + LEVEL / 2))
+    z = float(ndtri(0.5 + LEVEL / 2))
     share, room = right / asked, z * z / asked
     centre = (share + room / 2) / (1 + room)
     half = z * math.sqrt(share * (1 - share) / asked + room / (4 * asked)) / (1 + room)
@@ -32,12 +32,12 @@ def wilson(right: float, asked: int) -> tuple[float, float]:
 
 def student(values: Sequence[float]) -> tuple[float, float]:
     """The t interval of a mean: mean ± t·sd/√n; n = 3 gives ±4.30·sd/√3."""
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
     n = len(values)
     if n < 2:
         return math.nan, math.nan
-    half = float(t.ppf(0.5 + LEVEL / 2, n - 1)) * stdev(values) / math.sqrt(n)
+    half = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * stdev(values) / math.sqrt(n)
     return fmean(values) - half, fmean(values) + half
 
 

@@ -57,7 +57,8 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
 
     A loss that is no number, or far above the first for many steps, ends it with a verdict.
     """
-    how, device = recipe.how, next(model.parameters()).device
+    how, parameters = recipe.how, list(model.parameters())
+    device = parameters[0].device
     optimiser = _optimiser(model, recipe)
     generator = torch.Generator().manual_seed(seed)
     state = recipe.ranks.state(recipe.state, model, optimiser, generator)
@@ -72,7 +73,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
             (loss / how.accumulate).backward()
             total, tokens = total + loss.detach().float() / how.accumulate, tokens + count
         if how.clip:
-            torch.nn.utils.clip_grad_norm_(model.parameters(), how.clip)
+            torch.nn.utils.clip_grad_norm_(parameters, how.clip)
         optimiser.step()
         due, lost = recipe.ranks.any(watch.saw(total, tokens), bool(watch.made.verdict))
         if due:

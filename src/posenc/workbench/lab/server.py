@@ -5,6 +5,7 @@ page is out.
 """
 
 import asyncio
+import errno
 import logging
 import socket
 import threading
@@ -105,7 +106,7 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
     """Serve until interrupted; ``port=0`` takes any free one.
 
     Raises:
-        InvalidArgument: the port is taken, or the host is a wildcard, which has no name to be checked against.
+        InvalidArgument: the port is taken, the host is elsewhere, or a wildcard, which has no name to check.
     """
     if host in ("0.0.0.0", "::", ""):
         raise InvalidArgument(f"host={host!r} means every address; give the one that the lab shall answer as")
@@ -115,6 +116,9 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
         # It listens from here on: who comes before the loop runs waits instead of being refused.
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
+        if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
+            said = f"host={host!r} is no address of this computer; give one of its own, such as 127.0.0.1"
+            raise InvalidArgument(said) from error
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
     address = f"http://{name}:{listening.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)

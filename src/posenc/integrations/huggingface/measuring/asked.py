@@ -25,8 +25,6 @@ TOKENS, DECODED = 13, 11
 """Tokens of a text, and of a decoder beside it, so that one attends over itself and not over the other."""
 READ = 23
 """Tokens of the texts that windows and biases are read from."""
-
-
 SQUARE = 1e-2
 """How far a map may be from keeping angles, as turns do: less than any that bends, more than rounding makes."""
 
