@@ -17,6 +17,7 @@ import pytest
 from posenc.workbench.lab import export, page, rooms
 from posenc.workbench.lab.page import Site
 from posenc.workbench.lab.replies import reply
+from posenc.workbench.lessons.card import DECK
 from workbench.lab.photographs import reveal, settle
 
 FIRST_PICTURE = 300_000
@@ -134,6 +135,12 @@ def test_no_card_leads_to_a_stage_that_is_left_out() -> None:
     led = set(re.findall(r'href="([a-z-]+\.html#[^"]*)"', page.cards(Site(saved=True))))
     assert len(led) > 10
     assert led <= held
+
+
+def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
+    counted = sum(bool(card.number) for card in DECK)
+    assert page.cards(Site(saved=True)).count("data-number=") == counted > 0
+    assert "data-number=" not in page.cards()
 
 
 def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_path: Path) -> None:
