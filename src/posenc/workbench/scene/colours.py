@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import get_args
 
 from posenc.workbench import palette
 from posenc.workbench.palette import Scale
@@ -116,16 +117,11 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 def tables() -> str:
     """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark."""
-    kinds: tuple[Scale, ...] = ("magnitude", "signed")
-    return json.dumps(
-        {
-            kind: {
-                name: [[*step, int(dark_text(step))] for step in steps(kind, paper)]
-                for name, paper in PAPERS.items()
-            }
-            for kind in kinds
-        }
-    )
+
+    def sent(scale: Scale, paper: Paper) -> list[list[int]]:
+        return [[*step, int(dark_text(step))] for step in steps(scale, paper)]
+
+    return json.dumps({scale: {n: sent(scale, paper) for n, paper in PAPERS.items()} for scale in get_args(Scale)})
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
