@@ -12,7 +12,7 @@ export class Stage {
     Object.assign(this, { section, state, question, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
     this.find = (selector) => section.querySelector(selector);
     this.saved = document.documentElement.hasAttribute("data-saved");
-    this.askPicture = newest((view, wish) => this.paint(view, wish), (error, wish) => this.refuse(error, wish));
+    this.askPicture = newest((view, wish) => this.paint(view, wish), (error, wish) => this.settle(wish, error.message));
     this.askValue = newest(({ text }) => this.tell(text), () => {});
     this.wireLinks();
     if (state.query(this.parameters)) this.reveal("");
@@ -69,7 +69,6 @@ export class Stage {
     this.find(".readouts").replaceChildren(...view.readouts.map(({ name, text }) => (
       html("div", {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
     this.repaint();
-    this.section.dataset.answered = wish.name;
   }
 
   repaint() {
@@ -82,11 +81,6 @@ export class Stage {
     panels.forEach((panel, i) => this.panels[i].show(panel, panels.length, i));
   }
 
-  refuse(error, wish) {
-    this.settle(wish, error.message);
-    this.section.dataset.answered = wish.name;
-  }
-
   // The wait is over: with an answer, or with words that say why there is none.
   settle(wish, words) {
     this.find(".panels").removeAttribute("aria-busy");
@@ -94,6 +88,7 @@ export class Stage {
     this.find(".error").hidden = !words;
     this.find(".error").textContent = words;
     this.section.classList.toggle("stale", Boolean(words));
+    this.section.dataset.answered = wish.name;
   }
 
   tell(words) { this.find(".probe").textContent = words; }
