@@ -186,6 +186,15 @@ def test_the_newest_position_of_a_slider_wins(visitor: Any) -> None:
     assert len(asked) == 2
 
 
+def test_a_page_that_comes_back_asks_anew(visitor: Any) -> None:
+    """A browser may keep a page that was left, and show it again as it was."""
+    page = visitor.open("/bias", "slopes")
+    page.evaluate("() => dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    page.locator("#slopes-heads").fill("12")
+    page.locator("#slopes-heads").press("Enter")
+    visitor.answered("slopes", "heads=12")
+
+
 def test_a_guess_comes_before_the_answer(visitor: Any) -> None:
     page = visitor.open("/clock", "falloff")
     assert page.locator("#falloff .picture").is_hidden()

@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import threading
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -13,8 +14,10 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.lab import export, rooms
+from posenc.workbench.lab import export, page, rooms
+from posenc.workbench.lab.page import Site
 from posenc.workbench.lab.replies import reply
+from posenc.workbench.lessons.card import DECK
 from workbench.lab.photographs import reveal, settle
 
 FIRST_PICTURE = 300_000
@@ -22,16 +25,10 @@ FIRST_PICTURE = 300_000
 
 
 def unpacked(pack: str) -> Any:
-    parts = json.loads(gzip.decompress(base64.b64decode(pack)))
-
-    def whole(value: Any) -> Any:
-        if isinstance(value, list):
-            return [whole(part) for part in value]
-        if isinstance(value, dict):
-            return whole(parts[value["#"]]) if "#" in value else {k: whole(v) for k, v in value.items()}
-        return value
-
-    return whole(parts[-1])
+    parts: list[Any] = []
+    for line in gzip.decompress(base64.b64decode(pack)).decode().split("\n"):
+        parts.append(json.loads(line, object_hook=lambda part: parts[part["#"]] if "#" in part else part))
+    return parts[-1]
 
 
 def test_a_pack_holds_what_the_server_answers() -> None:
@@ -101,7 +98,7 @@ def beside_a_server(browser: Any) -> Iterator[Any]:
 
 
 def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_path: Path) -> None:
-    saved = reply("/save/shift-both.html", "m=3")
+    saved = reply("/export/shift-both.html", "m=3")
     assert saved.filename == "posenc-shift-both.html"
     assert len(saved.body) < FIRST_PICTURE
     assert b"http://127" not in saved.body
@@ -124,18 +121,33 @@ def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_p
     with offline.expect_download() as download:
         offline.locator('a.export[data-kind="png"]').click()
     assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    offline.locator("#theme").click()
+    with offline.expect_download() as download:
+        offline.locator('a.export[data-kind="svg"]').click()
+    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+    assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
 
 
 def test_no_card_leads_to_a_stage_that_is_left_out() -> None:
-    held = {f"{room.name}/{stage.question}" for room in rooms.ROOMS for stage in room.stages if not stage.fresh}
-    assert {card["stage"] for card in export._cards()} <= {*held, ""}
+    held = {
+        f"{room.name}.html#{stage.question}" for room in rooms.ROOMS for stage in room.stages if not stage.fresh
+    }
+    led = set(re.findall(r'href="([a-z-]+\.html#[^"]*)"', page.cards(Site(saved=True))))
+    assert len(led) > 10
+    assert led <= held
+
+
+def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
+    counted = sum(bool(card.number) for card in DECK)
+    assert page.cards(Site(saved=True)).count("data-number=") == counted > 0
+    assert "data-number=" not in page.cards()
 
 
 def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_path: Path) -> None:
     """What somebody sends: saved in the lab, opened by somebody else from a file."""
     page = visitor.open("/rotation?m=3", "shift-both")
     with page.expect_download(timeout=120_000) as download:  # hundreds of answers are computed on a busy machine
-        page.locator("#shift-both a.save").click()
+        page.locator('#shift-both a.export[data-kind="html"]').click()
     path = tmp_path / download.value.suggested_filename
     download.value.save_as(path)
     offline.goto(path.as_uri())

@@ -71,7 +71,7 @@ def test_an_answer_is_the_librarys(client: TestClient) -> None:
         ("/api/slopes/everything", 404, "it has: at, table"),
         ("/api/slopes/at?row=-1", 400, "is no index; count from 0"),
         ("/api/shuffle?sentence=a+b+c+d", 400, "is no arrangement of 4 words"),
-        ("/export/slopes.exe", 404, "use .png, .svg or .csv"),
+        ("/export/slopes.exe", 404, "use .png, .svg, .csv or .html"),
         ("/nowhere", 404, "is no page of the lab"),
         ("/static/../server.py", 404, "error"),
         ("/static/%2e%2e/server.py", 404, "error"),

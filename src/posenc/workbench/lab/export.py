@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +21,7 @@ from posenc.errors import PosencError
 from posenc.workbench.lab import page, wire
 from posenc.workbench.lab.controls import Control, Number
 from posenc.workbench.lab.page import Site
-from posenc.workbench.lab.rooms import ROOMS, Stage, place, room, stages
-from posenc.workbench.lessons import deck
+from posenc.workbench.lab.rooms import ROOMS, Stage, room, stages
 from posenc.workbench.scene import colours
 from posenc.workbench.scene.tables import told
 
@@ -33,8 +32,8 @@ MOST = 140_000
 """Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
 WHOLE = 160
 """Up to so many states a stage holds every combination."""
-FINE, FEWEST = 65, 3
-"""How many stops of a control a page holds at the most, and keeps of the heaviest."""
+FINE, FEWEST = 65, 4
+"""How many stops of a control a page holds at the most, and keeps of the heaviest: its ends, middle and default."""
 PROBED, DRAWN = 130, 1_100
 """Points of a line whose values a page holds in words, and that it holds at all."""
 SHORT = 24
@@ -51,7 +50,6 @@ def write(folder: Path) -> list[Path]:
     for stage in itertools.chain(*shown.values()):
         packs[stage.question], held = packed(stage, {})
         stops |= {(stage.question, name): texts for name, texts in held.items()}
-    packs["cards"] = pack(_cards())
     site = _sealed(replace(saved(), held=lambda stage: f"data/{stage.question}.js", stops=stops))
     pages = {"index": page.home(site), page.CARDS: page.cards(site)}
     pages |= {name: page.room_page(room(name), {}, site, own) for name, own in shown.items()}
@@ -66,10 +64,9 @@ def page_of(question: str, texts: Mapping[str, str]) -> str:
     home, stage = stages()[question]
     found, stops = packed(stage, texts)
     alone = replace(home, stages=(stage,))
-    data = (json.dumps({"name": question, "pack": found}),)
     held = {(question, name): each for name, each in stops.items()}
-    site = _sealed(replace(saved(), single=True, held=lambda stage: "#", data=data, stops=held))
-    return page.room_page(alone, texts, site)
+    site = replace(saved(), single=True, held=lambda stage: "#", data=script_of(question, found), stops=held)
+    return page.room_page(alone, texts, _sealed(site))
 
 
 def script_of(name: str, text: str) -> str:
@@ -83,30 +80,23 @@ def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[
     What is too much gives up what lies around the states to try, then half the stops of whichever control weighs
     most, and so on.
     """
-    answers: dict[Texts, Any] = {}
+    answer = cache(partial(_answer, stage))
+    weight = cache(lambda name, *texts: len(held({name: texts})))
 
     def held(stops: Mapping[str, Sequence[str]], *, tries: bool = False) -> str:
         wanted = states(stage, stops, texts, tries=tries)
-        for state in wanted:
-            if state not in answers:
-                answers[state] = _answer(stage, state)
-        return pack({"&".join(f"{n}={t}" for n, t in s): answers[s] for s in wanted if answers[s] is not None})
+        return pack({"&".join(f"{n}={t}" for n, t in state): found for state in wanted if (found := answer(state))})
 
-    reached = {c.name: _reached(stage, c, texts) for c in stage.controls}
-    counts = {name: min(FINE, len(each)) for name, each in reached.items()}
-    stops = {c.name: _thinned(reached[c.name], FINE, c.default) for c in stage.controls}
+    known = {c.name: c for c in stage.controls}
+    stops = {name: _thinned(_reached(stage, c, texts), FINE, c.default) for name, c in known.items()}
     found = held(stops, tries=True)
     if len(found) > MOST:
         found = held(stops)
-    weights = {name: len(held({name: each})) for name, each in stops.items()} if len(found) > MOST else {}
-    while len(found) > MOST and max(counts.values()) > FEWEST:
-        name = max((name for name, count in counts.items() if count > FEWEST), key=weights.__getitem__)
-        control = next(c for c in stage.controls if c.name == name)
-        counts[name] = counts[name] // 2 + 1
-        stops[name] = _thinned(reached[name], counts[name], control.default)
-        weights[name] = len(held({name: stops[name]}))
+    while len(found) > MOST and (many := [name for name, each in stops.items() if len(each) > FEWEST]):
+        name = max(many, key=lambda name: weight(name, *stops[name]))
+        stops[name] = _thinned(stops[name], len(stops[name]) // 2 + 1, known[name].default)
         found = held(stops)
-    return found, {c.name: stops[c.name] for c in stage.controls if isinstance(c, Number)}
+    return found, {name: each for name, each in stops.items() if isinstance(known[name], Number)}
 
 
 def _reached(stage: Stage, control: Control, texts: Mapping[str, str]) -> Sequence[str]:
@@ -172,14 +162,8 @@ def _sparse(shown: dict[str, Any]) -> None:
         line |= {key: line[key] and line[key][::every] for key in ("y", "low", "high")}
 
 
-def _cards() -> list[dict[str, Any]]:
-    """The cards; one that a stage left out would answer leads nowhere."""
-    fresh = {place(stage) for _, stage in stages().values() if stage.fresh}
-    return [card | {"stage": "" if card["stage"] in fresh else card["stage"]} for card in deck.cards()]
-
-
 def pack(content: Any) -> str:
-    """JSON parts, compressed, as base64: what is longer than a reference is kept once, and the whole comes last."""
+    """JSON, a part a line, compressed, as base64: what is longer than a reference is kept once, the whole last."""
     parts: dict[str, int] = {}
 
     def placed(value: Any) -> Any:
@@ -193,7 +177,7 @@ def pack(content: Any) -> str:
         return value if len(text) <= SHORT else {"#": parts.setdefault(text, len(parts))}
 
     placed(content)
-    return base64.b64encode(gzip.compress(f"[{','.join(parts)}]".encode(), 9, mtime=0)).decode()
+    return base64.b64encode(gzip.compress("\n".join(parts).encode(), 9, mtime=0)).decode()
 
 
 def bundle() -> str:
@@ -222,7 +206,7 @@ def saved() -> Site:
 
 def _sealed(site: Site) -> Site:
     """The site with its policy: these scripts by their hash, what they load themselves, and nothing else."""
-    scripts = " ".join(_hash(text) for text in (site.early, site.script))
+    scripts = " ".join(_hash(text) for text in (site.early, site.data, site.script))
     policy = (
         f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

@@ -1,16 +1,17 @@
 """The pages as HTML: words, formulas and working controls, complete before a line of script runs."""
 
 import base64
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib.resources import files
+from pathlib import Path
 from urllib.parse import urlencode
 
 from posenc.errors import MissingExtra
 from posenc.names import canonical
 from posenc.workbench.lab.controls import Control
 from posenc.workbench.lab.rooms import ROOMS, Room, Stage, find, place
+from posenc.workbench.lessons import deck
 from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS
 from posenc.workbench.lessons.index import beside, sections
 from posenc.workbench.templates import templates
@@ -24,7 +25,7 @@ CARDS, HERO = "check", "shift-both"
 """The address of the cards, and the stage that the first page shows."""
 FIRST = "/static/first.js"
 """The first page's answers, held beside the scripts so that it moves before the library is imported."""
-STATIC = files("posenc.workbench.lab") / "static"
+STATIC = Path(__file__).parent / "static"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Site:
     Args:
         saved: whether a page brings its style, script and policy with it and asks no server.
         single: whether it stands alone, with no other pages to link to.
-        held: the file of answers of a stage; empty where a server answers, ``"#"`` where the page holds them.
+        held: the file of answers of a stage; empty where a server answers, ``"#"`` where ``data`` holds them.
         stops: texts that a slider may visit, by stage and control; by default all.
     """
 
@@ -47,7 +48,7 @@ class Site:
     early: str = ""
     script: str = ""
     tones: str = ""
-    data: Collection[str] = ()
+    data: str = ""
 
     @property
     def rooms(self) -> list[tuple[str, str]]:
@@ -75,7 +76,7 @@ def _made(template: str, site: Site, **given: object) -> str:
         return site.stops.get((stage, control.name), control.held)
 
     made = templates("posenc.workbench.lab")
-    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail}
+    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail, "find": find}
     made.globals |= {"beside": beside, "sections": sections, "place": place}
     return made.get_template(template).render(site=site, held=site.held, stops=stops, **given)
 
@@ -88,7 +89,8 @@ def home(site: Site = LIVE) -> str:
 
 
 def cards(site: Site = LIVE) -> str:
-    """The cards; the page's script asks for them."""
+    """The cards; of a server the page's script asks for their numbers, which need the library."""
+    computed = {card["name"]: card for card in deck.cards()} if site.saved else {}
     filters = [
         ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
         ("topic", "topic", list(TOPICS.items())),
@@ -96,7 +98,8 @@ def cards(site: Site = LIVE) -> str:
         ("lesson", "lesson", [(str(n), str(n)) for n in sorted({n for card in DECK for n in card.lessons})]),
         ("company", "turns on", [(name, name) for name in COMPANIES]),
     ]
-    return _made("cards.html", site, title="Check yourself", current=CARDS, filters=filters)
+    asked = {"deck": DECK, "kinds": KINDS, "topics": TOPICS, "computed": computed}
+    return _made("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: Sequence[Stage] = ()) -> str:

@@ -8,7 +8,6 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import InvalidArgument, PosencError
@@ -22,10 +21,12 @@ if TYPE_CHECKING:
 JSON, HTML = "application/json", "text/html; charset=utf-8"
 MEDIA = {
     ".css": "text/css; charset=utf-8",
+    ".csv": "text/csv; charset=utf-8",
+    ".html": HTML,
     ".js": "text/javascript; charset=utf-8",
+    ".png": "image/png",
     ".svg": "image/svg+xml",
 }
-EXPORTS = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv; charset=utf-8"}
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,14 @@ class UnknownPath(PosencError):  # noqa: N818 - says what it is without the suff
 @lru_cache(maxsize=1)
 def static() -> dict[str, Reply]:
     """Every static file by the path it is asked for at, read once."""
-    found = {}
-    root = files("posenc.workbench.lab") / "static"
-    for folder, prefix in ((root, "/static/"), (root / "paint", "/static/paint/")):
-        for file in folder.iterdir():
-            ending = "." + file.name.rpartition(".")[2]
-            if file.is_file() and ending in MEDIA:
-                found[prefix + file.name] = Reply(file.read_bytes(), MEDIA[ending])
-    return found
+    held = [path for path in page.STATIC.rglob("*") if path.suffix in MEDIA]
+    names = [path.relative_to(page.STATIC).as_posix() for path in held]
+    return {f"/static/{n}": Reply(p.read_bytes(), MEDIA[p.suffix]) for n, p in zip(names, held, strict=True)}
 
 
 def computes(path: str) -> bool:
     """Whether a path asks the library, and may take more than a moment."""
-    return path.startswith(("/api/", "/export/", "/save/"))
+    return path.startswith(("/api/", "/export/"))
 
 
 def reply(path: str, query: str = "") -> Reply:
@@ -90,8 +86,8 @@ def _route(path: str, query: str) -> Reply:
         return PAGES[path]()
     kind, _, rest = path.removeprefix("/").partition("/")
     texts = controls.pairs(query)
-    if kind in ("api", "export", "save"):
-        return {"api": _api, "export": _export, "save": _save}[kind](rest, texts)
+    if kind in ("api", "export"):
+        return {"api": _api, "export": _export}[kind](rest, texts)
     if rest or kind not in {room.name for room in rooms.ROOMS}:
         raise UnknownPath(f"{path[:60]} is no page of the lab; open / for the list of rooms")
     texts.pop("embed", None)
@@ -129,31 +125,26 @@ def _json(content: Any) -> Reply:
 
 
 def _export(rest: str, texts: dict[str, str]) -> Reply:
-    """``/export/<question>.png``, ``.svg`` or ``.csv``."""
-    name, _, kind = rest.rpartition(".")
-    if kind not in EXPORTS:
-        raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg or .csv")
-    answer = _answer(name, texts)
-    if kind == "csv":
-        from posenc.workbench.scene.tables import as_csv
-
-        body = as_csv(answer).encode()
-    else:
-        from posenc.workbench.figures import draw, ink
-
-        body = ink.rendered(draw.draw(answer), kind)
-    return Reply(body, EXPORTS[kind], filename=f"posenc-{name}.{kind}")
-
-
-def _save(rest: str, texts: dict[str, str]) -> Reply:
-    """``/save/<question>.html``: the stage as one page that needs no server."""
+    """``/export/<question>.png``, ``.svg``, ``.csv``, or ``.html``: the stage as one page that needs no server."""
     from posenc.workbench.lab import export
+    from posenc.workbench.scene.tables import as_csv
 
     name, _, kind = rest.rpartition(".")
-    if kind != "html":
-        raise UnknownPath(f"/save/{rest[:40]} has no known ending; use .html")
-    _answer(name, texts)  # a state that the stage refuses is refused here too
-    return Reply(export.page_of(name, texts).encode(), HTML, filename=f"posenc-{name}.html")
+    made: dict[str, Callable[[View], bytes]] = {
+        "csv": lambda answer: as_csv(answer).encode(),
+        "html": lambda _: export.page_of(name, texts).encode(),
+        "png": lambda answer: _drawn(answer, "png"),
+        "svg": lambda answer: _drawn(answer, "svg"),
+    }
+    if kind not in made:
+        raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg, .csv or .html")
+    return Reply(made[kind](_answer(name, texts)), MEDIA[f".{kind}"], filename=f"posenc-{name}.{kind}")
+
+
+def _drawn(answer: "View", kind: str) -> bytes:
+    from posenc.workbench.figures import draw, ink
+
+    return ink.rendered(draw.draw(answer), kind)
 
 
 def _answer(name: str, texts: Mapping[str, str]) -> "View":

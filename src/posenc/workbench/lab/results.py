@@ -8,7 +8,6 @@ from posenc.errors import StudyError
 from posenc.workbench.lessons.example import EXAMPLE, LABEL, shown
 
 if TYPE_CHECKING:
-    from posenc.workbench.experiments.results import TaskResult
     from posenc.workbench.views.view import View
 
 DEFAULT = Path("study")
@@ -35,23 +34,17 @@ def _named(study: Path) -> str:
 
 def curves(task: str = "ordering") -> "View":
     """The measure of every encoding at every length, with its interval."""
-    from posenc.workbench.report.charts import over_lengths
-
-    return _explained(over_lengths(_result(task)), task)
+    return _charted("over_lengths", task)
 
 
 def positions() -> "View":
     """The language loss at every position of the longest windows."""
-    from posenc.workbench.report.charts import over_positions
-
-    return _explained(over_positions(_result("language")), "language")
+    return _charted("over_positions", "language")
 
 
 def depths(task: str = "needle") -> "View":
     """Accuracy by depth and length, a panel an encoding."""
-    from posenc.workbench.report.charts import by_depth
-
-    return _explained(by_depth(_result(task)), task)
+    return _charted("by_depth", task)
 
 
 def table(task: str = "ordering") -> "View":
@@ -88,21 +81,20 @@ with Ledger(Path("{study}")) as ledger:
             print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
 
 
-def _explained(view: "View | None", task: str) -> "View":
-    if view is None:
-        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
-    return _labelled(replace(view, python=PYTHON.format(study=shown(_shelf["study"]), task=task)))
-
-
-def _result(name: str) -> "TaskResult":
+def _charted(chart: str, task: str) -> "View":
+    """This chart of the newest runs of a task."""
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.results import newest
+    from posenc.workbench.report import charts
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        found = newest(ledger.runs(), name)
+        found = newest(ledger.runs(), task)
     if found is None:
         raise StudyError(
-            f"no {name} run in {_named(study)} yet; type: posenc compare --tasks {name} --output {_shelf['study']}"
+            f"no {task} run in {_named(study)} yet; type: posenc compare --tasks {task} --output {_shelf['study']}"
         )
-    return found
+    view: View | None = getattr(charts, chart)(found)
+    if view is None:
+        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
+    return _labelled(replace(view, python=PYTHON.format(study=study, task=task)))

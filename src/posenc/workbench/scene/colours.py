@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
+from typing import get_args
 
 from posenc.workbench import palette
 from posenc.workbench.palette import Scale
@@ -96,15 +97,15 @@ def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
 
 
 def stylesheet() -> str:
-    """CSS variables for light, dark and print, and a class for every name; no other stylesheet names a colour."""
+    """CSS variables for either paper, light in print, and a class for every name; no other sheet has colours."""
+    light, dark = map(_variables, PAPERS.values())
+    both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
     classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
-    light, dark = (_declared(_variables(paper)) for paper in PAPERS.values())
     return (
-        f":root {{ color-scheme: light dark; {light} }}\n"
-        f"@media (prefers-color-scheme: dark) {{ :root:not([data-theme=light]) {{ {dark} }} }}\n"
-        f":root[data-theme=light] {{ color-scheme: light; }}\n"
-        f":root[data-theme=dark] {{ color-scheme: dark; {dark} }}\n"
-        f"@media print {{ :root:root {{ color-scheme: light; {light} }} }}\n"
+        f":root {{ color-scheme: light dark; {both} }}\n"
+        ":root[data-theme=light] { color-scheme: light; }\n"
+        ":root[data-theme=dark] { color-scheme: dark; }\n"
+        "@media print { :root:root { color-scheme: light; } }\n"
         f"{classes}\n"
     )
 
@@ -114,22 +115,13 @@ def _variables(paper: Paper) -> dict[str, str]:
     return asdict(paper) | names | {f"{name}-text": text(name, paper) for name in LINES}
 
 
-def _declared(colours: dict[str, str]) -> str:
-    return " ".join(f"--{name}: {value};" for name, value in colours.items())
-
-
 def tables() -> str:
     """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark."""
-    kinds: tuple[Scale, ...] = ("magnitude", "signed")
-    return json.dumps(
-        {
-            kind: {
-                name: [[*step, int(dark_text(step))] for step in steps(kind, paper)]
-                for name, paper in PAPERS.items()
-            }
-            for kind in kinds
-        }
-    )
+
+    def sent(scale: Scale, paper: Paper) -> list[list[int]]:
+        return [[*step, int(dark_text(step))] for step in steps(scale, paper)]
+
+    return json.dumps({scale: {n: sent(scale, paper) for n, paper in PAPERS.items()} for scale in get_args(Scale)})
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"

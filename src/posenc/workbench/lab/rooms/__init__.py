@@ -74,14 +74,10 @@ class Room:
 
 
 def _stage(entry: dict[str, Any]) -> Stage:
-    controls = tuple(_control(**given) for given in entry.pop("controls", ()))
+    controls = tuple(KINDS[given.pop("kind")](**given) for given in entry.pop("controls", ()))
     tries = tuple(Try(*given) for given in entry.pop("tries", ()))
     lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
     return Stage(**{**entry, **lists}, tries=tries, controls=controls)
-
-
-def _control(kind: str, **settings: Any) -> Control:
-    return KINDS[kind](**settings)
 
 
 def _room(text: str) -> Room:

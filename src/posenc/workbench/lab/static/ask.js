@@ -1,36 +1,34 @@
 // Asking: the server, or the answers that a page holds; one request in flight, the newest wish next.
 import { bytes, html } from "./paint/elements.js";
 
-export class Newest {
-  constructor(answered, refused) {
-    Object.assign(this, { answered, refused, busy: false, wish: null, leaving: new AbortController() });
-    addEventListener("pagehide", () => this.leaving.abort());
-  }
-
-  ask(wish) {
-    this.wish = wish;
-    if (!this.busy) this.next();
-  }
-
-  async next() {
-    this.busy = true;
-    while (this.wish !== null) {
-      const wish = this.wish;
-      this.wish = null;
+// What is asked of this one at a time: of wishes that come meanwhile only the last is still got.
+export function newest(answered, refused) {
+  let [wish, busy] = [null, false];
+  return async (wished) => {
+    wish = wished;
+    if (busy) return;
+    busy = true;
+    while (wish) {
+      const asked = wish;
+      wish = null;
       try {
-        this.answered(await wish.get(this.leaving.signal), wish);
+        answered(await asked.get(), asked);
       } catch (error) {
-        if (error.name !== "AbortError") this.refused(error, wish);
+        if (error.name !== "AbortError") refused(error, asked);
       }
     }
-    this.busy = false;
-  }
+    busy = false;
+  };
 }
 
-export async function getJson(address, signal) {
+// Whoever leaves the page waits no longer; a page that comes back by the browser's Back asks anew.
+let leaving = new AbortController();
+addEventListener("pagehide", () => { leaving.abort(); leaving = new AbortController(); });
+
+export async function getJson(address) {
   let reply;
   try {
-    reply = await fetch(address, { signal, headers: { accept: "application/json" } });
+    reply = await fetch(address, { signal: leaving.signal, headers: { accept: "application/json" } });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Error("The lab does not answer. Is its terminal still running?");
@@ -40,34 +38,26 @@ export async function getJson(address, signal) {
   return content;
 }
 
-// What a page holds: texts in the page itself ("#"), or in files that are classic scripts, so that they open from disk.
+// What a page holds: classic scripts, in the page or in files of their own, so that they open from disk.
 const packs = new Map();
 
 export function held(file, name) {
-  if (!packs.has(name)) packs.set(name, (file === "#" ? inPage(name) : inFile(file, name)).then(unpacked));
+  if (!packs.has(name)) packs.set(name, taken(file, name).then(unpacked));
   return packs.get(name);
 }
 
-async function inPage(name) {
-  const texts = [...document.querySelectorAll("script.held")].map((element) => JSON.parse(element.textContent));
-  return texts.find((text) => text.name === name).pack;
-}
-
-const inFile = (file, name) => new Promise((resolve, reject) => {
+const taken = (file, name) => new Promise((resolve, reject) => {
   const load = () => resolve(globalThis.posencHeld[name]);
+  if (globalThis.posencHeld?.[name]) return load();
   const error = () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`));
   document.head.append(html("script", { src: file, load, error }));
 });
 
 async function unpacked(pack) {
   const stream = new Blob([bytes(pack)]).stream().pipeThrough(new DecompressionStream("gzip"));
-  const parts = await new Response(stream).json();
-  // What is longer than a reference is kept once: {"#": 3} stands for the third part, and the last is the whole.
-  const whole = (value) => {
-    if (Array.isArray(value)) return value.map(whole);
-    if (value === null || typeof value !== "object") return value;
-    if ("#" in value) return whole(parts[value["#"]]);
-    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, whole(part)]));
-  };
-  return { content: parts.at(-1), whole };
+  // A part a line; {"#": 3} stands for the one after three others, and the last is the whole.
+  const parts = [];
+  const whole = (_, value) => parts[value?.["#"]] ?? value;
+  for (const line of (await new Response(stream).text()).split("\n")) parts.push(JSON.parse(line, whole));
+  return parts.at(-1);
 }

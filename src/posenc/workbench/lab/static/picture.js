@@ -9,8 +9,9 @@ export async function savePicture(stage, kind) {
   const pictures = panels.querySelectorAll("canvas");
   copy.querySelectorAll("canvas").forEach((canvas, i) => canvas.replaceWith(html("img", { class: canvas.className, src: pictures[i].toDataURL() })));
   const style = [...document.querySelectorAll("style")].map((each) => each.textContent).join("\n");
-  const page = html("html", { "data-theme": isDark() ? "dark" : "light" }, html("style", {}, style), html("div", { class: "stage" }, copy));
-  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}` }, svg("foreignObject", { width: "100%", height: "100%" }, page));
+  const page = html("html", {}, html("style", {}, style), html("div", { class: "stage" }, copy));
+  const paper = { "data-theme": isDark() ? "dark" : "light" }; // as the reader has it, whatever the system says
+  const picture = svg("svg", { width, height, viewBox: `0 0 ${width} ${height}`, ...paper }, svg("foreignObject", { width: "100%", height: "100%" }, page));
   const address = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(new XMLSerializer().serializeToString(picture))}`;
   html("a", { download: `posenc-${stage.question}.${kind}`, href: kind === "svg" ? address : await drawn(address, 2 * width, 2 * height) }).click();
 }

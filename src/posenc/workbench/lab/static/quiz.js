@@ -1,15 +1,7 @@
 // The cards: one at a time, filters and card in the address, what was right kept in this browser.
-import { getJson, held } from "./ask.js";
+import { getJson } from "./ask.js";
 import { keep, recall } from "./keep.js";
 import { button, html } from "./paint/elements.js";
-
-const FILTERS = {
-  kind: (card, value) => (value === "interview" ? card.interview : card.kind === value),
-  topic: (card, value) => card.topic === value,
-  stars: (card, value) => card.stars === Number(value),
-  lesson: (card, value) => card.lessons.includes(Number(value)),
-  company: (card, value) => card.companies.includes(value),
-};
 
 const words = (className, text) => html("p", { class: className }, text);
 
@@ -17,25 +9,18 @@ export class Quiz {
   constructor(holder) {
     this.holder = holder;
     this.judged = recall("cards", {}); // by card, whether the first try was right
-    this.saved = document.documentElement.hasAttribute("data-saved");
-    this.filters = Object.keys(FILTERS).map((name) => document.getElementById(name));
-    const cards = this.saved ? held("data/cards.js", "cards").then(({ content, whole }) => whole(content)) : getJson("/api/quiz");
-    cards.then((all) => this.start(all), (error) => holder.replaceChildren(words("error", error.message)));
-  }
-
-  start(cards) {
-    this.cards = cards;
+    this.cards = [...holder.children];
+    this.filters = [...document.querySelectorAll(".filters select")];
     const asked = new URLSearchParams(location.search);
     for (const filter of this.filters) {
       filter.value = asked.get(filter.id) ?? "";
       filter.addEventListener("change", () => this.show(0));
     }
-    this.show(Math.max(0, this.shown().findIndex((card) => card.name === asked.get("card"))), true);
+    this.show(Math.max(0, this.shown().findIndex((card) => card.dataset.name === asked.get("card"))), true);
   }
 
   shown() {
-    const chosen = this.filters.filter((filter) => filter.value);
-    return this.cards.filter((card) => chosen.every((filter) => FILTERS[filter.id](card, filter.value)));
+    return this.cards.filter((card) => this.filters.every(({ id, value }) => !value || card.dataset[id].split("|").includes(value)));
   }
 
   summary() {
@@ -43,76 +28,76 @@ export class Quiz {
     return tries.length ? `${tries.filter(Boolean).length} of ${tries.length} right at the first try.` : "";
   }
 
+  // A card is shown as the page holds it, as if it had never been answered.
   show(index, first = false) {
     const shown = this.shown();
     document.getElementById("showing").textContent = `Showing ${shown.length} of ${this.cards.length}. ${this.summary()}`;
-    const card = shown[index];
-    if (!card) {
+    if (!shown[index]) {
       this.holder.replaceChildren(words("prompt", shown.length ? `That was the last. ${this.summary()}` : "No card is all of these. Choose another filter."));
       if (shown.length) this.holder.append(button("Start over", () => this.restart()));
       return;
     }
-    const named = (id) => document.querySelector(`#${id} option[value="${card[id]}"]`).textContent;
-    const stars = html("span", { role: "img", "aria-label": ` difficulty ${card.stars} of 3` }, ` · ${"★".repeat(card.stars)}${"☆".repeat(3 - card.stars)}`);
-    const meta = words("meta", `${index + 1} of ${shown.length} · ${named("kind")} · ${named("topic")}`);
-    meta.append(stars);
-    const prompt = html("h2", { class: "prompt", tabindex: -1 }, card.prompt);
-    this.verdict = html("div", { role: "status" });
-    const asked = card.form === "choice" ? this.choices(card) : this.form(card);
-    this.holder.replaceChildren(html("article", { class: "card" }, meta, prompt, asked, this.verdict, this.steps(card, index, shown.length)));
-    this.holder.dataset.answered = card.name;
+    const card = shown[index].cloneNode(true);
+    const [place, back, next, prompt] = [".place", ".back", ".next", ".prompt"].map((name) => card.querySelector(name));
+    place.textContent = `${index + 1} of ${shown.length} · `;
+    back.hidden = index === 0;
+    back.addEventListener("click", () => this.show(index - 1));
+    next.textContent = index + 1 < shown.length ? "Next" : "Finish";
+    next.addEventListener("click", () => this.show(index + 1));
+    card.querySelector("ol")?.addEventListener("click", ({ target }) => target.matches("button") && this.choose(card, target));
+    card.querySelector("form")?.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.compare(card, event.target.elements[0].value);
+    });
+    this.holder.replaceChildren(card);
+    this.holder.dataset.answered = card.dataset.name;
     if (first) return;
     prompt.focus();
-    const kept = [...this.filters.map((filter) => [filter.id, filter.value]), ["card", card.name]].filter(([, text]) => text);
+    const kept = [...this.filters.map((filter) => [filter.id, filter.value]), ["card", card.dataset.name]].filter(([, text]) => text);
     try { history.replaceState(null, "", `${location.pathname}?${new URLSearchParams(kept)}`); } catch { /* a page opened from disk */ }
   }
 
-  choices(card) {
-    return html("ol", {}, ...card.options.map(({ words: option, right, why }) => html("li", {}, button(option, ({ target }) => {
-      target.setAttribute("aria-pressed", "true");
-      target.nextSibling?.remove();
-      target.after(words("said", `${right ? "Right." : "No."} ${why}`));
-      // A wrong choice keeps the answer back: there is another try.
-      this.judge(card, right, right ? card.answer : "Try another.");
-    }))));
+  // A wrong choice keeps the answer back: there is another try.
+  choose(card, option) {
+    const right = option.dataset.right === "1";
+    option.setAttribute("aria-pressed", "true");
+    option.nextElementSibling.hidden = false;
+    this.judge(card, right, right ? card.dataset.answer : "Try another.");
   }
 
-  form(card) {
-    const number = card.form === "number";
-    const field = number ? html("input", { type: "text", inputmode: "decimal", autocomplete: "off", required: "" }) : html("textarea");
-    field.setAttribute("aria-label", "Your answer");
-    const submit = (event) => {
-      event.preventDefault();
-      const given = Number(field.value.replaceAll("−", "-").replace(/[\s\u202f,]/g, ""));
-      const right = Math.abs(given - card.number) <= card.tolerance;
-      if (!number) this.judge(card, null, card.answer);
-      else if (!Number.isFinite(given)) this.verdict.replaceChildren(words("error", "This is not a number; write it like 60611 or -1.1"));
-      else this.judge(card, right, `${right ? "As the library computes it." : "The library computes another number."} ${card.answer}`);
-    };
-    return html("form", { class: card.form, submit }, field, html("button", {}, number ? "Answer" : "Compare"));
+  async compare(card, text) {
+    if (card.querySelector("textarea")) return this.judge(card, null, card.dataset.answer);
+    const given = Number(text.replaceAll("−", "-").replace(/[\s\u202f,]/g, ""));
+    if (!Number.isFinite(given)) return this.tell(card, words("error", "This is not a number; write it like 60611 or -1.1"));
+    try {
+      const { number, tolerance, answer } = await computed(card.dataset);
+      const right = Math.abs(given - number) <= tolerance;
+      return this.judge(card, right, `${right ? "As the library computes it." : "The library computes another number."} ${answer}`);
+    } catch (error) {
+      return this.tell(card, words("error", error.message));
+    }
   }
 
   judge(card, right, answer) {
-    if (right !== null && !(card.name in this.judged)) {
-      this.judged[card.name] = right;
+    const { name } = card.dataset;
+    if (right !== null && !(name in this.judged)) {
+      this.judged[name] = right;
       keep("cards", this.judged);
     }
     const said = right === null ? "One good answer" : right ? "Right" : "Not yet";
-    this.verdict.replaceChildren(words("verdict", said), words("", answer), words("quiet", this.summary()));
+    this.tell(card, words("verdict", said), words("", answer), words("quiet", this.summary()));
   }
 
-  steps(card, index, count) {
-    const steps = words("step", "");
-    if (index > 0) steps.append(button("Back", () => this.show(index - 1)));
-    steps.append(button(index + 1 < count ? "Next" : "Finish", () => this.show(index + 1)));
-    const [room, stage] = card.stage.split("/");
-    if (stage) steps.append(html("a", { href: this.saved ? `${room}.html#${stage}` : `/${room}#${stage}` }, "Where to see it"));
-    return steps;
-  }
+  tell(card, ...said) { card.querySelector(".judged").replaceChildren(...said); }
 
   restart() {
     this.judged = {};
     keep("cards", {});
     this.show(0);
   }
+}
+
+// A card's number, which the library computes: in the page, or asked.
+async function computed(card) {
+  return card.number ? card : (await getJson("/api/quiz")).find(({ name }) => name === card.name);
 }

@@ -1,7 +1,8 @@
 // One stage: asks its question for the state, paints the panels, and keeps readouts, table, Python and links true.
-import { Newest, getJson, held } from "./ask.js";
+import { getJson, held, newest } from "./ask.js";
 import { html } from "./paint/elements.js";
 import { painter } from "./paint/painter.js";
+import { toned } from "./paint/tones.js";
 import { savePicture } from "./picture.js";
 
 export class Stage {
@@ -11,8 +12,8 @@ export class Stage {
     Object.assign(this, { section, state, question, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
     this.find = (selector) => section.querySelector(selector);
     this.saved = document.documentElement.hasAttribute("data-saved");
-    this.pictures = new Newest((view, wish) => this.paint(view, wish), (error, wish) => this.refuse(error, wish));
-    this.values = new Newest(({ text }) => this.tell(text), () => {});
+    this.askPicture = newest((view, wish) => this.paint(view, wish), (error, wish) => this.settle(wish, error.message));
+    this.askValue = newest(({ text }) => this.tell(text), () => {});
     this.wireLinks();
     if (state.query(this.parameters)) this.reveal("");
     this.find(".guess")?.addEventListener("click", ({ target }) => target.matches("button") && this.reveal(`You said: ${target.textContent}.`));
@@ -29,7 +30,8 @@ export class Stage {
   wish() {
     const name = this.address();
     const key = this.state.pairs(this.parameters).map(([each, text]) => `${each}=${text}`).join("&");
-    return { name, get: async (signal) => (this.file ? fromHeld(await held(this.file, this.question), key) : getJson(name, signal)) };
+    const answer = async () => (this.file ? fromHeld(await held(this.file, this.question), key) : getJson(name));
+    return { name, get: async () => (await Promise.all([answer(), toned]))[0] };
   }
 
   wake() {
@@ -39,11 +41,9 @@ export class Stage {
   }
 
   refresh() {
-    for (const link of this.section.querySelectorAll(this.file ? "a.save" : "a.export, a.save")) {
-      link.href = this.address(link.matches(".save") ? "save" : "export", `.${link.dataset.kind}`);
-    }
+    if (!this.file) this.section.querySelectorAll("a.export").forEach((link) => { link.href = this.address("export", `.${link.dataset.kind}`); });
     if (!this.awake) return;
-    this.pictures.ask(this.wish());
+    this.askPicture(this.wish());
     this.fillTable();
   }
 
@@ -69,7 +69,6 @@ export class Stage {
     this.find(".readouts").replaceChildren(...view.readouts.map(({ name, text }) => (
       html("div", {}, html("dt", {}, name), html("dd", { class: text.length > 14 ? "words" : "" }, text)))));
     this.repaint();
-    this.section.dataset.answered = wish.name;
   }
 
   repaint() {
@@ -79,12 +78,7 @@ export class Stage {
     holder.style.setProperty("--across", across(panels, holder));
     holder.classList.toggle("several", panels.length > 1);
     holder.classList.toggle("many", panels.length > 3);
-    panels.forEach((panel, i) => this.panels[i].paint(panel, panels.length, i));
-  }
-
-  refuse(error, wish) {
-    this.settle(wish, error.message);
-    this.section.dataset.answered = wish.name;
+    panels.forEach((panel, i) => this.panels[i].show(panel, panels.length, i));
   }
 
   // The wait is over: with an answer, or with words that say why there is none.
@@ -94,6 +88,7 @@ export class Stage {
     this.find(".error").hidden = !words;
     this.find(".error").textContent = words;
     this.section.classList.toggle("stale", Boolean(words));
+    this.section.dataset.answered = wish.name;
   }
 
   tell(words) { this.find(".probe").textContent = words; }
@@ -102,7 +97,7 @@ export class Stage {
   look(panel, row, column) {
     const { probe, texts, keys } = this.view.panels[panel];
     const asked = this.address("api", "/at", `panel=${panel}&row=${row}&column=${column}`);
-    if (!this.file) this.values.ask({ get: (signal) => getJson(asked, signal) });
+    if (!this.file) this.askValue({ get: () => getJson(asked) });
     else if (probe) this.tell(probe[column]);
     else if (texts) this.tell(`${keys[row]}, ${column}: ${texts[row][column]}`);
   }
@@ -170,8 +165,8 @@ export class Stage {
   }
 }
 
-function fromHeld({ content, whole }, key) {
-  if (key in content) return whole(content[key]);
+function fromHeld(content, key) {
+  if (key in content) return content[key];
   const count = Object.keys(content).length;
   throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);
 }

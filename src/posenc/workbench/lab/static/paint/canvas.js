@@ -1,44 +1,27 @@
 // A heatmap on a canvas: one pixel a cell, scaled by the browser; ticks and marks are HTML over it.
 import { EMPTY, arrowKey, bytes, clamp, html, percent, unit } from "./elements.js";
+import { Panel } from "./panel.js";
 import { tones } from "./tones.js";
 
-export class Canvas {
-  constructor({ look, choose }) {
-    Object.assign(this, { look, choose, cursor: null, dragged: null });
-    this.canvas = html("canvas");
-    this.marks = html("div", { class: "marks" });
-    this.ring = html("div", { class: "ring", hidden: "" });
-    const released = () => { this.dragged = null; };
-    this.field = html("div", {
-      class: "field", tabindex: 0, role: "application", "aria-roledescription": "heatmap",
-      pointerdown: (event) => this.press(event),
-      pointermove: (event) => this.point(event),
-      pointerup: released,
-      pointercancel: released,
-      pointerleave: () => { this.ring.hidden = true; },
-      keydown: (event) => this.key(event),
-    }, this.canvas, this.marks, this.ring);
-    const names = ["name", "axis rows-name", "row-ticks", "column-ticks", "axis columns-name", "scale"];
-    const parts = names.map((name) => html("div", { class: name }));
-    [this.name, this.rowsName, this.rowTicks, this.columnTicks, this.columnsName, this.scale] = parts;
-    this.element = html("div", { class: "panel heatmap" }, ...parts.slice(0, 3), this.field, ...parts.slice(3));
-  }
+export class Canvas extends Panel {
+  static kind = "heatmap";
+  cursor = null;
+  dragged = null;
 
-  async paint(panel) {
-    this.panel = panel;
+  paint(panel) {
     const [rows, columns] = panel.shape;
-    this.name.textContent = panel.name;
     this.rowsName.textContent = panel.rows.label;
     this.columnsName.textContent = panel.columns.label;
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.rows.label} by ${panel.columns.label}. Arrow keys read values, Enter picks.`);
-    const steps = await tones(panel.scale);
-    if (this.panel !== panel) return;
+    const steps = tones(panel.scale);
     this.fit(rows, columns);
     coloured(this.canvas, columns, bytes(panel.codes), steps);
     this.canvas.classList.toggle("fine", columns > this.field.clientWidth * devicePixelRatio);
     ticks(this.rowTicks, panel.rows.ticks, "top");
     ticks(this.columnTicks, panel.columns.ticks, "left");
-    this.scale.replaceChildren(legend(panel, steps));
+    const [first, last] = panel.span;
+    coloured(this.bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
+    this.ends.replaceChildren(...panel.legend.map((text) => html("span", {}, text)));
     this.marks.replaceChildren(
       ...panel.marked_columns.map((at) => placed("band", { left: at / columns, width: 1 / columns, top: 0, height: 1 })),
       ...panel.marked_rows.map((at) => placed("band", { top: at / rows, height: 1 / rows, left: 0, width: 1 })),
@@ -65,25 +48,29 @@ export class Canvas {
   }
 
   // A press near a mark takes hold of it; elsewhere it sets the next one. Either can then be dragged.
-  press(event) {
+  pointerdown(event) {
     const [row, column] = this.at(event);
     const [rows, columns] = this.panel.shape;
     const down = this.panel.picked === "rows";
     const [here, size] = down ? [row, this.field.clientHeight / rows] : [column, this.field.clientWidth / columns];
     const marks = down ? this.panel.marked_rows : this.panel.marked_columns;
     const near = marks.findIndex((mark) => Math.abs(mark - here) * size < 9);
-    this.move(row, column);
+    this.stand(row, column);
     this.dragged = this.choose(row, column, near < 0 ? undefined : near);
     if (this.dragged !== null) this.field.setPointerCapture(event.pointerId);
   }
 
-  point(event) {
+  pointermove(event) {
     const [row, column] = this.at(event);
-    this.move(row, column);
+    this.stand(row, column);
     if (this.dragged !== null) this.choose(row, column, this.dragged);
   }
 
-  move(row, column) {
+  lostpointercapture() { this.dragged = null; }
+
+  pointerleave() { this.ring.hidden = true; }
+
+  stand(row, column) {
     const [rows, columns] = this.panel.shape;
     if (!this.ring.hidden && this.cursor?.[0] === row && this.cursor?.[1] === column) return;
     this.cursor = [row, column];
@@ -92,13 +79,13 @@ export class Canvas {
     this.look(row, column);
   }
 
-  key(event) {
+  keydown(event) {
     const [row, column] = this.cursor ?? [0, -1];
     const [rows, columns] = this.panel.shape;
     const step = arrowKey(event) ?? { Home: [0, -column], End: [0, columns] }[event.key];
     const picks = (event.key === "Enter" || event.key === " ") && this.cursor;
     if (step || picks) event.preventDefault();
-    if (step) this.move(clamp(row + step[0], 0, rows - 1), clamp(column + step[1], 0, columns - 1));
+    if (step) this.stand(clamp(row + step[0], 0, rows - 1), clamp(column + step[1], 0, columns - 1));
     if (picks) this.choose(...this.cursor);
   }
 }
@@ -112,15 +99,6 @@ function coloured(canvas, columns, codes, steps) {
     image.data[4 * i + 3] = 255;
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
-}
-
-// The bar that says which colour is which value.
-function legend(panel, steps) {
-  const [first, last] = panel.span;
-  const bar = html("canvas", { "aria-hidden": true });
-  coloured(bar, last - first + 1, Uint8Array.from({ length: last - first + 1 }, (_, i) => first + i), steps);
-  const ends = panel.legend.map((text) => html("span", {}, text));
-  return html("div", { class: "legend" }, bar, html("div", { class: "ends" }, ...ends));
 }
 
 // Sides of a box as shares of what it lies in.

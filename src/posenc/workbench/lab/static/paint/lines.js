@@ -1,30 +1,20 @@
 // Curves in SVG: places come as fractions of the axes, names stand at the lines' ends.
 import { tween } from "../motion.js";
-import { clamp, html, keyEntry, letter, spaced, svg, unit } from "./elements.js";
+import { clamp, keyEntry, letter, spaced, svg, unit } from "./elements.js";
+import { Panel } from "./panel.js";
 
 const APART = 8; // places that an encoding has are dots where they lie so many pixels apart
 const EARLY = 0.97; // a curve that leaves through the floor before this share of the width is named where it does
 
-export class Lines {
-  constructor({ look }) {
-    Object.assign(this, { look, at: null, shown: [], stop: () => {} });
-    this.name = html("div", { class: "name" });
-    this.field = html("div", {
-      class: "field", tabindex: 0, role: "application", "aria-roledescription": "chart",
-      pointermove: (event) => this.point(event),
-      pointerleave: () => this.rule?.setAttribute("visibility", "hidden"),
-      keydown: (event) => this.key(event),
-    });
-    this.names = html("ul", { class: "key" });
-    this.element = html("div", { class: "panel lines" }, this.name, this.field, this.names);
-  }
+export class Lines extends Panel {
+  static kind = "lines";
+  at = null;
+  shown = [];
+  stop = () => {};
 
-  paint(panel) {
+  paint(panel, fresh) {
     const before = this.shown;
-    const fresh = this.panel !== panel;
-    this.panel = panel;
     this.every = panel.between + 1; // places that an encoding has; those between make a line smooth
-    this.name.textContent = panel.name;
     this.field.setAttribute("aria-label", `${panel.name}: ${panel.lines.length} curves of ${panel.y.label} over ${panel.x.label}. Left and right arrow keys read values.`);
     const u = unit();
     const width = Math.max(200, this.field.clientWidth);
@@ -32,7 +22,7 @@ export class Lines {
     const longest = Math.max(...ends.map((end) => end.name.length)) * letter() + 20 * u;
     const named = longest < width * 0.34;
     const listed = named || ends.length < 2 ? [] : ends;
-    this.names.replaceChildren(...listed.map((end) => keyEntry(`curve ${end.colour}`, end.name, end.dash)));
+    this.key.replaceChildren(...listed.map((end) => keyEntry(`curve ${end.colour}`, end.name, end.dash)));
     const height = Math.max(120 * u, this.field.clientHeight);
     const wideTick = Math.max(...panel.y.ticks.map(([, text]) => text.length)) * letter();
     const right = width - (named ? longest : 14 * u);
@@ -142,13 +132,15 @@ export class Lines {
     ];
   }
 
-  point(event) {
+  pointermove(event) {
     const share = (event.clientX - this.field.getBoundingClientRect().left - this.box.left) / (this.box.right - this.box.left);
     const far = this.panel.x.at.map((at) => Math.abs(at - share));
-    this.move(Math.round(far.indexOf(Math.min(...far)) / this.every) * this.every);
+    this.stand(Math.round(far.indexOf(Math.min(...far)) / this.every) * this.every);
   }
 
-  move(index) {
+  pointerleave() { this.rule?.setAttribute("visibility", "hidden"); }
+
+  stand(index) {
     this.rule.setAttribute("d", `M${this.x(this.panel.x.at[index])} ${this.box.top}V${this.box.bottom}`);
     this.rule.setAttribute("visibility", "visible");
     if (this.at === index) return;
@@ -156,13 +148,13 @@ export class Lines {
     this.look(0, index);
   }
 
-  key(event) {
+  keydown(event) {
     const last = this.panel.x.at.length - 1;
     const far = (event.shiftKey ? 10 : 1) * this.every;
     const at = this.at ?? -this.every;
     const next = { ArrowLeft: at - far, ArrowRight: at + far, Home: 0, End: last }[event.key];
     if (next === undefined) return;
     event.preventDefault();
-    this.move(clamp(next, 0, last));
+    this.stand(clamp(next, 0, last));
   }
 }

@@ -1,87 +1,84 @@
 // A small heatmap whose cells carry their numbers; rows that keep their name slide to their new place.
 import { still } from "../motion.js";
 import { EMPTY, arrowKey, bytes, clamp, html, letter, spaced } from "./elements.js";
+import { Panel } from "./panel.js";
 import { tones } from "./tones.js";
 
-export class Matrix {
-  constructor({ look, choose }) {
-    const place = (event) => {
-      const cell = event.target.closest("[data-row]");
-      return cell && [Number(cell.dataset.row), Number(cell.dataset.column)];
-    };
-    this.name = html("div", { class: "name" });
-    this.columnsName = html("div", { class: "axis columns-name" });
-    this.grid = html("div", {
-      class: "grid", role: "img",
-      pointermove: (event) => {
-        const at = place(event);
-        if (at) look(...at);
-        if (at && event.buttons) choose(...at);
-      },
-      pointerdown: (event) => place(event) && choose(...place(event)),
-      keydown: (event) => {
-        const by = this.panel.picked === "both" && arrowKey(event);
-        if (!by) return;
-        const [rows, columns] = this.panel.shape;
-        choose(clamp(this.panel.marked_rows[0] + by[0], 0, rows - 1), clamp(this.panel.marked_columns[0] + by[1], 0, columns - 1));
-      },
-    });
-    this.element = html("div", { class: "panel matrix" }, this.name, this.grid, this.columnsName);
-    this.rows = new Map();
+export class Matrix extends Panel {
+  static kind = "matrix";
+  rows = new Map();
+
+  pointerdown(event) {
+    const at = place(event);
+    if (at) this.choose(...at);
   }
 
-  async paint(panel, count, index) {
-    const moved = this.panel !== panel; // else the window has another size, and rows stand where they stood
-    this.panel = panel;
+  pointermove(event) {
+    const at = place(event);
+    if (at) this.look(...at);
+    if (at && event.buttons) this.choose(...at);
+  }
+
+  keydown(event) {
+    const { picked, shape: [rows, columns], marked_rows: [row], marked_columns: [column] } = this.panel;
+    const by = picked === "both" && arrowKey(event);
+    if (by) this.choose(clamp(row + by[0], 0, rows - 1), clamp(column + by[1], 0, columns - 1));
+  }
+
+  paint(panel, fresh, count, index) {
     const [rows, columns] = panel.shape;
-    const steps = await tones(panel.scale);
-    if (this.panel !== panel) return;
-    this.name.textContent = panel.name;
+    const steps = tones(panel.scale);
     // Of many small panels only the first says what runs where.
     const runs = [panel.rows.label && `${panel.rows.label} ↓`, `${panel.columns.label} →`].filter(Boolean).join(", ");
     this.columnsName.textContent = count > 3 && index ? "" : runs;
-    this.grid.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
-    this.grid.style.setProperty("--columns", columns);
+    this.field.setAttribute("aria-label", `${panel.name}: ${rows} by ${columns} numbers, also in the table below`);
+    this.field.style.setProperty("--columns", columns);
     const picked = panel.picked === "both";
-    if (picked) this.grid.tabIndex = 0;
-    this.grid.classList.toggle("picked", picked);
+    if (picked) this.field.tabIndex = 0;
+    this.field.classList.toggle("picked", picked);
     const codes = bytes(panel.codes);
     const before = new Map([...this.rows].map(([key, row]) => [key, row.getBoundingClientRect().top]));
-    const fresh = new Map();
+    const after = new Map();
     panel.keys.forEach((name, r) => {
       const key = `${name} ${panel.keys.slice(0, r).filter((other) => other === name).length}`;
       const row = this.rows.get(key) ?? html("div", { class: "row" });
       const cells = panel.texts[r].map((text, c) => numbered(text, codes[r * columns + c], steps, r, c));
       if (picked && r === panel.marked_rows[0]) cells[panel.marked_columns[0]].classList.add("here");
       row.replaceChildren(html("span", { class: "key" }, name), ...cells);
-      fresh.set(key, row);
+      after.set(key, row);
     });
     const { ticks } = panel.columns;
     const sparse = ticks.length < columns;
-    const heads = (sparse ? spaced(ticks, this.grid.clientWidth) : ticks).map(([share, text]) => {
+    const heads = (sparse ? spaced(ticks, this.field.clientWidth) : ticks).map(([share, text]) => {
       const head = html("span", { class: "tick" }, text);
       head.style.gridColumn = Math.floor(share * columns) + 2; // after the rows' names, and counted from 1
       return head;
     });
     const longest = Math.max(...panel.keys.map((key) => key.length));
     this.element.style.setProperty("--key", `${rows > 10 ? 0.9 + 0.4 * longest : Math.min(6.2, 0.9 + 0.48 * longest)}rem`);
-    this.grid.classList.toggle("sparse", sparse);
-    this.grid.replaceChildren(html("div", { class: "row head" }, ...heads), ...fresh.values());
+    this.field.classList.toggle("sparse", sparse);
+    this.field.replaceChildren(html("div", { class: "row head" }, ...heads), ...after.values());
     this.fit(panel.texts.flat(), sparse ? [""] : ticks.flatMap(([, text]) => text.split(" ")));
-    if (moved) slide(before, fresh);
-    this.rows = fresh;
+    if (fresh) slide(before, after); // else the window has another size, and rows stand where they stood
+    this.rows = after;
   }
 
   // Numbers are as large as their cells allow; below eight pixels colour alone speaks, and the table has them.
   // Words over columns that are narrower stand upright.
   fit(texts, heads) {
-    const { clientWidth, clientHeight } = this.grid.querySelector(".cell");
-    this.grid.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > clientWidth);
+    const { clientWidth, clientHeight } = this.field.querySelector(".cell");
+    this.field.classList.toggle("upright", Math.max(...heads.map((word) => word.length)) * letter() > clientWidth);
     const letters = Math.max(...texts.map((text) => text.length));
     const size = Math.min((clientWidth - 4) / (0.66 * letters), 0.9 * clientHeight);
     this.element.classList.toggle("mute", size < 8);
-    this.grid.style.setProperty("--digits", `min(${size}px, 0.95rem)`);
+    this.field.style.setProperty("--digits", `min(${size}px, 0.95rem)`);
   }
+}
+
+// The row and column of the cell where something happens; null between cells.
+function place({ target }) {
+  const cell = target.closest("[data-row]");
+  return cell && [Number(cell.dataset.row), Number(cell.dataset.column)];
 }
 
 function numbered(text, code, steps, row, column) {

@@ -1,30 +1,16 @@
 // Vectors in a plane: every arrow lies along +x and is turned, so that a change of angle is seen as a turn.
-import { arrowKey, html, keyEntry, svg } from "./elements.js";
+import { arrowKey, keyEntry, svg } from "./elements.js";
+import { Panel } from "./panel.js";
 
-const SIZE = 200; // half the picture, in its own units; one limit is REACH of them
-const REACH = 168;
+const REACH = 168; // one limit, in units of the picture, which is 400 by 400
 
-export class Plane {
-  constructor({ move }) {
-    Object.assign(this, { move, arrows: [], held: null });
-    const released = () => { this.held = null; };
-    [this.circles, this.limits, this.hands, this.tips] = [svg("g"), svg("g"), svg("g"), svg("g")];
-    this.picture = svg("svg", {
-      viewBox: `${-SIZE} ${-SIZE} ${2 * SIZE} ${2 * SIZE}`, role: "group",
-      pointerdown: (event) => this.press(event),
-      pointermove: (event) => this.drag(event),
-      pointerup: released,
-      pointercancel: released,
-    }, svg("path", { class: "grid", d: `M${-SIZE} 0H${SIZE}M0 ${-SIZE}V${SIZE}` }), this.circles, this.limits, this.hands, this.tips);
-    this.name = html("div", { class: "name" });
-    this.key = html("ul", { class: "key" });
-    this.element = html("div", { class: "panel plane" }, this.name, this.picture, this.key);
-  }
+export class Plane extends Panel {
+  static kind = "plane";
+  arrows = [];
+  held = null;
 
-  paint(panel, count) {
-    this.panel = panel;
-    this.name.textContent = panel.name;
-    this.picture.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
+  paint(panel, fresh, count) {
+    this.field.setAttribute("aria-label", `${panel.name}: ${panel.arrows.map((a) => `${a.name} ${a.text}`).join("; ")}`);
     const limits = [[REACH, panel.limit], [-REACH, `−${panel.limit}`]];
     this.limits.replaceChildren(...limits.map(([x, text]) => svg("text", { x, y: 16, class: "tick middle" }, text)));
     const lengths = new Set(panel.arrows.map((arrow) => arrow.length));
@@ -37,7 +23,7 @@ export class Plane {
   }
 
   turn(arrow, i) {
-    const { group, degrees: before } = this.arrows[i] ?? { group: svg("g", { keydown: (event) => this.step(event, i) }), degrees: arrow.degrees };
+    const { group, degrees: before } = this.arrows[i] ?? { group: svg("g"), degrees: arrow.degrees };
     // The shorter way round: 350° to 10° is 20°, not 340° back.
     let { degrees } = arrow;
     while (degrees - before > 180) degrees -= 360;
@@ -67,40 +53,42 @@ export class Plane {
     }
   }
 
-  step(event, i) {
+  keydown(event) {
     const by = arrowKey(event);
     if (!by) return;
-    const { stops, at, moves } = this.panel.arrows[i];
+    const { stops, at, moves } = this.panel.arrows[this.arrows.findIndex(({ group }) => group === event.target)];
     const next = stops[stops.findIndex(([value]) => value === at) + by[1] - by[0]];
     if (next) this.move(moves, next[0]);
   }
 
   // Where the pointer is, in limits.
   at(event) {
-    const box = this.picture.getBoundingClientRect();
-    const scale = (2 * SIZE) / Math.min(box.width, box.height) / REACH;
+    const box = this.field.getBoundingClientRect();
+    const scale = 400 / Math.min(box.width, box.height) / REACH;
     return [(event.clientX - box.left - box.width / 2) * scale, -(event.clientY - box.top - box.height / 2) * scale];
   }
 
-  press(event) {
+  pointerdown(event) {
     const [x, y] = this.at(event);
     const far = this.panel.arrows.map((arrow) => (arrow.moves ? between(arrow.x - x, arrow.y - y) : Infinity));
     const best = far.indexOf(Math.min(...far));
     if (far[best] >= 0.09) return;
     event.preventDefault();
     this.held = best;
-    this.picture.setPointerCapture(event.pointerId);
+    this.field.setPointerCapture(event.pointerId);
     this.arrows[best].group.focus({ preventScroll: true });
   }
 
   // The stop whose tip is nearest to the pointer; of equals, such as a turn apart, the one nearest in value.
-  drag(event) {
+  pointermove(event) {
     if (this.held === null) return;
     const [x, y] = this.at(event);
     const { stops, at, moves } = this.panel.arrows[this.held];
     const far = ([value, left, up]) => between(left - x, up - y) + Math.abs(value - at) * 1e-3;
     this.move(moves, stops.reduce((best, stop) => (far(stop) < far(best) ? stop : best))[0]);
   }
+
+  lostpointercapture() { this.held = null; }
 }
 
 // The square of a distance.

@@ -3,6 +3,8 @@ import { getJson } from "../ask.js";
 import { isDark } from "../theme_button.js";
 
 const own = document.getElementById("tones");
-const tables = own ? Promise.resolve(JSON.parse(own.textContent)) : getJson("/colours.json");
+let tables = null;
 
-export const tones = async (scale) => (await tables)[scale][isDark() ? "dark" : "light"];
+// Nothing is painted before this is kept.
+export const toned = (own ? Promise.resolve(JSON.parse(own.textContent)) : getJson("/colours.json")).then((found) => { tables = found; });
+export const tones = (scale) => tables[scale][isDark() ? "dark" : "light"];
