@@ -7,6 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from matplotlib.text import Text
 
 from posenc.errors import InvalidArgument, MissingExtra
 from posenc.workbench.figures import ink
@@ -33,6 +34,20 @@ def test_labels_at_line_ends_keep_their_distance_and_their_order() -> None:
     assert all(b - a >= 0.05 - 1e-12 for a, b in pairwise(places))
     assert places[0] == 0.1
     assert places[-1] == 0.9
+
+
+def test_lines_that_lead_to_names_end_before_them() -> None:
+    with ink.ink():
+        ax = ink.sheet()[0]
+        ink.label_ends(
+            ax, [(0.02, name, "black") for name in ("NoPE", "learned (clamped)", "ALiBi", "RoPE", "sinusoidal")]
+        )
+        ax.figure.draw_without_rendering()
+        led = [text for text in ax.texts if text.arrow_patch is not None]
+        ends = [text.arrow_patch.get_window_extent().x1 for text in led]
+        names = [Text.get_window_extent(text).x0 for text in ax.texts]
+    assert len(led) >= 4
+    assert max(ends) <= min(names)
 
 
 def test_a_format_that_is_not_one(tmp_path: Path) -> None:

@@ -65,6 +65,9 @@ STYLE: dict[str, object] = {
     "svg.fonttype": "path",
     "svg.hashsalt": "posenc",
 }
+LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.5)}
+"""A line from a curve's end to the left of its name, so that it runs through no other."""
+
 _PAPER = ("axes.facecolor", "figure.facecolor")
 _INK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 
@@ -155,9 +158,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
             fontsize=SMALL,
             color=colour,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 1}
-            if led
-            else None,
+            arrowprops={**LEADER, "color": colour} if led else None,
         )
 
 
