@@ -1,5 +1,6 @@
 """One run over several processes gives the numbers of one, and its state is read by any number of them."""
 
+import os
 import socket
 import subprocess
 import sys
@@ -139,3 +140,29 @@ def test_a_batch_that_does_not_part_is_one_sentence(tmp_path: Path) -> None:
     job = TrainingJob(replace(PLAN, devices=2, batch=3), Source(), tmp_path)
     with pytest.raises((InvalidArgument, StudyError), match="batch=3 must be a multiple of devices=2"):
         job.carry_out()
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted by Linux's names for them")
+def test_a_process_that_has_left_the_group_has_none_of_its_threads() -> None:
+    """They would end the process by a signal while Python takes itself down, now and then."""
+    program = """
+from pathlib import Path
+from posenc.workbench.launch.torchrun import Torchrun
+launch = Torchrun()
+import torch._dynamo  # as optimisers do when they are first made
+launch([], lambda run: None, lambda said: None)
+print([name for task in Path("/proc/self/task").iterdir() if "gloo" in (name := (task / "comm").read_text())])
+"""
+    with socket.create_server(("localhost", 0)) as free:
+        port = free.getsockname()[1]
+    place = {
+        "RANK": "0",
+        "LOCAL_RANK": "0",
+        "WORLD_SIZE": "1",
+        "MASTER_ADDR": "localhost",
+        "MASTER_PORT": str(port),
+    }
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env={**os.environ, **place}
+    )
+    assert run.stdout == "[]\n", run.stderr

@@ -4,6 +4,7 @@ import multiprocessing as mp
 import sys
 import tempfile
 from collections.abc import Callable
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Protocol
@@ -65,6 +66,15 @@ def _hear(listening: Connection, report: Report, found: list[Run[Plan]]) -> None
             report(said)
 
 
+def load_compiler() -> None:
+    """Load torch's compiler before a process group is joined.
+
+    Loaded within one, as optimisers do, it holds the group for good (torch 2.13), and the group's threads end the
+    process by a signal, now and then, while Python takes itself down.
+    """
+    import_module("torch._dynamo")
+
+
 def _rank(rank: int, job: Shared, meet: str, threads: int, speaking: Connection) -> None:
     """What every process does; it ends with the one that started it."""
     end_with_parent()
@@ -74,6 +84,7 @@ def _rank(rank: int, job: Shared, meet: str, threads: int, speaking: Connection)
         device = f"cuda:{rank}"
         torch.cuda.set_device(rank)
     backend = "nccl" if device.startswith("cuda") else "gloo"
+    load_compiler()
     dist.init_process_group(backend, init_method=meet, rank=rank, world_size=job.plan.devices)
     say: Callable[[Any], None] = speaking.send if rank == 0 else lambda said: None
     try:

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.devices import Shared
+from posenc.workbench.experiments.devices import Shared, load_compiler
 from posenc.workbench.experiments.job import Failure, Job, Report, unheard
 from posenc.workbench.experiments.plan import Run
 from posenc.workbench.experiments.ranks import Ranks
@@ -40,6 +40,7 @@ class Torchrun:
         cuda = torch.cuda.is_available()
         if cuda:
             torch.cuda.set_device(self.place)
+        load_compiler()
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
 
     @property
