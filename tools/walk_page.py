@@ -1,5 +1,6 @@
 """The part of docs/models.md that the walk writes: the classes, every type with its reason, and what changed."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -93,7 +94,8 @@ def _said(one: Found) -> str:
 
 
 def _cell(text: object) -> str:
-    return str(text or "").replace("|", "\\|")
+    """Text of a table; what lies where on the machine that walked is not told."""
+    return re.sub(r"/\S*/site-packages/", "", str(text or "")).replace("|", "\\|")
 
 
 def _rest(count: int) -> list[str]:

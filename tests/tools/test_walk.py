@@ -35,7 +35,7 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
         ],
         "5.10.1": [
             found("a", "read and equal", "4 pairs turn"),
-            found("b", "cannot be built", why="two"),
+            found("b", "cannot be built", why="not in '/home/me/site-packages/transformers/b.py'"),
             found("d", "has no positions"),
         ],
     }
@@ -57,3 +57,4 @@ def test_two_versions_are_compared_and_the_page_is_the_newer_ones(
         "# Real models\n\n<!-- walk -->\n\nOf the 3 model types of transformers 5.10"
     )
     assert said.strip() in page.read_text()
+    assert "| `b` |  | not in 'transformers/b.py' |" in page.read_text()
