@@ -8,6 +8,9 @@ from posenc.errors import StudyError
 from posenc.workbench.lessons.example import EXAMPLE, LABEL, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc.workbench.experiments.results import TaskResult
     from posenc.workbench.views.view import View
 
 DEFAULT = Path("study")
@@ -34,17 +37,23 @@ def _named(study: Path) -> str:
 
 def curves(task: str = "ordering") -> "View":
     """The measure of every encoding at every length, with its interval."""
-    return _charted("over_lengths", task)
+    from posenc.workbench.report.charts import over_lengths
+
+    return _charted(over_lengths, task)
 
 
 def positions() -> "View":
     """The language loss at every position of the longest windows."""
-    return _charted("over_positions", "language")
+    from posenc.workbench.report.charts import over_positions
+
+    return _charted(over_positions, "language")
 
 
 def depths(task: str = "needle") -> "View":
     """Accuracy by depth and length, a panel an encoding."""
-    return _charted("by_depth", task)
+    from posenc.workbench.report.charts import by_depth
+
+    return _charted(by_depth, task)
 
 
 def table(task: str = "ordering") -> "View":
@@ -81,11 +90,10 @@ with Ledger(Path("{study}")) as ledger:
             print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
 
 
-def _charted(chart: str, task: str) -> "View":
+def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
     """This chart of the newest runs of a task."""
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.results import newest
-    from posenc.workbench.report import charts
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
@@ -94,7 +102,7 @@ def _charted(chart: str, task: str) -> "View":
         raise StudyError(
             f"no {task} run in {_named(study)} yet; type: posenc compare --tasks {task} --output {_shelf['study']}"
         )
-    view: View | None = getattr(charts, chart)(found)
+    view = chart(found)
     if view is None:
         raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(study=study, task=task)))

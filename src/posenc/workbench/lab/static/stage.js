@@ -31,7 +31,12 @@ export class Stage {
     const name = this.address();
     const key = this.state.pairs(this.parameters).map(([each, text]) => `${each}=${text}`).join("&");
     const answer = async () => (this.file ? fromHeld(await held(this.file, this.question), key) : getJson(name));
-    return { name, get: async () => (await Promise.all([answer(), toned]))[0] };
+    const get = async () => {
+      const view = await answer();
+      if (view.panels.some(({ kind }) => kind === "heatmap")) await toned();
+      return view;
+    };
+    return { name, get };
   }
 
   wake() {

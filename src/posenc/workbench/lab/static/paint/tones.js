@@ -3,8 +3,8 @@ import { getJson } from "../ask.js";
 import { isDark } from "../theme_button.js";
 
 const own = document.getElementById("tones");
-let tables = null;
+let tables = own && JSON.parse(own.textContent);
 
-// Nothing is painted before this is kept.
-export const toned = (own ? Promise.resolve(JSON.parse(own.textContent)) : getJson("/colours.json")).then((found) => { tables = found; });
+// No heatmap is painted before this has been waited for; what failed is asked again by the next.
+export async function toned() { tables ??= await getJson("/colours.json"); }
 export const tones = (scale) => tables[scale][isDark() ? "dark" : "light"];
