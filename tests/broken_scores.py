@@ -1,13 +1,12 @@
 """Encodings broken on purpose in what newer doors ask for: shortcuts, order, carries, scales, axes, tracing."""
 
-from dataclasses import replace
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from broken import BrokenRotary
-from posenc import Bias, CoPE, Encoding, FoX, OffsetBias, Placed, Shaw, Sight
+from posenc import Bias, CoPE, Encoding, FoX, OffsetBias, Placed, Shaw
 from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
@@ -76,22 +75,6 @@ class KeepsQuiet(LinearBias):
 class LeavesOutUntold(Biased):
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         return KeepsQuiet(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
-
-
-class UnlistedParameter(Biased):
-    """Learns a slope, and does not list it among what gradients flow to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slope = nn.Parameter(torch.ones(4))
-
-    def reset_parameters(self) -> None:
-        nn.init.ones_(self.slope)
-
-    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
-        return OffsetBias(
-            lambda o: -self.slope.double().view(-1, *[1] * o.dim()) * o.abs(), 4, q_positions, k_positions
-        )
 
 
 class FirstHeadPlain(BrokenRotary):
@@ -265,13 +248,6 @@ class ScaleLate(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         before = torch.cat((q_positions[..., :1], q_positions[..., :-1]), dim=-1)
         return Placed(q_positions, k_positions, scale=row_scale(1 + 0.25 * (before % 4).to(dtype)))
-
-
-class OrderForgotten(BrokenRotary):
-    """Its window counts rows: what a caller says of the order is lost."""
-
-    def sight(self, layer: int, sight: Sight | bool) -> Sight:
-        return replace(Sight.of(sight), window=4, q_order=None, k_order=None)
 
 
 class TwoAxes(BrokenRotary):

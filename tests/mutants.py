@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import broken
+import broken_layers
 import broken_scores
 import contracts
 import reference
@@ -13,7 +14,7 @@ from cases import Case
 from posenc import Encoding
 from posenc.encodings.text import Recipe, parse
 from posenc.kernels.attention.block import SHARES_KEYS
-from posenc.laws import Law, computes, feeding, independence, paths, sharding, survival, texts, tracing
+from posenc.laws import Law, computes, feeding, independence, layers, paths, sharding, survival, texts, tracing
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,6 @@ MUTANTS = [
     Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
     Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
     Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.zigzag_is_whole),
-    Mutant("a window that counts rows", broken_scores.OrderForgotten, sharding.zigzag_is_whole),
     Mutant("a permutation summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.permuted_is_whole),
     Mutant("scores counted by row", broken_scores.CountsByRow, sharding.permuted_is_whole),
     Mutant("distances of what queries meet between rows", broken_scores.MeetsByRow, sharding.sharded_is_whole),
@@ -96,7 +96,10 @@ MUTANTS = [
     Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
     Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
     *([FAR] if SHARES_KEYS else []),  # elsewhere grouped keys go by rows, and none is out of reach
-    Mutant("a parameter nobody lists", broken_scores.UnlistedParameter, paths.gradients_are_those_of_scores),
+    Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),
+    Mutant("a table cut off", broken_layers.TableOfAllLayers, layers.shared_placings_train),
+    Mutant("old slopes for ever", broken_layers.GoesOnWithOldSlopes, layers.changed_parameters_are_refused),
+    Mutant("a window lost when read", broken_layers.WindowForgotten, layers.windows_travel),
     Mutant(
         "a cache keyed without base",
         broken.SharedCache,

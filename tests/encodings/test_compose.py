@@ -13,7 +13,6 @@ from posenc import (
     NoPE,
     QueryScale,
     Rotary,
-    Sight,
     Sinusoidal,
     SomeHeads,
     SSMax,
@@ -68,8 +67,8 @@ def test_layers_inside_a_composition_stay_layers() -> None:
         placed = whole.at(plain(5))
         assert not torch.equal(placed[0].rotate(q, q)[0], q)
         assert torch.equal(placed[1].rotate(q, q)[0], q)
-        assert whole.sight(0, True).window == 3
-        assert whole.sight(1, True).window is None
+        assert placed[0].window == 3
+        assert placed[1].window is None
 
 
 def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
@@ -102,8 +101,8 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     own = [kind for kind in layers.names if kind.startswith("fox")]
     assert own == ["fox_2", "fox_5"]
     assert layers.kinds["fox_2"].weight is not layers.kinds["fox_5"].weight
-    assert layers.sight(0, Sight(causal=True)).window == 9
-    assert layers.sight(2, True).window is None
+    placed = layers.at(plain(3))
+    assert [placed[i].window for i in range(3)] == [9, 9, None]
     assert for_layers(rope(), 3).name == "rotary"
     assert for_layers(FoX(32, 4), 3).names == ("fox_0", "fox_1", "fox_2")
 

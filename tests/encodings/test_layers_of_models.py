@@ -40,7 +40,7 @@ def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
     for i in range(12):
         is_full = i % 6 == 5
         alone = Rotary(8, pairing="half", base=1e6 if is_full else 1e4).at(at)
-        got = attention(*placed[i].rotate(q, k), v, placed[i], layers.sight(i, True))
+        got = attention(*placed[i].rotate(q, k), v, placed[i], True)
         want = attention(*alone.rotate(q, k), v, alone, Sight(causal=True, window=None if is_full else 3))
         assert torch.equal(got, want)
     lines = layers.describe().splitlines()
@@ -51,11 +51,20 @@ def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
 
 
 def test_a_window_narrows_what_the_model_sees_and_never_widens_it() -> None:
-    layers = gemma3()
-    assert layers.sight(0, True).window == 3
-    assert layers.sight(0, Sight(causal=True, window=2)).window == 2
-    assert layers.sight(5, Sight(causal=True, window=2)).window == 2
-    assert layers.sight(5, True).window is None
+    placed = gemma3().at(plain(9))
+    assert (placed[0].window, placed[5].window) == (3, None)
+    q, k, v = torch.randn(3, 1, 2, 9, 8)
+    for layer in (0, 5):
+        for window in (None, 2, 3, 9):
+            narrower = min(window or 9, placed[layer].window or 9)
+            got = posenc.attention(q, k, v, placed[layer], Sight(causal=True, window=window))
+            assert torch.equal(
+                got, posenc.attention(q, k, v, posenc.NoPE().at(plain(9)), Sight(causal=True, window=narrower))
+            )
+            assert torch.equal(
+                posenc.scores(q, k, placed[layer], Sight(causal=True, window=window)),
+                posenc.scores(q, k, posenc.NoPE().at(plain(9)), Sight(causal=True, window=narrower)),
+            )
 
 
 def test_llama4_scales_queries_where_it_does_not_rotate() -> None:

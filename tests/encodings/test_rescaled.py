@@ -57,7 +57,7 @@ def test_near_layers_keep_their_own_schedule() -> None:
     assert made.layer(0) is local
     assert (made.layer(1).schedule, made.layer(4).schedule) == (YaRN(4, 64), YaRN(4, 64))
     assert made.layer(2) is kinds["nope"]
-    assert made.sight(0, True).window == 16
+    assert made.at(posenc.positions.plain(4))[0].window == 16
     assert torch.equal(turned(made.rescaled(Default()).layer(1)), turned(ROTARY))
 
 

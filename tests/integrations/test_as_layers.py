@@ -31,7 +31,8 @@ def seen(model: nn.Module, layers: int) -> list[torch.Tensor]:
 
 
 def visible(encoding: posenc.Encoding, layer: int, causal: bool) -> torch.Tensor:
-    shown = encoding.sight(layer, causal).visible(0, 48, 48, 48, 48, torch.device("cpu"))
+    window = encoding.at(posenc.positions.plain(48))[layer].window
+    shown = posenc.Sight(causal=causal).within(window).visible(0, 48, 48, 48, 48, torch.device("cpu"))
     return torch.ones(48, 48, dtype=torch.bool) if shown is None else shown[0, 0]
 
 

@@ -79,7 +79,8 @@ def attention(
         q: queries, ``(B, heads, length, channels)``.
         k: keys; they may have fewer heads, a divisor of q's (grouped query).
         v: values, with as many heads as the keys.
-        placed: ``encoding.at(q_positions, k_positions)``; of ``Layers``, that of this layer.
+        placed: ``encoding.at(q_positions, k_positions)``; of ``Layers``, that of this layer, whose window is
+            heeded beside the sight's.
         sight: who may see whom: ``True`` (causal, both sequences ending at the same token), ``False`` (everything),
             or a ``posenc.Sight``. A query that sees no key returns zeros.
         scale: multiplies the scores before the bias; 1/√D by default, D without channels that rotate added.
@@ -96,8 +97,7 @@ def attention(
     Second derivatives exist on the CPU; on other devices torch's kernels have none, and
     ``scores(…).softmax(-1) @ v`` is the way.
     """
-    sight = Sight.of(sight)
-    check(q, k, v, placed, sight, scale)
+    sight = check(q, k, v, placed, sight, scale)
     if not 0 <= dropout < 1:
         raise InvalidArgument(
             f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
@@ -166,14 +166,14 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
     spans = None if compiling else work.sight.spans(work.queries, work.all_keys, work.bias is not None)
     if spans is not None:
         return _by_spans(q, k, v, work, spans, dropout)
-    learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.learned))
+    learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.trained))
     if work.bias is not None and work.may_widen(q, dropout) and not _along_line(q, work, learning):
         channels = work.bias.channels(q.dtype, work.scale)
         if channels is not None:
-            wide, bare = widened(q, k, v, channels), replace(work, bias=None, learned=())
+            wide, bare = widened(q, k, v, channels), replace(work, bias=None, trained=())
             return _attend(*wide, bare, dropout)[..., : v.shape[-1]]
     gqa = said(q.shape[1] != k.shape[1])
-    if learning and not dropout and not compiling and (work.learned or fused(q, k, v)):
+    if learning and not dropout and not compiling and (work.trained or fused(q, k, v)):
         return recomputed(q, k, v, work)[0]
     if work.whole:
         causal = said(work.is_causal)
@@ -195,7 +195,7 @@ def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
 
 def _along_line(q: Tensor, work: Work, learning: bool) -> bool:
     """Whether the line is taken where channels are right too: asked for, or faster on this machine."""
-    if work.line is None or work.learned or torch.compiler.is_compiling() or not q.is_cpu:
+    if work.line is None or work.trained or torch.compiler.is_compiling() or not q.is_cpu:
         return False
     return work.impl == "line" or (work.impl == "auto" and choice(q, learning, _ways).impl == "line")
 

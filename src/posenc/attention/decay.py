@@ -75,9 +75,11 @@ def decayed(
 class RowsBias(Bias):
     """A bias whose order is known, from row ``start`` on."""
 
+    made_of = ("whole",)
+
     def __init__(self, whole: Bias, start: int) -> None:
         self.whole, self.start, self.heads = whole, start, whole.heads
-        self.needs_scores, self.learned = whole.needs_scores, whole.learned
+        self.needs_scores = whole.needs_scores
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
         return self.whole.rows(self.start + first, self.start + last, keys, scores)

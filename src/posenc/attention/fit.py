@@ -10,14 +10,19 @@ from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
 
 
-def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, scale: float | None) -> None:
-    """Refuse what does not fit; ``v`` is None where only scores are asked for."""
+def check(
+    q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight | bool, scale: float | None
+) -> Sight:
+    """Refuse what does not fit, and say what is seen within the layer's window; ``v`` is None where only scores are
+    asked for."""
+    sight = Sight.of(sight)
     if not isinstance(placed, Placed):
         given_instead = None if placed is None else type(placed).__name__
         raise InvalidArgument(
             f"placed is {given_instead}; place the encoding first: encoding.at(positions), and for no positions at "
             "all posenc.NoPE().at(positions)"
         )
+    placed.check_current()
     given = {"q": q, "k": k} | ({} if v is None else {"v": v})
     for name, x in given.items():
         if x.dim() != 4:
@@ -34,8 +39,10 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, sight: Sight, 
         )
     if scale is not None and not 0 < scale < math.inf:
         raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
+    sight = sight.within(placed.window)
     sight.check(q.shape[0], q.shape[2], k.shape[2], q.device)
     _ends(q, k, sight)
+    return sight
 
 
 def check_types(**given: Tensor) -> None:

@@ -24,8 +24,7 @@ def scores(
 
     Arguments and errors are those of ``attention``.
     """
-    sight = Sight.of(sight)
-    check(q, k, None, placed, sight, scale)
+    sight = check(q, k, None, placed, sight, scale)
     T, S = q.shape[2], k.shape[2]
     plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
     scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale

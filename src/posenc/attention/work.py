@@ -12,6 +12,7 @@ from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.blocks import mask_dtype
 from posenc.kernels.attention.channels import LEAST_SCALE, exact
+from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
 
 Impl = Literal["auto", "line", "channels", "blocks"]
@@ -34,7 +35,7 @@ class Work:
     dtype: torch.dtype
     exact_rows: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
-    learned: tuple[Tensor, ...]
+    trained: tuple[Tensor, ...]
     """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
     impl: Impl = "auto"
     """Which way is taken where several are right."""
@@ -47,9 +48,9 @@ class Work:
         bias = placed.bias
         if bias is not None:
             bias = bias.ordered(*sight.order(T, S, q.device)).meeting(q, k, scale)
-        learned = () if bias is None or not torch.is_grad_enabled() else bias.learned
-        learned = tuple(x for x in learned if x.requires_grad)
-        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, learned, impl)
+            if torch.is_grad_enabled() and T and S and may_be_looked_at(q, *bias.trainable):
+                bias.check_trainable(torch.zeros(*q.shape[:2], 1, 1, dtype=mask_dtype(q), device=q.device))
+        return cls(sight, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, _trained(bias), impl)
 
     @property
     def open(self) -> bool:
@@ -95,9 +96,17 @@ class Work:
     def part(self, row: int | None, first: int, last: int) -> "Work":
         """The work of one span of tokens."""
         bias = None if self.bias is None else self.bias.part(row, first, last)
-        learned = () if bias is None or not self.learned else tuple(x for x in bias.learned if x.requires_grad)
+        trained = _trained(bias) if self.trained else ()
         sight, length = self.sight.part(row, first, last), last - first
-        return replace(self, sight=sight, bias=bias, queries=length, all_keys=length, learned=learned)
+        return replace(self, sight=sight, bias=bias, queries=length, all_keys=length, trained=trained)
+
+    def with_trained(self, tensors: tuple[Tensor, ...]) -> "Work":
+        """The same with these in place of ``trained``: what a gradient taken inside another one ends at."""
+        if self.bias is None or not tensors:
+            return self
+        given = iter(tensors)
+        every = tuple(next(given) if x.requires_grad else x for x in self.bias.trainable)
+        return replace(self, bias=self.bias.with_trainable(every), trained=tensors)
 
     def keys(self, last: int) -> int:
         """How many of the first keys the first ``last`` rows may see at most."""
@@ -135,6 +144,12 @@ class Work:
             bias = self.bias.differences(first, last, keys, seen, scores)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias.to(self.dtype) if seen is None else bias.to(self.dtype) + hidden
+
+
+def _trained(bias: Bias | None) -> tuple[Tensor, ...]:
+    if bias is None or not torch.is_grad_enabled():
+        return ()
+    return tuple(x for x in bias.trainable if x.requires_grad)
 
 
 def said(flag: bool) -> bool:

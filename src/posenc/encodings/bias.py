@@ -1,7 +1,9 @@
 """What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,8 +14,9 @@ from posenc.kernels.attention.channels import SPAN, Channels
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.memory import may_be_looked_at
 
-Values = Callable[[Int[Tensor, "*shape"]], Float[Tensor, "H *shape"]]
-"""A bias as a function of the offset: key position − query position, int64 of any shape, heads in front."""
+Values = Callable[..., Float[Tensor, "H *shape"]]
+"""A bias as a function of the offset, key position − query position, int64 of any shape, and of its trainable
+tensors; heads in front."""
 
 Visible = Bool[Tensor, "#B 1 #rows S"] | None
 
@@ -42,8 +45,43 @@ class Bias(ABC):
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
 
-    learned: tuple[Tensor, ...] = ()
-    """The tensors that ``rows`` computes from and that gradients flow to."""
+    checked: bool = False
+    """Whether it is known that ``trainable`` names all that ``rows`` computes from."""
+
+    made_of: ClassVar[tuple[str, ...]] = ()
+    """The attributes that hold the tensors that gradients flow to: a tensor, a bias, None, or a tuple of them.
+    ``rows`` must compute from these attributes and from no other trainable number."""
+
+    @property
+    def trainable(self) -> tuple[Tensor, ...]:
+        """The tensors that ``rows`` computes from and that gradients flow to."""
+        return tuple(_tensors(tuple(getattr(self, name) for name in self.made_of)))
+
+    def with_trainable(self, tensors: tuple[Tensor, ...]) -> "Bias":
+        """The same computed from these tensors, one for each of ``trainable``.
+
+        A gradient that is taken inside another one must end at the bias: what a layer's queries were made of may
+        be the very table that this layer adds too.
+        """
+        other, given = copy.copy(self), iter(tensors)
+        for name in self.made_of:
+            setattr(other, name, _exchanged(getattr(self, name), given))
+        other.derive()
+        return other
+
+    def derive(self) -> None:  # noqa: B027  most have nothing of the kind
+        """Make anew what is kept of numbers that depend on ``trainable``, such as ``line``."""
+
+    def check_trainable(self, scores: Float[Tensor, "B H 1 1"]) -> None:
+        """Refuse trainable numbers that ``trainable`` does not name; ``scores`` are any of the first row.
+
+        Raises:
+            InvalidArgument: ``rows`` computes from others, which would get no gradient.
+        """
+        if not self.checked:
+            fixed = self.with_trainable(tuple(x.detach() for x in self.trainable))
+            check_named(fixed.rows(0, 1, 1, scores), type(self).__name__)
+            self.checked = True
 
     @abstractmethod
     def rows(
@@ -93,13 +131,20 @@ class OffsetBias(Bias):
     """A bias that is a function of the offset alone, held in O(H·L) where positions allow it.
 
     Args:
-        values: the function; it is called with int64 offsets and gives float32 or float64, heads in front.
+        values: the function; it is called with int64 offsets and then with the tensors of ``trainable``, and gives
+            float32 or float64, heads in front.
         heads: H.
         q_positions: ``(T,)`` or ``(B, T)``, with their axes in front.
         k_positions: the keys', likewise.
-        learned: the tensors that ``values`` reads and that gradients flow to.
+        trainable: the tensors that gradients flow to. ``values`` must read them from its arguments: it is called
+            again with others in their place, to take the gradients of one layer apart from those of the others.
         axes: coordinates of a position.
+
+    Raises:
+        InvalidArgument: ``values`` reads a trainable tensor that is not an argument of it.
     """
+
+    made_of = ("parameters",)
 
     def __init__(
         self,
@@ -107,33 +152,45 @@ class OffsetBias(Bias):
         heads: int,
         q_positions: Tensor,
         k_positions: Tensor,
-        learned: tuple[Tensor, ...] = (),
+        trainable: tuple[Tensor, ...] = (),
         axes: int = 1,
     ) -> None:
-        self.values, self.heads, self.learned, self.axes = values, heads, learned, axes
+        self.values, self.heads, self.parameters, self.axes = values, heads, trainable, axes
         if axes > 1 and q_positions.dim() != k_positions.dim():  # (A, T) beside (A, B, T): one row for all
             q_positions, k_positions = (
                 at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
             )
         self.q_positions, self.k_positions = q_positions, k_positions
-        if consecutive(q_positions, k_positions):
-            last = k_positions.shape[0] - 1
-            self.line = values(torch.arange(-last, last + 1, device=k_positions.device)).contiguous()
+        self.straight = consecutive(q_positions, k_positions)
+        if torch.is_grad_enabled() and may_be_looked_at(q_positions, *trainable):
+            apart = q_positions.new_zeros((axes, 1) if axes > 1 else 1)
+            check_named(values(apart, *(x.detach() for x in trainable)), type(self).__name__)
+            self.checked = True
+        self.derive()
+
+    def derive(self) -> None:
+        if self.straight:
+            last = self.k_positions.shape[0] - 1
+            along = torch.arange(-last, last + 1, device=self.k_positions.device)
+            self.line = self.values(along, *self.parameters).contiguous()
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys)))
+        apart = offsets(self.q_positions, self.k_positions, first, last, keys)
+        return heads_second(self.values(apart, *self.parameters))
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
         q, k = (cut(at, row, first, last, self.axes) for at in (self.q_positions, self.k_positions))
-        return OffsetBias(self.values, self.heads, q, k, self.learned, self.axes)
+        return OffsetBias(self.values, self.heads, q, k, self.parameters, self.axes)
 
 
 class PartBias(Bias):
     """Some tokens of a bias: its rows there."""
 
+    made_of = ("whole",)
+
     def __init__(self, whole: Bias, row: int | None, first: int, last: int) -> None:
         self.whole, self.row, self.first, self.last = whole, row, first, last
-        self.heads, self.learned, self.needs_scores = whole.heads, whole.learned, whole.needs_scores
+        self.heads, self.needs_scores = whole.heads, whole.needs_scores
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         block = self.whole.rows(self.first + first, self.first + last, self.first + keys, scores)[..., self.first :]
@@ -143,11 +200,15 @@ class PartBias(Bias):
 class SumBias(Bias):
     """Several biases added; it has the shortcuts that all of them have and that add up."""
 
+    made_of = ("parts",)
+
     def __init__(self, parts: tuple[Bias, ...]) -> None:
         self.parts, self.heads = parts, parts[0].heads
-        self.learned = tuple(tensor for part in parts for tensor in part.learned)
         self.needs_scores = any(part.needs_scores for part in parts)
-        lines = [part.line for part in parts]
+        self.derive()
+
+    def derive(self) -> None:
+        lines = [part.line for part in self.parts]
         if all(line is not None for line in lines):
             self.line = torch.stack([line for line in lines if line is not None]).sum(0)
 
@@ -178,6 +239,36 @@ class SumBias(Bias):
 
     def _of(self, parts: tuple[Bias, ...]) -> Bias:
         return self if parts == self.parts else SumBias(parts)
+
+
+def _tensors(held: Any) -> Iterator[Tensor]:
+    """The trainable tensors in an attribute."""
+    if isinstance(held, Bias):
+        yield from held.trainable
+    elif isinstance(held, tuple):
+        for one in held:
+            yield from _tensors(one)
+    elif isinstance(held, Tensor):
+        yield held
+
+
+def _exchanged(held: Any, given: Iterator[Tensor]) -> Any:
+    """The attribute with the next of the given tensors in the place of each of its own."""
+    if isinstance(held, Bias):
+        return held.with_trainable(tuple(next(given) for _ in held.trainable))
+    if isinstance(held, tuple):
+        return tuple(_exchanged(one, given) for one in held)
+    return next(given) if isinstance(held, Tensor) else held
+
+
+def check_named(values: Tensor, name: str) -> None:
+    """Refuse values that a gradient flows from although everything that ``trainable`` names was cut off."""
+    if values.requires_grad:
+        raise InvalidArgument(
+            f"{name} computes from trainable tensors that trainable does not name, so that they would get no "
+            "gradient; pass them: OffsetBias(values, heads, q_positions, k_positions, trainable=(…)), and read "
+            "them from the arguments of values(offsets, …); a Bias of your own names its attributes in made_of"
+        )
 
 
 def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:

@@ -14,11 +14,11 @@ from posenc.kernels.attention.channels import Channels
 class HeadsBias(Bias):
     """Biases of some heads each, in order; ``None`` for heads without one."""
 
+    made_of = ("parts",)
+
     def __init__(self, parts: tuple[tuple[Bias | None, int], ...]) -> None:
         self.parts, self.heads = parts, sum(heads for _, heads in parts)
-        present = [part for part, _ in parts if part is not None]
-        self.learned = tuple(tensor for part in present for tensor in part.learned)
-        self.needs_scores = any(part.needs_scores for part in present)
+        self.needs_scores = any(part is not None and part.needs_scores for part, _ in parts)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self._joined(lambda part, own: part.rows(first, last, keys, own), last - first, keys, scores)
@@ -78,10 +78,15 @@ class HeadsBias(Bias):
 class SomeHeads(Bias):
     """The heads ``first`` to ``last`` (excluded) of a bias: one rank's share of it."""
 
+    made_of = ("whole",)
+
     def __init__(self, whole: Bias, first: int, last: int) -> None:
         self.whole, self.first, self.last, self.heads = whole, first, last, last - first
-        self.learned, self.needs_scores = whole.learned, whole.needs_scores
-        self.line = None if whole.line is None else whole.line[first:last]
+        self.needs_scores = whole.needs_scores
+        self.derive()
+
+    def derive(self) -> None:
+        self.line = None if self.whole.line is None else self.whole.line[self.first : self.last]
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]

@@ -11,10 +11,9 @@ from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, heads_of
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, Stamps, heads_of
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule
-from posenc.sight import Sight
 
 
 class Composed(Encoding):
@@ -75,17 +74,12 @@ class Composed(Encoding):
         for i, part in enumerate(self.encodings):
             part.check(self._axes_for(i, positions), name)
 
-    def sight(self, layer: int, sight: Sight | bool) -> Sight:
-        for part in self.encodings:
-            sight = part.sight(layer, sight)
-        return Sight.of(sight)
-
     def _placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> tuple[Placed, ...]:
         same = k_positions is q_positions
         placed = []
         for i, part in enumerate(self.encodings):
             q = self._axes_for(i, q_positions)
-            placed.append(part.place(q, q if same else self._axes_for(i, k_positions), dtype))
+            placed.append(part.placed(q, q if same else self._axes_for(i, k_positions), dtype))
         return tuple(placed)
 
     def _axes_for(self, part: int, positions: Positions) -> Positions:
@@ -103,6 +97,13 @@ class PlacedParts(Placed):
         self.parts = parts
         self.carried = sum(part.carried for part in parts)
         self.unread = any(part.unread for part in parts)
+        self.stamps = Stamps(stamp for part in parts for stamp in part.stamps)
+        self.window = min((part.window for part in parts if part.window is not None), default=None)
+
+    def narrow(self, window: int) -> None:
+        super().narrow(window)
+        for part in self.parts:  # from which the same of other parts learns it
+            part.narrow(window)
 
     @abstractmethod
     def again(self, parts: tuple[Placed, ...]) -> Placed:

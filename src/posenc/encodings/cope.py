@@ -36,6 +36,7 @@ class CountedBias(Bias):
         said: what every query says of the P positions; None until queries are known.
     """
 
+    made_of = ("said",)
     needs_scores = True
 
     def __init__(
@@ -47,7 +48,6 @@ class CountedBias(Bias):
     ) -> None:
         self.table, self.heads, self.order, self.said = table, heads, order, said
         self.straight = order is not None and consecutive(order, order)
-        self.learned = () if said is None else (said,)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return CountedBias(self.table, self.heads, k_order, self.said)

@@ -20,10 +20,9 @@ from torch import Tensor, nn
 
 from posenc import positions as positions_module
 from posenc.clock import Phases
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamps
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule
-from posenc.sight import Sight
 
 
 class Encoding(nn.Module, ABC):
@@ -74,7 +73,14 @@ class Encoding(nn.Module, ABC):
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        """The encoding at positions that were already checked. Called by ``at``."""
+        """The encoding at positions that were already checked. Called by ``at``, through ``placed``."""
+
+    @final
+    def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        """``place``, which remembers the parameters that its numbers were made from."""
+        placed = self.place(q_positions, k_positions, dtype)
+        placed.stamps = Stamps.of(self.parameters())
+        return placed
 
     @final
     def at(
@@ -102,10 +108,6 @@ class Encoding(nn.Module, ABC):
     def check(self, positions: Positions, name: str) -> None:
         """Refuse positions that this encoding has no value for."""
         positions_module.check(positions, name, self.position_limit, axes=self.axes, signed=self.signed)
-
-    def sight(self, layer: int, sight: Sight | bool) -> Sight:
-        """What layer ``layer`` may see of what the model may see; narrower only in ``Layers`` with windows."""
-        return Sight.of(sight)
 
     def layer(self, index: int) -> "Encoding":
         """What layer ``index`` has; another in every layer only in ``Layers``."""
@@ -173,14 +175,14 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
     # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
     if k_positions is None:
         positions = positions.clone()
-        return encoding.place(positions, positions, dtype)
+        return encoding.placed(positions, positions, dtype)
     encoding.check(k_positions, "k_positions")
     if k_positions.device != positions.device:
         raise InvalidArgument(
             f"positions is on {positions.device} and k_positions on {k_positions.device}; "
             f"move one: k_positions.to({str(positions.device)!r})"
         )
-    return encoding.place(positions.clone(), k_positions.clone(), dtype)
+    return encoding.placed(positions.clone(), k_positions.clone(), dtype)
 
 
 torch.fx.wrap("_at")

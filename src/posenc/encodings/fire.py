@@ -39,6 +39,8 @@ class FireBias(Bias):
         pieces: value at z = 0 and slope of every piece, two numbers a head.
     """
 
+    made_of = ("c", "nearest", "pieces")
+
     def __init__(
         self,
         c: Float[Tensor, ""],
@@ -50,11 +52,17 @@ class FireBias(Bias):
     ) -> None:
         self.c, self.nearest, self.breaks, self.pieces = c, nearest, breaks, pieces
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.heads, self.learned = pieces[0].shape[1], (c, nearest, *pieces)
-        if consecutive(q_positions, k_positions) and may_be_looked_at(nearest.detach()):
-            last = k_positions.shape[0] - 1
-            if int(k_positions[-1]) <= float(nearest.detach()):
-                self.line = self.values(torch.arange(-last, last + 1, device=self.c.device), nearest).contiguous()
+        self.heads = pieces[0].shape[1]
+        self.straight = consecutive(q_positions, k_positions) and may_be_looked_at(nearest.detach())
+        if self.straight:
+            self.straight = int(k_positions[-1]) <= float(nearest.detach())
+        self.derive()
+
+    def derive(self) -> None:
+        if self.straight:
+            last = self.k_positions.shape[0] - 1
+            along = torch.arange(-last, last + 1, device=self.c.device)
+            self.line = self.values(along, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
         """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""

@@ -9,6 +9,7 @@ here: a key ahead of its query gets no meaningful bias, so use a causal sight. T
 positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
+import copy
 from typing import ClassVar, final
 
 import torch
@@ -33,10 +34,11 @@ class ForgetBias(Bias):
         q_sums, k_sums: c at the queries and at the keys, once the order is known.
     """
 
+    made_of = ("q_sums", "k_sums")
+
     def __init__(self, gates: Float[Tensor, "B H S"], q_sums: Tensor | None = None, k_sums: Tensor | None = None):
         self.gates, self.heads = gates, gates.shape[1]
         self.q_sums, self.k_sums = q_sums, k_sums
-        self.learned = () if q_sums is None or k_sums is None else (q_sums, k_sums)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         """Sums along the order: sort, add up, and look up where every query stands. In float64: sums grow long."""
@@ -80,13 +82,12 @@ class ForgetBias(Bias):
 class PlacedFoX(Placed):
     """Where queries and keys are, and once tokens were read, the gates of all keys."""
 
-    def __init__(self, fox: "FoX", positions: tuple[Positions, KeyPositions], gates: Carry | None = None) -> None:
-        super().__init__(*positions)
+    unread = True
+
+    def __init__(self, fox: "FoX", q_positions: Positions, k_positions: KeyPositions) -> None:
+        super().__init__(q_positions, k_positions)
         self.fox = fox
         self.carried = fox.heads
-        self.unread = gates is None
-        if gates is not None:
-            self.bias = ForgetBias(gates)
 
     def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
         check_embeddings(x, self.q_positions, self.fox.width)
@@ -97,7 +98,11 @@ class PlacedFoX(Placed):
         return self._with(carry)[0]
 
     def _with(self, gates: Carry | None) -> tuple[Placed, Carry | None]:
-        return PlacedFoX(self.fox, (self.q_positions, self.k_positions), gates), gates
+        if gates is None:
+            return self, None
+        here = copy.copy(self)
+        here.bias, here.unread = ForgetBias(gates), False
+        return here, gates
 
 
 @final
@@ -136,7 +141,7 @@ class FoX(Encoding):
         return logsigmoid(linear(x, self.weight, self.bias)).transpose(1, 2)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedFoX(self, (q_positions, k_positions))
+        return PlacedFoX(self, q_positions, k_positions)
 
     def extra_repr(self) -> str:
         return f"width={self.width}, heads={self.heads}, bias={self.start:g}"

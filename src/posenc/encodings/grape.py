@@ -43,6 +43,8 @@ class GatedSlopes(Bias):
         gates: g ``(B, H, T, 1)`` and g' ``(B, H, S, 1)``; None until queries and keys are known.
     """
 
+    made_of = ("gates",)
+
     def __init__(
         self,
         slopes: Float[Tensor, " H"],
@@ -53,7 +55,6 @@ class GatedSlopes(Bias):
     ) -> None:
         self.slopes, self.heads, self.reads, self.gates = slopes, len(slopes), reads, gates
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.learned = tuple(gate for gate in gates if gate is not None)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         for name, x, read in (("q", q, self.reads[0]), ("k", k, self.reads[1])):
@@ -75,7 +76,7 @@ class GatedSlopes(Bias):
 
     def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """In float32, and where no gradient is wanted: that of a gate would be the difference of two large sums."""
-        learning = torch.is_grad_enabled() and any(gate.requires_grad for gate in self.learned)
+        learning = torch.is_grad_enabled() and any(gate.requires_grad for gate in self.trainable)
         if dtype != torch.float32 or learning or not climbs(self.q_positions, self.k_positions, GATED_SPAN):
             return None
         slopes = (self.slopes / scale)[:, None]

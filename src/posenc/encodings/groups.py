@@ -62,6 +62,7 @@ class PlacedGroups(Placed):
     def rotate(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
+        self.check_current()
         own, alike = self.encoding, self.meets_cache(k) or self.k_positions is self.q_positions
         check_heads("q", q, self.q_positions, own.head_dim, own.axes)
         check_heads("k", k, self.q_positions if alike else self.k_positions, own.head_dim, own.axes)

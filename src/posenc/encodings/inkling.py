@@ -12,6 +12,7 @@ which is all that is kept. A cache keeps nothing more than keys and values.
 Inkling 2 multiplies r by a learned number a channel and cuts it to a length: r·min(1, clip/(|r| + 10⁻⁶)).
 """
 
+import copy
 from typing import ClassVar, final
 
 import torch
@@ -41,7 +42,9 @@ class PlacedInkling(Placed):
         said = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
         said = said.transpose(1, 2)
         bias = self.table.asked_by(said if self.scale is None else said * self.scale)
-        return Placed(self.q_positions, self.k_positions, bias=bias, scale=self.scale), carry
+        here = copy.copy(self)
+        here.bias, here.unread = bias, False
+        return here, carry
 
 
 @final

@@ -90,8 +90,8 @@ class Kerple(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         both = self.numbers(dtype)
 
-        def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-            size, growth = (number.view(-1, *[1] * offsets.dim()) for number in both)
+        def values(offsets: Int[Tensor, "*shape"], *numbers: Tensor) -> Float[Tensor, "H *shape"]:
+            size, growth = (number.view(-1, *[1] * offsets.dim()) for number in numbers)
             distance = offsets.abs().to(size.dtype)
             if self.kernel == "log":
                 return -size * torch.log1p(growth * distance)

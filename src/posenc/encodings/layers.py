@@ -16,7 +16,6 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.schedules.checks import at_least_one
 from posenc.schedules.default import Default
 from posenc.schedules.schedule import Schedule
-from posenc.sight import Sight
 
 _NO_LAYER = "these are the positions of all layers; pass what this layer has: placed[layer]"
 
@@ -63,7 +62,8 @@ class Layers(Composed):
         layers: how many layers the model has; needed where a kind is ``per_layer``. A layer beyond them is an
             error; where nothing is said, the pattern goes on.
         axis: for kinds of one axis beside kinds of more, which of them they take; 0 where nothing is said.
-        windows: for kinds whose layers see only so many tokens back, how many; see ``Sight.window``.
+        windows: for kinds whose layers see only so many tokens back, how many; see ``Sight.window``. They travel in
+            ``placed[layer]``, and attention heeds them.
 
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3 and Llama 4.
     """
@@ -99,8 +99,8 @@ class Layers(Composed):
         super().__init__(tuple(modules.values()))
         self.per_layer = False
         self.names = tuple(modules)
-        kind_of = {name: pattern[i % len(pattern)] for i, name in enumerate(of_layer)}
-        self.axis_of_part = tuple(axis.get(kind_of.get(name, name), 0) for name in modules)
+        self.kind_of = {name: pattern[i % len(pattern)] for i, name in enumerate(of_layer)}
+        self.axis_of_part = tuple(axis.get(self.kind_of.get(name, name), 0) for name in modules)
         for kind, own_axis in axis.items():
             if not 0 <= own_axis < self.axes:
                 raise InvalidArgument(f"axis={own_axis} of {kind} must lie between 0 and {self.axes - 1}")
@@ -119,8 +119,7 @@ class Layers(Composed):
     def far(self) -> tuple[str, ...]:
         """The kinds that a longer context stretches: those that turn, where windows keep some near the others."""
         turning = [name for name, part in self.kinds.items() if part.schedule is not None]
-        near = {name for i, name in enumerate(self.of_layer) if self.pattern[i % len(self.pattern)] in self.windows}
-        return stretched(turning, near)
+        return stretched(turning, {name for name, kind in self.kind_of.items() if kind in self.windows})
 
     def layer(self, index: int) -> Encoding:
         return self.kinds[_named(self.of_layer, index, self.layers)]
@@ -141,10 +140,11 @@ class Layers(Composed):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
+        for name, part in placed.items():
+            window = self.windows.get(self.kind_of.get(name, name))
+            if window is not None:
+                part.narrow(window)
         return PlacedLayers(placed, self.of_layer, self.axes, (q_positions, k_positions), self.layers)
-
-    def sight(self, layer: int, sight: Sight | bool) -> Sight:
-        return Sight.of(sight).within(self.windows.get(self.pattern[layer % len(self.pattern)]))
 
     def describe(self) -> str:
         """One line a run of equal layers: which, what kind, what it does, its window."""

@@ -68,7 +68,7 @@ class LayoutLM(Encoding):
         axes: list[T5] = list(self.tables)  # type: ignore[arg-type]
         tables = tuple(axis.weight.to(torch.promote_types(dtype, torch.float32)) for axis in axes)
 
-        def values(offsets: Int[Tensor, "A *shape"]) -> Float[Tensor, "H *shape"]:
+        def values(offsets: Int[Tensor, "A *shape"], *tables: Tensor) -> Float[Tensor, "H *shape"]:
             each = zip(axes, offsets, tables, strict=True)
             rows = [nn.functional.embedding(axis.bucket(along), table) for axis, along, table in each]
             return torch.stack(rows).sum(0).movedim(-1, 0)

@@ -37,6 +37,8 @@ class QueryTable(Bias):
         scaled: whether what queries say is multiplied by what multiplies q·k.
     """
 
+    made_of = ("queries", "table")
+
     def __init__(
         self,
         table: Float[Tensor, "#H n R"],
@@ -54,7 +56,6 @@ class QueryTable(Bias):
         self.straight = consecutive(q_positions, k_positions)
         self.reach = reach if self.straight else None
         self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
-        self.learned = (table,)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         if self.queries is not None:  # something else asks in place of queries
@@ -68,7 +69,7 @@ class QueryTable(Bias):
     def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
         asked = copy.copy(self)
-        asked.queries, asked.learned = queries, (queries, self.table)
+        asked.queries = queries
         return asked
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
@@ -104,6 +105,8 @@ class QueryTable(Bias):
 class KeyTable(Bias):
     """What every key says to the column that the offset picks; arguments as in ``QueryTable``."""
 
+    made_of = ("keys", "table")
+
     def __init__(
         self,
         table: Float[Tensor, "#H n R"],
@@ -116,7 +119,6 @@ class KeyTable(Bias):
         self.table, self.column, self.heads, self.keys = table, column, heads, keys
         self.q_positions, self.k_positions = q_positions, k_positions
         self.straight = consecutive(q_positions, k_positions)
-        self.learned = (table,) if keys is None else (keys, table)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("k", k, self.table.shape[1])

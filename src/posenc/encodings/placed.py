@@ -8,7 +8,7 @@
 A door that an encoding does not use is the identity.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import torch
@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.encodings.bias import Bias
+from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
@@ -26,6 +27,23 @@ as the keys are so far: those of a cache, then all."""
 
 
 Made = TypeVar("Made", bound=tuple[Any, ...])
+
+
+class Stamps(tuple[tuple[Tensor, int], ...]):
+    """Parameters, each with torch's count of its changes; copies, whose tensors are others, have none."""
+
+    @classmethod
+    def of(cls, parameters: Iterable[Tensor]) -> "Stamps":
+        """How often these have been changed until now; inference tensors are not counted."""
+        if torch.compiler.is_compiling():
+            return cls()
+        return cls((x, x._version) for x in parameters if not x.is_inference())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Stamps":
+        return Stamps()
+
+    def __reduce__(self) -> tuple[type["Stamps"], tuple[()]]:
+        return Stamps, ()
 
 
 class Placed:
@@ -48,6 +66,12 @@ class Placed:
     decay: Float[Tensor, "#H 1 D"] | None = None
     """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
     where none does."""
+
+    window: int | None = None
+    """How far its layer sees, where ``Layers`` says so: attention takes the narrower of this and the sight's."""
+
+    stamps: Stamps = Stamps()
+    """The parameters that it was placed with."""
 
     added: int = 0
     """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
@@ -111,6 +135,23 @@ class Placed:
         if may_be_looked_at(made[0]):
             self._made[asked] = made
         return made
+
+    def narrow(self, window: int) -> None:
+        """Let its layer see no further than this."""
+        self.window = window if self.window is None else min(window, self.window)
+
+    def check_current(self) -> None:
+        """Refuse to go on with numbers made from parameters that have changed since.
+
+        Raises:
+            InvalidArgument: a parameter was changed in place, as an optimiser's step does; changes through
+                ``.data`` are not noticed.
+        """
+        if not torch.compiler.is_compiling() and any(x._version != count for x, count in self.stamps):
+            raise InvalidArgument(
+                "the encoding's parameters have changed since it was placed, so that it would go on with their old "
+                "values; place it again, once a step: placed = encoding.at(positions)"
+            )
 
     def some_heads(self, first: int, last: int) -> "Placed":
         """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all turn alike."""

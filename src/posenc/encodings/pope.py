@@ -57,6 +57,7 @@ class PlacedPoPE(Placed):
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
         """Queries and keys with ``rotary_dim`` more channels."""
+        self.check_current()
         pope, alike = self.pope, self.meets_cache(k) or self.k_positions is self.q_positions
         check_heads("q", q, self.q_positions, pope.head_dim)
         check_heads("k", k, self.q_positions if alike else self.k_positions, pope.head_dim)

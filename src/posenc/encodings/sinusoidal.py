@@ -75,6 +75,7 @@ class PlacedTable(Placed):
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:
         """x + rows, added in the wider of the two types and rounded once to x's."""
+        self.check_current()
         check_embeddings(x, self.q_positions, self.rows.shape[-1], self.axes)
         return (x + self.rows).to(x.dtype)
 

@@ -25,6 +25,7 @@ class PlacedSomeHeads(Placed):
                     "from 0, and make the encoding for all of the model's"
                 )
         self.carried, self.unread, self.added = whole.carried, whole.unread, whole.added
+        self.stamps, self.window = whole.stamps, whole.window
         if whole.bias is not None:
             self.bias = SomeHeadsBias(whole.bias, first, last)
         if whole.decay is not None:
@@ -35,6 +36,10 @@ class PlacedSomeHeads(Placed):
     def __getitem__(self, layer: int) -> Placed:
         whole = self.whole[layer]
         return self if whole is self.whole else PlacedSomeHeads(whole, self.first, self.last)
+
+    def narrow(self, window: int) -> None:
+        super().narrow(window)
+        self.whole.narrow(window)
 
     def embed(self, x: Tensor) -> Tensor:
         return self.whole.embed(x)

@@ -104,7 +104,7 @@ class T5(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
 
-        def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
+        def values(offsets: Int[Tensor, "*shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
             return nn.functional.embedding(self.bucket(offsets), table).movedim(-1, 0)
 
         return Placed(

@@ -41,6 +41,8 @@ class WaveBias(Bias):
         queries: q + v, scaled; None until queries are known.
     """
 
+    made_of = ("queries", "maps")
+
     def __init__(
         self,
         maps: tuple[Float[Tensor, "H D pairs"], Float[Tensor, "H D pairs"]],
@@ -49,7 +51,7 @@ class WaveBias(Bias):
         queries: Float[Tensor, "B H T D"] | None = None,
     ) -> None:
         self.maps, self.added, self.waves, self.queries = maps, added, waves, queries
-        self.heads, self.learned = added.shape[0], maps if queries is None else (queries, *maps)
+        self.heads = added.shape[0]
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("q", q, self.added.shape[-1])

@@ -65,7 +65,7 @@ class Window(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
 
-        def values(offsets: Int[Tensor, "A *shape"]) -> Float[Tensor, "H *shape"]:
+        def values(offsets: Int[Tensor, "A *shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
             return nn.functional.embedding(self.row(offsets), table).movedim(-1, 0)
 
         bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,), self.axes)

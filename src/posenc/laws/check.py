@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from posenc.encodings.encoding import Encoding
-from posenc.laws import computes, feeding, independence, modes, paths, sharding, survival, texts, tracing
+from posenc.laws import computes, feeding, independence, layers, modes, paths, sharding, survival, texts, tracing
 from posenc.laws.law import Law
 from posenc.laws.subject import ROWS, Subject
 
@@ -14,6 +14,7 @@ LAWS: tuple[Law, ...] = (
     *feeding.LAWS,
     *sharding.LAWS,
     *paths.LAWS,
+    *layers.LAWS,
     *independence.LAWS,
     *modes.LAWS,
     *survival.LAWS,

@@ -65,7 +65,7 @@ class Decoder:
                 k, v = cache.extend(layer, "k", k), cache.extend(layer, "v", v)
                 if carry is not None:
                     cache.kept[layer, "carry"] = carry
-            y = attention(q, k, v, here, self.encoding.sight(layer, sight), scale=self.subject.head_dim**-0.5)
+            y = attention(q, k, v, here, sight, scale=self.subject.head_dim**-0.5)
             x = x + y.transpose(1, 2).flatten(-2) @ out.T
         if cache is not None:
             cache.positions = keys

@@ -61,8 +61,7 @@ def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Input
             found["bias"] = rows(here, turned_q, turned_k)
         if here.scale is not None:
             found["scale"] = here.scale
-        sight = encoding.sight(layer, True)
-        found["y"] = attention(turned_q, turned_k, v, here, sight)
+        found["y"] = attention(turned_q, turned_k, v, here, True)
         there = far[layer].read(x[:, :1])[0].carrying(carry)
         found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, there)
         result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}

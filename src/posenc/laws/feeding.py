@@ -71,7 +71,7 @@ def slots_are_a_cache(subject: Subject) -> None:
     for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
         whole, carry = unread.read(x)
         turned_q, turned_k = whole.rotate(q, k)
-        want = attention(turned_q, turned_k, v, whole, encoding.sight(layer, True))[:, :, S - T :]
+        want = attention(turned_q, turned_k, v, whole, True)[:, :, S - T :]
         for side in ("left", "right"):
             slots = (0, empty) if side == "left" else (empty, 0)
             k_order = torch.arange(S + empty) - slots[0]
@@ -85,7 +85,7 @@ def slots_are_a_cache(subject: Subject) -> None:
                 key_mask=mask if side == "right" else None,  # on the left, what is empty lies in the future
             )
             keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (turned_k, v))
-            got = attention(turned_q[:, :, S - T :], keys, values, here, encoding.sight(layer, sight))
+            got = attention(turned_q[:, :, S - T :], keys, values, here, sight)
             near(got, want, what=f"slots filled from the {side} in layer {layer}")
 
 

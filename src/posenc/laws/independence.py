@@ -115,9 +115,9 @@ class _At(torch.nn.Module):
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         placed = self.encoding.at(self.positions, dtype=torch.float64)
         results = [placed.embed(x)]
-        for layer, unread in each_layer(placed, self.subject.kinds):
+        for _layer, unread in each_layer(placed, self.subject.kinds):
             here = unread.read(x)[0]
-            results.append(attention(*here.rotate(q, k), v, here, self.encoding.sight(layer, True)))
+            results.append(attention(*here.rotate(q, k), v, here, True))
         return tuple(results)
 
 

@@ -202,13 +202,13 @@ class Meeting:
         """Outputs of every layer, and logsumexps where the way has them."""
         found, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
-            seen, y, sums = self.encoding.sight(layer, sight), f"layer {layer}", f"logsumexp of layer {layer}"
+            y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
             if way == "definition":
-                found[y], found[sums] = defined(q, k, v, here, seen, scale)
+                found[y], found[sums] = defined(q, k, v, here, sight, scale)
             elif way == "logsumexp":
-                found[y], found[sums] = attention(q, k, v, here, seen, scale=scale, return_logsumexp=True)
+                found[y], found[sums] = attention(q, k, v, here, sight, scale=scale, return_logsumexp=True)
             else:
-                found[y] = attention(q, k, v, here, seen, scale=scale)
+                found[y] = attention(q, k, v, here, sight, scale=scale)
         return found
 
     def gradients(self, sight: Sight, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:

@@ -43,7 +43,7 @@ class Layer:
 
     def sight(self, queries: Tensor, keys: Tensor) -> Sight:
         """Causal, every token at its own place in the order."""
-        return self.encoding.sight(self.layer, Sight(causal=True, q_order=queries, k_order=keys))
+        return Sight(causal=True, q_order=queries, k_order=keys)
 
     def part(self, queries: Tensor, keys: Tensor) -> Tensor:
         """What these queries get of these keys, each rotated where it stands."""
@@ -60,7 +60,7 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     found = []
     for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
         here, carry = unread.read(x)
-        y = attention(*here.rotate(q, k), v, here, encoding.sight(layer, True))
+        y = attention(*here.rotate(q, k), v, here, True)
         found.append(Layer(subject, encoding, layer, positions, x, q, k, v, carry, y))
     return found
 
@@ -155,7 +155,7 @@ def heads_are_whole(subject: Subject) -> None:
             some = SomeHeads(layer.encoding, first, last)
             here = some.at(layer.positions, dtype=torch.float64)[layer.layer].read(layer.x)[0].carrying(layer.carry)
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
-            got = attention(q, k, layer.v[:, shared : shared + 1], here, some.sight(layer.layer, True))
+            got = attention(q, k, layer.v[:, shared : shared + 1], here, True)
             near(got, layer.whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
 
 

@@ -163,9 +163,9 @@ def _everything(
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()
-    for layer, unread in each_layer(placed, subject.kinds):
+    for _layer, unread in each_layer(placed, subject.kinds):
         here = unread.read(x)[0]
-        total = total + attention(*here.rotate(q, k), v, here, encoding.sight(layer, True)).sum()
+        total = total + attention(*here.rotate(q, k), v, here, True).sum()
     return total
 
 

@@ -51,9 +51,9 @@ class Whole(nn.Module):
                 causal=True, key_mask=mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16
             )
         results = [placed.embed(x)]
-        for layer, unread in each_layer(placed, self.layers):
+        for _layer, unread in each_layer(placed, self.layers):
             here = unread.read(x)[0]
-            results.append(attention(*here.rotate(q, k), v, here, self.encoding.sight(layer, sight)))
+            results.append(attention(*here.rotate(q, k), v, here, sight))
         return results
 
 

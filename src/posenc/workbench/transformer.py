@@ -231,7 +231,7 @@ class Transformer(nn.Module):
         x = placed.embed(self.embedding(tokens))
         again = self.config.recompute and self.training and cache is None
         for layer, block in enumerate(self.blocks):
-            rest = placed[layer], self.encoding.sight(layer, sight), layer, cache
+            rest = placed[layer], sight, layer, cache
             x = checkpoint(block, x, *rest, use_reentrant=False) if again else block(x, *rest)
         return self.head(self.norm(x))
 

@@ -19,7 +19,7 @@ Block = tuple[Float[Tensor, "B H rows V"], Float[Tensor, "B H rows"]]
 
 def plain_forward(scores: Float[Tensor, "B H rows S"], v: Float[Tensor, "B K S V"]) -> Block:
     """softmax(scores)·v and the logsumexp of the scores, in the scores' type, rounded once to v's."""
-    lse = scores.logsumexp(-1)
+    lse = logsumexp(scores, -1)
     return grouped(softmax(scores, lse), v.to(scores.dtype)).to(v.dtype), lse
 
 
@@ -55,7 +55,7 @@ def merge(
     Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
     l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
     """
-    lse = torch.stack([part for _, part in parts]).logsumexp(0)
+    lse = logsumexp(torch.stack([part for _, part in parts]), 0)
     shift = finite(lse)
     y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
     assert isinstance(y, Tensor)
@@ -68,7 +68,14 @@ def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"])
     The sum is 1 but for the rounding of lse, which grows with it: far from all keys ALiBi's is thousands.
     """
     weights = (scores - finite(lse)[..., None]).exp()
-    return weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    total = weights.sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1.0)
+
+
+def logsumexp(x: Float[Tensor, "*shape"], dim: int) -> Float[Tensor, "*less"]:
+    """ln Σ exp(x) along an axis; −∞ where all of it is, and there, unlike torch's, with a gradient of 0."""
+    dead = (x == -math.inf).all(dim, keepdim=True)
+    return x.masked_fill(dead, 0.0).logsumexp(dim).masked_fill(dead.squeeze(dim), -math.inf)
 
 
 def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Float[Tensor, "B H rows S"]:

@@ -58,10 +58,12 @@ class Work(Protocol):
     def line(self) -> Tensor | None: ...
 
     @property
-    def learned(self) -> tuple[Tensor, ...]: ...
+    def trained(self) -> tuple[Tensor, ...]: ...
 
     @property
     def needs_scores(self) -> bool: ...
+
+    def with_trained(self, tensors: tuple[Tensor, ...]) -> "Work": ...
 
     def keys(self, last: int) -> int: ...
 
@@ -77,14 +79,14 @@ class Work(Protocol):
 class Masks:
     """The masks of a call's blocks: none where it is whole, views of a line, or made by ``work``.
 
-    A learned bias has its line where gradients are made by hand, since no gradient flows through a view of it.
+    A trained bias has its line where gradients are made by hand, since no gradient flows through a view of it.
     """
 
     def __init__(self, work: Work, rows: int, dtype: torch.dtype, by_hand: bool = False) -> None:
         self.work, self.whole = work, work.whole
         self.size = max(work.queries, 1) if self.whole else rows
         self.line = work.line
-        if work.learned and not (by_hand and self.line is not None and self.line.requires_grad):
+        if work.trained and not by_hand:
             self.line = None
         if self.line is not None:
             line = self.line.detach().to(dtype)
@@ -155,9 +157,9 @@ def by_operators(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, T
 
 
 def recomputed(q: Tensor, k: Tensor, v: Tensor, work: Work) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp; gradients flow to q, k, v and to what the bias learned, and back from both."""
+    """Output and logsumexp; gradients flow to q, k, v and to the bias's trained tensors, and back from both."""
     q, k, v = readable(q, k, v)
-    out, lse = _Recomputed.apply(work, q, k, v, *work.learned)
+    out, lse = _Recomputed.apply(work, q, k, v, *work.trained)
     return out, lse
 
 
@@ -176,7 +178,7 @@ def mask_dtype(q: Tensor) -> torch.dtype:
 
 class _Recomputed(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, work: Work, q: Tensor, k: Tensor, v: Tensor, *learned: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, work: Work, q: Tensor, k: Tensor, v: Tensor, *trained: Tensor) -> tuple[Tensor, Tensor]:
         ctx.fused = fused(q, k, v) and not work.needs_scores and not work.exact_rows
         if ctx.fused and work.whole:
             out, lse = fused_forward(q, k, v, None, work.is_causal, work.scale)
@@ -195,26 +197,29 @@ class _Recomputed(torch.autograd.Function):
             )
         else:
             out, lse = by_operators(q, k, v, work)
-        ctx.save_for_backward(q, k, v, out, lse, *learned)
+        ctx.save_for_backward(q, k, v, out, lse, *trained)
         ctx.work = work
         ctx.set_materialize_grads(False)
         return out, lse
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        q, k, v, out, lse, *learned = ctx.saved_tensors
+        q, k, v, out, lse, *trained = ctx.saved_tensors
         work: Work = ctx.work
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
-            return (None, *_differentiable(grad, grad_lse, q, k, v, work))
+            return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), work))
+        # What other layers made of these tensors, such as these queries, is theirs: the walk ends here.
+        with torch.enable_grad():
+            work = work.with_trained(tuple(x.detach().requires_grad_() for x in trained))
         grad = torch.zeros_like(out) if grad is None else grad
         if ctx.fused and work.whole and grad_lse is None:
             return None, *fused_backward(grad, q, k, v, None, work.is_causal, work.scale, (out, lse))
         masks = Masks(work, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
-        along = learned and masks.line is not None and grad_lse is None
+        along = trained and masks.line is not None and grad_lse is None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
-        through = ctx.fused and (along or not learned) and grad_lse is None
+        through = ctx.fused and (along or not trained) and grad_lse is None
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        own = [torch.zeros_like(tensor) for tensor in learned]
+        own = [torch.zeros_like(tensor) for tensor in trained]
         for first, last, keys in masks:
             start = masks.start(first) if ctx.fused else 0
             to, of = k[:, :, start:keys], v[:, :, start:keys]
@@ -243,23 +248,23 @@ class _Recomputed(torch.autograd.Function):
             dk[:, :, start:keys] += more_k
             dv[:, :, start:keys] += more_v
         if diagonals is not None:
-            own = _through_line(work.line, work.learned, diagonals.line)
+            own = _through_line(work.line, work.trained, diagonals.line)
         return None, dq, dk, dv, *own
 
 
 def _through_line(
-    line: Tensor | None, learned: tuple[Tensor, ...], grad: Float[Tensor, "H places"]
+    line: Tensor | None, trained: tuple[Tensor, ...], grad: Float[Tensor, "H places"]
 ) -> list[Tensor]:
-    """Gradients of the learned values, from that of the line that was made of them and that other layers share."""
+    """Gradients of the trained tensors, from that of the line that was made of them."""
     assert line is not None
-    found = torch.autograd.grad(line, learned, grad.to(line.dtype), retain_graph=True, allow_unused=True)
-    return [torch.zeros_like(x) if g is None else g for x, g in zip(learned, found, strict=True)]
+    found = torch.autograd.grad(line, trained, grad.to(line.dtype), allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(trained, found, strict=True)]
 
 
 def _by_autograd(
     block: list[Tensor], grad_lse: Tensor | None, k: Tensor, v: Tensor, work: Work, at: tuple[int, int, int]
 ) -> tuple[Tensor, ...]:
-    """Gradients of q, k, v and of the learned values of one block, its scores differentiated by autograd.
+    """Gradients of q, k, v and of the trained tensors of one block, its scores differentiated by autograd.
 
     ``at`` is its first row, its last, and its first key; those before it get a number from each row.
     """
@@ -275,7 +280,7 @@ def _by_autograd(
         near = scores.detach().logsumexp(-1)
         lse, share = near, (near - lse).exp()[..., None]
     grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse, share)
-    wanted, made, given = (q, k, *work.learned), [scores], [grad_scores]
+    wanted, made, given = (q, k, *work.trained), [scores], [grad_scores]
     if beyond is not None and beyond.requires_grad:
         made.append(beyond)
         given.append(-grad_scores.sum(-1, keepdim=True))
@@ -285,13 +290,13 @@ def _by_autograd(
 
 
 def _differentiable(
-    grad: Tensor | None, grad_lse: Tensor | None, q: Tensor, k: Tensor, v: Tensor, work: Work
+    grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], work: Work
 ) -> tuple[Tensor | None, ...]:
     """The gradients as functions that autograd can differentiate again, by plain operators."""
-    q, k, v = (x.view_as(x) for x in (q, k, v))  # what a bias learned may come from q: its part is not theirs too
-    out, lse = by_operators(q, k, v, work)
+    # Views, of which none is made of another: a table's part in q, through layers before, is not counted here too.
+    q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)
+    out, lse = by_operators(q, k, v, work.with_trained(tuple(trained)))
     given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]
-    inputs = (q, k, v, *work.learned)
     wanted = [x for x in inputs if x.requires_grad]
     found = iter(
         torch.autograd.grad(

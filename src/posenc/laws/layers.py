@@ -1,0 +1,142 @@
+"""Laws of one placing in several layers: gradients told apart, windows that travel, parameters that changed."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from posenc.attention import attention
+from posenc.encodings.layers import Layers
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+from posenc.kernels.attention.block import merge
+from posenc.laws.doors import defined, inputs
+from posenc.laws.law import law, near, owed
+from posenc.laws.subject import Subject, each_layer
+from posenc.sight import Sight
+
+Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], Tensor]
+WINDOW = 3
+
+
+@law()
+def shared_placings_train(subject: Subject) -> None:
+    """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too."""
+    S = subject.longest(9)
+    padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
+    for name, sight in (("causal", Sight(causal=True)), ("left-padded", Sight(causal=True, key_mask=padded))):
+        want = _derivatives(subject, S, _defined, sight)
+        ways: dict[str, Attend] = {"attention": attention}
+        if name == "left-padded" and not subject.declared.needs_scores:
+            ways["a ring of two"] = _ring
+        for way, attend in ways.items():
+            for order, got in enumerate(_derivatives(subject, S, attend, sight)):
+                what = f"{name}, {way}, {('gradients', 'gradients with a graph', 'second derivatives')[order]}"
+                # Some thousand roundings of sums as large as the largest number.
+                near(got, want[order], 1e-11 * (1 + want[order].abs().max()), what)
+            got = _transformed(subject, S, attend, sight)
+            owed(bool(got.isfinite().all()), f"{name}, {way}, torch.func.grad: not finite")
+
+
+def _transformed(subject: Subject, S: int, attend: Attend, sight: Sight) -> Tensor:
+    """The gradient of the first layer's queries, by a function transform."""
+    x, q, k, v = inputs(subject, S, torch.float64)
+    with torch.no_grad():
+        here = subject.build().double().at(subject.plain(S), dtype=torch.float64)[0].read(x)[0]
+        q, k = here.rotate(q, k)
+    gradient: Tensor = torch.func.grad(lambda q: attend(q, k, v, here, sight).square().sum())(q)
+    return gradient
+
+
+def _derivatives(subject: Subject, S: int, attend: Attend, sight: Sight) -> list[Tensor]:
+    """Gradients of what three layers make, the same with a graph, and those of their cosines."""
+    encoding = subject.build().double()
+    x, q, k, v = given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
+    leaves = [*given, *encoding.parameters()]
+    placed = encoding.at(subject.plain(S), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64)
+    for _, unread in each_layer(placed, subject.kinds):
+        here = unread.read(placed.embed(x))[0]
+        turned_q, turned_k = here.rotate(q, k)
+        y = attend(turned_q, turned_k, v, here, sight)
+        for _ in range(2):
+            y = attend(turned_q + pad(y, (0, turned_q.shape[-1] - y.shape[-1])), turned_k, v, here, sight)
+        total = total + y.sin().sum()
+    plain = torch.autograd.grad(total, leaves, retain_graph=True, allow_unused=True)
+    graphed = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
+    again = torch.stack([g.cos().sum() for g in graphed if g is not None]).sum()
+    second = torch.autograd.grad(again, leaves, allow_unused=True)
+    return [_joined(grads, leaves) for grads in (plain, graphed, second)]
+
+
+def _joined(grads: tuple[Tensor | None, ...], leaves: list[Tensor]) -> Tensor:
+    pairs = zip(grads, leaves, strict=True)
+    return torch.cat([(torch.zeros_like(x) if g is None else g.detach()).flatten() for g, x in pairs])
+
+
+def _defined(q: Tensor, k: Tensor, v: Tensor, here: Placed, sight: Sight) -> Tensor:
+    return defined(q, k, v, here, sight)[0]
+
+
+def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, sight: Sight) -> Tensor:
+    """The keys of odd places, then those of even ones; what is not there is hidden."""
+    order = torch.arange(k.shape[2])
+    odd = order.remainder(2).bool().expand(k.shape[0], -1)
+    seen = torch.ones_like(odd) if sight.key_mask is None else sight.key_mask
+    parts = [Sight(causal=True, q_order=order, k_order=order, key_mask=seen & some) for some in (odd, ~odd)]
+    return merge([attention(q, k, v, here, part, return_logsumexp=True) for part in parts])[0]
+
+
+def _is_layers(subject: Subject) -> str:
+    return "it says which kind every layer has already" if isinstance(subject.declared, Layers) else ""
+
+
+@law(_is_layers)
+def windows_travel(subject: Subject) -> None:
+    """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the sight."""
+    S = subject.longest(9)
+    x, q, k, v = inputs(subject, S, torch.float64)
+    made = subject.make().double()
+    layers = Layers({"near": made}, ("near",), layers=1, windows={"near": WINDOW})
+    alone = layers.layer(0).at(subject.plain(S), dtype=torch.float64)
+    here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].read(x)[0], alone.read(x)[0]
+    q, k = bare.rotate(q, k)
+    for window, seen in ((None, WINDOW), (2, 2), (S, WINDOW)):
+        want = attention(q, k, v, bare, Sight(causal=True, window=seen))
+        near(attention(q, k, v, here, Sight(causal=True, window=window)), want, 0.0, f"window {window}")
+
+
+def _no_parameters(subject: Subject) -> str:
+    return "" if list(subject.declared.parameters()) else "it has no parameters"
+
+
+@law(_no_parameters)
+def changed_parameters_are_refused(subject: Subject) -> None:
+    """Placed before an optimiser's step it is refused after it; placed again it is not."""
+    S = subject.longest(9)
+    x, q, k, v = inputs(subject, S, torch.float64)
+    encoding = subject.build().double()
+    placed = encoding.at(subject.plain(S), dtype=torch.float64)
+
+    def use() -> None:
+        embedded = placed.embed(x)
+        for _, unread in each_layer(placed, subject.kinds):
+            here = unread.read(embedded)[0]
+            attention(*here.rotate(q, k), v, here, True)
+
+    use()
+    with torch.no_grad():
+        for parameter in encoding.parameters():
+            parameter.mul_(1.5)
+    try:
+        use()
+    except InvalidArgument as refused:
+        owed("place it again" in str(refused), f"it is refused without a way out: {refused}")
+    else:
+        owed(False, "it goes on with the parameters that it was placed with")
+    placed = encoding.at(subject.plain(S), dtype=torch.float64)
+    use()
+
+
+LAWS = (shared_placings_train, windows_travel, changed_parameters_are_refused)

@@ -1,0 +1,179 @@
+"""Trainable numbers in biases: named or refused, told apart between layers, and stale placings refused."""
+
+import copy
+import math
+import pickle
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+import posenc
+from posenc import Bias, Encoding, OffsetBias, Placed
+from posenc.encodings.placed import KeyPositions, Positions
+from posenc.errors import InvalidArgument
+from posenc.positions import plain
+
+
+class Slopes(Encoding):
+    """−m_h·distance with slopes that learn, twelve lines long, as in the guide."""
+
+    name = "slopes"
+    doors = ("bias",)
+    relative = True
+
+    def __init__(self, heads: int, named: str = "all") -> None:
+        super().__init__()
+        self.heads, self.named = heads, named
+        self.weight = nn.Parameter(torch.ones(heads))
+        self.power = nn.Parameter(torch.ones(heads))
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        trainable = {"all": (self.weight, self.power), "one": (self.weight,), "none": ()}[self.named]
+
+        def values(offsets: Tensor, *given: Tensor) -> Tensor:
+            weight, power = (*given, self.weight, self.power)[:2] if len(given) == 2 else (self.weight, self.power)
+            weight, power = (x.view(-1, *[1] * offsets.dim()) for x in (weight, power))
+            return -weight * (1 + offsets.abs().to(weight.dtype)) ** power
+
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, trainable)
+        return Placed(q_positions, k_positions, bias=bias)
+
+
+class Anything(Bias):
+    """A bias of somebody's own that is no function of the offset, and may forget to name its tensor."""
+
+    def __init__(self, weight: Tensor) -> None:
+        self.weight, self.heads = weight, len(weight)
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return self.weight.view(1, -1, 1, 1).expand(1, -1, last - first, keys) * torch.arange(float(keys))
+
+
+class Named(Anything):
+    made_of = ("weight",)
+
+
+@pytest.mark.parametrize("named", ["one", "none"])
+def test_trainable_numbers_that_are_not_named_are_refused_when_placed(named: str) -> None:
+    with pytest.raises(InvalidArgument, match=r"trainable tensors that trainable does not name.*trainable=\("):
+        Slopes(2, named).at(plain(4))
+    with torch.no_grad():  # nothing learns here
+        Slopes(2, named).at(plain(4))
+    Slopes(2, named).requires_grad_(False).at(plain(4))
+
+
+def test_a_bias_of_ones_own_that_names_nothing_is_refused_when_it_attends() -> None:
+    q, weight = torch.randn(1, 2, 4, 8), nn.Parameter(torch.randn(2))
+    with pytest.raises(InvalidArgument, match=r"Anything computes from trainable tensors .* made_of"):
+        posenc.attention(q, q, q, Placed(plain(4), plain(4), bias=Anything(weight)), True)
+    posenc.attention(q, q, q, Placed(plain(4), plain(4), bias=Named(weight)), True).square().sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.abs().min() > 0
+
+
+@pytest.mark.parametrize("return_logsumexp", [False, True])
+def test_named_numbers_get_their_gradients_under_functional_call(return_logsumexp: bool) -> None:
+    q, encoding = torch.randn(3, 1, 2, 9, 8, dtype=torch.float64), Slopes(2).double()
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encoding = encoding
+
+        def forward(self, dense: bool) -> Tensor:
+            placed = self.encoding.at(plain(9), dtype=torch.float64)
+            if dense:
+                return (posenc.scores(q[0], q[1], placed, True).softmax(-1) @ q[2]).square().sum()
+            y = posenc.attention(*q, placed, True, return_logsumexp=return_logsumexp)
+            return (y[0] if return_logsumexp else y).square().sum()
+
+    weights = {f"encoding.{n}": (p.detach() * 0.7).requires_grad_() for n, p in encoding.named_parameters()}
+    got, want = (
+        torch.autograd.grad(functional_call(Model(), weights, (dense,)), list(weights.values()))
+        for dense in (False, True)
+    )
+    for a, b in zip(got, want, strict=True):
+        assert torch.allclose(a, b, rtol=1e-12)
+
+
+def test_check_names_the_cause() -> None:
+    class Forgetful(Slopes):
+        def __init__(self, heads: int) -> None:
+            super().__init__(heads, "none")
+
+    report = posenc.check(Forgetful, heads=2, head_dim=4)
+    assert any("trainable=(…)" in verdict.detail for verdict in report.broken)
+
+
+def test_a_network_of_the_distance_trains() -> None:
+    """A bias by a small network: its parameters are given as arguments of the function."""
+    network = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 2))
+    names = [name for name, _ in network.named_parameters()]
+
+    def values(offsets: Tensor, *weights: Tensor) -> Tensor:
+        given = offsets[..., None].float()
+        return functional_call(network, dict(zip(names, weights, strict=True)), (given,)).movedim(-1, 0)
+
+    bias = OffsetBias(values, 2, plain(6), plain(6), tuple(network.parameters()))
+    q = torch.randn(1, 2, 6, 8)
+    posenc.attention(q, q, q, Placed(plain(6), plain(6), bias=bias), True).square().sum().backward()
+    # The last layer's bias adds one number to all scores of a row, which softmax does not see.
+    for name, parameter in network.named_parameters():
+        assert parameter.grad is not None
+        assert name == "2.bias" or parameter.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize("text", ["t5", "kerple", "fire", "rotary-learned", "learned", "ssmax", "pope", "fope"])
+def test_a_placing_from_before_the_training_loop_is_refused_in_its_second_step(text: str) -> None:
+    encoding = posenc.encoding(text, width=16, heads=2, head_dim=8, num_positions=16)
+    optimiser = torch.optim.AdamW(encoding.parameters(), lr=0.1)
+    placed, x, q = encoding.at(plain(6)), torch.randn(1, 6, 16), torch.randn(1, 2, 6, 8)
+
+    def step() -> None:
+        here = placed[0]
+        q2, k2 = here.rotate(q, q + 1)
+        (posenc.attention(q2, k2, q, here, True).square().sum() + here.embed(x).square().sum()).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    step()
+    with pytest.raises(InvalidArgument, match=r"have changed since it was placed.*place it again, once a step"):
+        step()
+    placed = encoding.at(plain(6))
+    step()
+
+
+def test_copies_of_a_placing_are_no_older_than_their_numbers() -> None:
+    encoding = posenc.encoding("learned", width=16, num_positions=16)
+    placed, x = encoding.at(plain(6)), torch.randn(1, 6, 16)
+    with torch.no_grad():
+        placed = encoding.at(plain(6))
+    for copied in (copy.deepcopy(placed), pickle.loads(pickle.dumps(placed))):
+        with torch.no_grad():
+            before = copied.embed(x)
+            encoding.weight.add_(1.0)
+            assert torch.equal(copied.embed(x), before)
+            encoding.weight.sub_(1.0)
+
+
+def test_rows_without_keys_have_gradients_of_zero_when_parts_are_merged() -> None:
+    """Left padding in a ring of two: no part sees anything in the first rows."""
+    q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, 6, 8, dtype=torch.float64))
+    at, mask, parts = torch.arange(6), torch.tensor([[False, False, True, True, True, True]]), []
+    for keys in (slice(0, 3), slice(3, 6)):
+        placed = posenc.NoPE().at(at, at[keys], dtype=torch.float64)
+        sight = posenc.Sight(causal=True, q_order=at, k_order=at[keys], key_mask=mask[:, keys])
+        parts.append(posenc.attention(q, k[:, :, keys], v[:, :, keys], placed, sight, return_logsumexp=True))
+    y, lse = posenc.merge(parts)
+    assert bool((y[:, :, :2] == 0).all())
+    assert bool((lse[:, :, :2] == -math.inf).all())
+    whole = posenc.NoPE().at(at, dtype=torch.float64)
+    want = posenc.attention(q, k, v, whole, posenc.Sight(causal=True, key_mask=mask))
+    leaves = (q, k, v)
+    for got, expected in zip(
+        torch.autograd.grad(y.sin().sum(), leaves), torch.autograd.grad(want.sin().sum(), leaves), strict=True
+    ):
+        assert torch.allclose(got, expected, atol=1e-14)
+        assert bool((expected[:, :, :2] == 0).all())
