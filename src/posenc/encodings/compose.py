@@ -11,7 +11,7 @@ from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, Stamps, heads_of
+from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, heads_of
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule
 
@@ -97,8 +97,10 @@ class PlacedParts(Placed):
         self.parts = parts
         self.carried = sum(part.carried for part in parts)
         self.unread = any(part.unread for part in parts)
-        self.stamps = Stamps(stamp for part in parts for stamp in part.stamps)
-        self.window = min((part.window for part in parts if part.window is not None), default=None)
+        self.stamps = tuple(stamp for part in parts for stamp in part.stamps)
+        for part in parts:
+            if part.window is not None:
+                super().narrow(part.window)
 
     def narrow(self, window: int) -> None:
         super().narrow(window)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from posenc import positions as positions_module
 from posenc.clock import Phases
-from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamps
+from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
 from posenc.schedules.schedule import Schedule
 
@@ -79,7 +79,8 @@ class Encoding(nn.Module, ABC):
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         """``place``, which remembers the parameters that its numbers were made from."""
         placed = self.place(q_positions, k_positions, dtype)
-        placed.stamps = Stamps.of(self.parameters())
+        if not torch.compiler.is_compiling():
+            placed.stamps = tuple(Stamp(x) for x in self.parameters() if not x.is_inference())
         return placed
 
     @final

@@ -8,7 +8,7 @@
 A door that an encoding does not use is the identity.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import torch
@@ -29,21 +29,18 @@ as the keys are so far: those of a cache, then all."""
 Made = TypeVar("Made", bound=tuple[Any, ...])
 
 
-class Stamps(tuple[tuple[Tensor, int], ...]):
-    """Parameters, each with torch's count of its changes; copies, whose tensors are others, have none."""
+class Stamp:
+    """A parameter and torch's count of its changes; in copies and pickles, whose tensors are others, none."""
 
-    @classmethod
-    def of(cls, parameters: Iterable[Tensor]) -> "Stamps":
-        """How often these have been changed until now; inference tensors are not counted."""
-        if torch.compiler.is_compiling():
-            return cls()
-        return cls((x, x._version) for x in parameters if not x.is_inference())
+    def __init__(self, parameter: Tensor | None = None) -> None:
+        self.parameter, self.count = parameter, 0 if parameter is None else parameter._version
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> "Stamps":
-        return Stamps()
+    @property
+    def is_current(self) -> bool:
+        return self.parameter is None or self.parameter._version == self.count
 
-    def __reduce__(self) -> tuple[type["Stamps"], tuple[()]]:
-        return Stamps, ()
+    def __reduce__(self) -> tuple[type["Stamp"], tuple[()]]:
+        return Stamp, ()
 
 
 class Placed:
@@ -70,7 +67,7 @@ class Placed:
     window: int | None = None
     """How far its layer sees, where ``Layers`` says so: attention takes the narrower of this and the sight's."""
 
-    stamps: Stamps = Stamps()
+    stamps: tuple[Stamp, ...] = ()
     """The parameters that it was placed with."""
 
     added: int = 0
@@ -147,7 +144,7 @@ class Placed:
             InvalidArgument: a parameter was changed in place, as an optimiser's step does; changes through
                 ``.data`` are not noticed.
         """
-        if not torch.compiler.is_compiling() and any(x._version != count for x, count in self.stamps):
+        if not torch.compiler.is_compiling() and not all(x.is_current for x in self.stamps):
             raise InvalidArgument(
                 "the encoding's parameters have changed since it was placed, so that it would go on with their old "
                 "values; place it again, once a step: placed = encoding.at(positions)"
