@@ -44,6 +44,9 @@ def assert_within(got: Tensor, want: Tensor, error: Tensor) -> None:
     assert over.max() <= 0, f"{over.max():.1e} over a budget of {error.flatten()[over.argmax()]:.1e}"
 
 
+LAYOUTS = ("contiguous", "transposed", "fused", "odd offset", "reversed strides", "negated")
+
+
 @st.composite
 def cases(draw: st.DrawFn, dtypes: tuple[torch.dtype, ...] = tuple(UNIT)) -> dict:
     """Sizes, types, layouts and positions; a tail that does not turn in half of them."""
@@ -61,13 +64,13 @@ def cases(draw: st.DrawFn, dtypes: tuple[torch.dtype, ...] = tuple(UNIT)) -> dic
         "shape": (batch, draw(st.integers(1, 4)), length),
         "kv_heads": draw(st.integers(1, 2)),
         "positions": positions,
-        "layout": draw(st.sampled_from(["contiguous", "transposed", "fused", "odd offset", "reversed strides"])),
+        "layout": draw(st.sampled_from(LAYOUTS)),
         "seed": draw(st.integers(0, 10**6)),
     }
 
 
 def make(shape: tuple[int, ...], dtype: torch.dtype, layout: str, generator: torch.Generator) -> Tensor:
-    """Random (B, H, T, D) with the strides that the layout's name says."""
+    """Random (B, H, T, D) with the strides and the sign that the layout's name says."""
     b, h, t, d = shape
     if layout == "transposed":
         return torch.randn(b, t, h, d, generator=generator).to(dtype).transpose(1, 2)
@@ -77,6 +80,8 @@ def make(shape: tuple[int, ...], dtype: torch.dtype, layout: str, generator: tor
         return torch.randn(b * h * t * d + 1, generator=generator).to(dtype)[1:].view(shape)
     if layout == "reversed strides":
         return torch.randn(d, t, h, b, generator=generator).to(dtype).permute(3, 2, 1, 0)
+    if layout == "negated":  # as the imaginary part of a conjugate is: the sign is in no byte
+        return torch._neg_view(torch.randn(shape, generator=generator).to(dtype))
     return torch.randn(shape, generator=generator).to(dtype)
 
 
@@ -94,7 +99,7 @@ def law(engine: Engine, case: dict, rounding: float = 1) -> None:
     ]
     leaves = [x.detach().requires_grad_() for x in qk]
     turned = apply(engine, leaves, *tables, pairing)
-    grads = [make(tuple(x.shape), dtype, "contiguous", generator) for x in qk]
+    grads = [make(tuple(x.shape), dtype, case["layout"], generator) for x in qk]
     kept = [g.clone() for g in grads]
     back = torch.autograd.grad(turned, leaves, grads, retain_graph=True)
     again = torch.autograd.grad(turned, leaves, grads)

@@ -1,8 +1,12 @@
 """The native kernel is built once a machine, found again, refused in words where it cannot be, and one operator."""
 
 import os
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -44,7 +48,11 @@ class TestBuilt:
         placed = Rotary(16, pairing=pairing).at(positions.plain(6))
         want = Rotary(16, pairing=pairing, impl="torch").at(positions.plain(6))
         for dtype in (torch.float32, torch.float32, torch.bfloat16):
-            for layout in (lambda x: x, lambda x: x.transpose(1, 2).contiguous().transpose(1, 2)):
+            for layout in (
+                lambda x: x,
+                torch._neg_view,  # of the kind of the step before, and its sign is in no byte
+                lambda x: x.transpose(1, 2).contiguous().transpose(1, 2),
+            ):
                 q, k = (layout(x.to(dtype)) for x in qk())
                 for _ in range(2):
                     for got, wanted in zip(placed.rotate(q, k), want.rotate(q, k), strict=True):
@@ -87,12 +95,6 @@ class TestBuilding:
         assert first == second
         assert len(list((empty / "cache").glob("native-*.so"))) == 1
 
-    def test_a_home_that_cannot_be_written_is_no_obstacle(self, empty: Path, built: Path, monkeypatch) -> None:
-        (empty / "cache").touch()  # a file where the folder should be fails for every user, root too
-        library = native.build(native.ROTATION)
-        assert library.parent == empty / f"posenc-{os.getuid()}"
-        assert native.find(native.ROTATION) == library
-
     def test_a_library_that_others_may_write_is_not_loaded(self, empty: Path, built: Path) -> None:
         library = native.build(native.ROTATION)
         library.chmod(0o777)
@@ -113,10 +115,133 @@ class TestBuilding:
 
     def test_nowhere_to_write(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(native, "compiler", lambda: "c++")
-        (empty / "cache").touch()
-        (empty / f"posenc-{os.getuid()}").touch()
-        with pytest.raises(ImplUnavailable, match=r"can be kept nowhere .* set POSENC_CACHE to a folder of yours"):
+        (empty / "cache").touch()  # a file where the folder should be fails for every user, root too
+        with pytest.raises(
+            ImplUnavailable,
+            match=r"cannot be kept in .*/cache \(File exists\); set POSENC_CACHE to a folder of yours",
+        ):
             native.build(native.ROTATION)
+
+
+ME = os.getuid()
+STRANGER = ME + 1
+OPEN = {
+    "somebody else's": (0o755, STRANGER, ME),
+    "a group's": (0o775, ME, STRANGER),
+    "everybody's": (0o757, ME, ME),
+}
+"""Mode, owner and group of what others may change."""
+
+
+def pose(monkeypatch: pytest.MonkeyPatch, at: Path, mode: int, owner: int, group: int) -> None:
+    """Let this file or folder look as if it had this mode, owner and group: to give things away takes root."""
+
+    def status(self: Path, **_: bool) -> os.stat_result:
+        real = os.stat(self)
+        return os.stat_result(
+            (stat.S_IFMT(real.st_mode) | mode, *real[1:4], owner, group, *real[6:]) if self == at else real
+        )
+
+    monkeypatch.setattr(Path, "stat", status)
+    native.find.cache_clear()
+
+
+class TestWhoMayChangeIt:
+    """A library runs as whoever loads it: none comes from where somebody else may put another."""
+
+    @pytest.fixture
+    def put(self, built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
+        """Puts the library into a folder, which is the cache from then on."""
+        monkeypatch.setenv("POSENC_CACHE", str(built))
+        native.find.cache_clear()
+        library = native.build(native.ROTATION)
+
+        def put(folder: Path) -> None:
+            shutil.copy(library, folder)
+            monkeypatch.setenv("POSENC_CACHE", str(folder))
+            native.find.cache_clear()
+
+        yield put
+        native.find.cache_clear()
+
+    @pytest.fixture
+    def trodden(self) -> Iterator[Path]:
+        """A folder of ours that everybody comes by."""
+        with tempfile.TemporaryDirectory(dir="/tmp") as name:
+            folder = Path(name).resolve()
+            folder.chmod(0o755)
+            if not folder.parent.stat().st_mode & stat.S_ISVTX:
+                pytest.skip("the folder for temporary files is not everybody's")
+            yield folder
+
+    @pytest.fixture
+    def cache(self, put: Callable[[Path], None], trodden: Path) -> Path:
+        folder = trodden / "a" / "b" / "c"
+        folder.mkdir(parents=True, mode=0o755)
+        put(folder)
+        assert native.find(native.ROTATION) is not None
+        native.find.cache_clear()
+        return folder
+
+    @pytest.mark.parametrize("level", [".", "..", "../.."], ids=["the folder", "over it", "higher"])
+    @pytest.mark.parametrize(("mode", "owner", "group"), OPEN.values(), ids=OPEN)
+    def test_not_where_somebody_else_may_put_another(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, level: str, mode: int, owner: int, group: int
+    ) -> None:
+        pose(monkeypatch, at := (cache / level).resolve(), mode, owner, group)
+        assert native.find(native.ROTATION) is None
+        said = rf"cannot be kept in {cache} \(others may change {at}\); set POSENC_CACHE to a folder of yours"
+        with pytest.raises(ImplUnavailable, match=said):
+            native.build(native.ROTATION)
+        assert len(list(cache.iterdir())) == 1
+
+    @pytest.mark.parametrize(("mode", "owner", "group"), OPEN.values(), ids=OPEN)
+    def test_not_a_file_that_is_somebody_elses(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, group: int
+    ) -> None:
+        pose(monkeypatch, next(cache.iterdir()), mode, owner, group)
+        assert native.find(native.ROTATION) is None
+
+    def test_what_a_mode_really_is(self, cache: Path) -> None:
+        cache.chmod(0o757)
+        assert native.find(native.ROTATION) is None
+
+    @pytest.mark.parametrize(
+        ("level", "mode", "owner", "group"),
+        [(".", 0o775, ME, ME), ("..", 0o1777, 0, 0), ("..", 0o755, 0, STRANGER)],
+        ids=["a group of its user's own", "others may add above", "root's"],
+    )
+    def test_but_where_nobody_can(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, level: str, mode: int, owner: int, group: int
+    ) -> None:
+        pose(monkeypatch, (cache / level).resolve(), mode, owner, group)
+        assert native.find(native.ROTATION) is not None
+
+    def test_nothing_is_built_where_others_may_add(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        next(cache.iterdir()).unlink()
+        cache.chmod(0o1777)
+        with pytest.raises(ImplUnavailable, match=f"others may change {cache}"):
+            native.build(native.ROTATION)
+
+    def test_not_from_the_folder_for_temporary_files(
+        self, put: Callable[[Path], None], empty: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A name there is everybody's to take first."""
+        taken = empty / f"posenc-{os.getuid()}"
+        taken.mkdir(mode=0o700)
+        put(taken)
+        monkeypatch.setenv("POSENC_CACHE", str(empty / "cache"))
+        native.find.cache_clear()
+        assert native.find(native.ROTATION) is None
+
+    def test_what_was_looked_at_is_what_is_loaded(self, put: Callable[[Path], None], trodden: Path) -> None:
+        """A link may lead elsewhere a moment later: its end is what counts."""
+        (trodden / "far").mkdir()
+        (trodden / "link").symlink_to(trodden / "far")
+        put(trodden / "link")
+        found = native.find(native.ROTATION)
+        assert found is not None
+        assert found.parent == trodden / "far"
 
 
 def test_streaming_is_taken_where_it_was_measured_faster(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import shlex
 import shutil
 import stat
 import subprocess
-import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -45,10 +44,10 @@ def compiler() -> str | None:
     return next((name for name in names if shutil.which(shlex.split(name)[0])), None)
 
 
-def folders() -> tuple[Path, Path]:
-    """Where libraries are kept: ``$POSENC_CACHE``, else the user's cache; and where that cannot be written."""
+def folder() -> Path:
+    """Where libraries are kept, no link on the way: ``$POSENC_CACHE``, else the user's cache."""
     home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
-    return Path(home).expanduser(), Path(tempfile.gettempdir()) / f"posenc-{os.getuid()}"
+    return Path(home).expanduser().resolve()
 
 
 @cache
@@ -67,33 +66,40 @@ def find(source: Path) -> Path | None:
     """
     if os.name != "posix":
         return None
-    return next((path for folder in folders() if _loads(path := folder / _name(source))), None)
+    library = folder() / _name(source)
+    return library if _loads(library) else None
 
 
 def _loads(path: Path) -> bool:
     try:
-        return _is_own(path) and bool(load(path))
+        return _open_to_others(path) is None and bool(load(path))
     except OSError:
         return False
 
 
-def _is_own(path: Path) -> bool:
-    """Whether this user wrote the file and nobody else may: what is loaded runs as this user."""
-    try:
-        found = path.stat()
-    except OSError:
-        return False
-    return found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+def _open_to_others(path: Path) -> Path | None:
+    """The path, or a folder over it, where somebody else may put what this user would run; None without one.
+
+    Each has to be this user's or root's, and nobody else may write to it, but a group of the user's own number,
+    which is his alone; to folders over the path others may add, as to ``/tmp``.
+    """
+    for at in (path, *path.parents):
+        status = at.stat()
+        writing = stat.S_IWOTH | (0 if status.st_gid == os.getuid() else stat.S_IWGRP)
+        adding = at != path and status.st_mode & stat.S_ISVTX
+        if status.st_uid not in (0, os.getuid()) or (status.st_mode & writing and not adding):
+            return at
+    return None
 
 
 def build(source: Path) -> Path:
     """The library of this source, built if it was not; some seconds, once a machine.
 
-    Processes that ask at one time build it once. Where the user's cache cannot be written, it lies in the
-    folder for temporary files, until that is emptied.
+    Processes that ask at one time build it once.
 
     Raises:
-        ImplUnavailable: no compiler, one that fails (its words are passed on), or no place to write to.
+        ImplUnavailable: no compiler, one that fails (its words are passed on), or a cache that cannot be written or
+            that others may change.
     """
     found = find(source)
     if found is not None:
@@ -108,19 +114,20 @@ def build(source: Path) -> Path:
             f"a native kernel needs a C++ compiler, and none of $CXX, {', '.join(COMPILERS)} is installed; install "
             "one (Debian: apt install g++), or use impl='auto', which does without"
         )
-    problems = []
-    for folder in folders():
-        try:
-            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with (folder / f"{_name(source)}.lock").open("w") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                find.cache_clear()
-                return find(source) or _compile(by, source, folder / _name(source))
-        except OSError as error:
-            problems.append(f"{folder}: {error.strerror or error}")
-    raise ImplUnavailable(
-        f"a native kernel can be kept nowhere ({'; '.join(problems)}); set POSENC_CACHE to a folder of yours"
-    )
+    library = folder() / _name(source)
+    try:
+        library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if at := _open_to_others(library.parent):
+            raise OSError(f"others may change {at}")
+        with library.with_suffix(".so.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            find.cache_clear()
+            return find(source) or _compile(by, source, library)
+    except OSError as error:
+        raise ImplUnavailable(
+            f"a native kernel cannot be kept in {library.parent} ({error.strerror or error}); "
+            "set POSENC_CACHE to a folder of yours"
+        ) from error
 
 
 def _compile(by: str, source: Path, library: Path) -> Path:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from posenc.kernels.native import folders
+from posenc.kernels.native import folder
 
 PARTIAL = ".partial"
 """How the name of a file ends that is still being written."""
@@ -13,7 +13,7 @@ PARTIAL = ".partial"
 
 def cache(kind: str) -> Path:
     """Where such files are kept: this folder of that in which native kernels are kept, too."""
-    return folders()[0] / kind
+    return folder() / kind
 
 
 @contextmanager

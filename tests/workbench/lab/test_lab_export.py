@@ -7,7 +7,8 @@ import re
 import threading
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -17,8 +18,11 @@ import pytest
 from posenc.workbench.lab import export, page, rooms
 from posenc.workbench.lab.page import Site
 from posenc.workbench.lab.replies import reply
+from posenc.workbench.lab.rooms import Stage
 from posenc.workbench.lessons.card import DECK
 from workbench.lab.photographs import reveal, settle
+
+EXPORTED = [stage for _, stage in rooms.stages().values() if not stage.fresh]
 
 FIRST_PICTURE = 300_000
 """Most bytes of a page, its script, its style and its first stage's answers."""
@@ -39,6 +43,29 @@ def test_a_pack_holds_what_the_server_answers() -> None:
         probes = [panel.pop("probe") for panel in content[state]["panels"]]
         assert content[state] == answered
         assert probes[0][0].startswith("head 1: slope 0.")
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(s, marks=pytest.mark.slow if s.question == "properties" else (), id=s.question)
+        for s in EXPORTED
+    ],
+)
+def test_every_stage_holds_the_state_that_it_opens_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sliders do not move here; the state is held whatever they do."""
+    monkeypatch.setattr(export, "_reached", lambda stage, control, texts: (control.default,))
+    content = unpacked(export.packed(replace(stage, tries=()), {})[0])
+    assert content.keys() == {""}
+    assert content[""]["panels"]
+
+
+LONG = "longer than a reference to it"
+
+
+@pytest.mark.parametrize("content", [{}, [], LONG, [LONG], {"": {"a": LONG}}, {"": [LONG, [LONG]], "a": [LONG]}])
+def test_what_is_packed_is_unpacked_whole(content: Any) -> None:
+    assert unpacked(export.pack(content)) == content
 
 
 def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
@@ -159,10 +186,21 @@ def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_pat
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole lab, exported two folders below what a server serves."""
+    """The whole lab, exported two folders below what a server serves; each stage as a page of its own beside it."""
     folder: Path = tmp_path_factory.mktemp("served") / "some" / "where"
-    export.write(folder)
+    once = cache(lambda name: PACKED(rooms.find(name), {}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "packed", lambda stage, _: once(stage.question))
+        export.write(folder)
+        (folder.parent / "alone").mkdir()
+        for stage in EXPORTED:
+            (folder.parent / "alone" / f"{stage.question}.html").write_text(
+                export.page_of(stage.question, {}), "utf-8"
+            )
     return folder
+
+
+PACKED = export.packed
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -178,16 +216,34 @@ def served(site: Path) -> Iterator[str]:
         server.shutdown()
 
 
+DRAWN = """() => [...document.querySelectorAll(".stage.current .panel :is(.field, .grid, svg)")]
+  .map((e) => e.checkVisibility() && e.getBoundingClientRect())
+  .filter((box) => box && box.width > 40 && box.height > 40).length"""
+"""How many pictures the stage on show has drawn."""
+
+
+def shows(page: Any, address: str, stage: Stage) -> None:
+    """Open a stage there: it has its title and its picture, and says nothing of an error."""
+    page.goto("about:blank")
+    page.goto(address)
+    settle(page)
+    reveal(page)
+    page.locator(f"#{stage.question}.current").wait_for()
+    assert page.locator(".current .error").is_hidden(), (
+        stage.question,
+        page.locator(".current .error").inner_text(),
+    )
+    assert page.locator(".current .answer").inner_text() == stage.answer({}).title
+    assert page.evaluate(DRAWN), stage.question
+
+
 def walk(page: Any, start: str) -> None:
     """Open every page, every stage, and every link to try."""
     for room in rooms.ROOMS:
         for stage in room.stages:
             if stage.fresh:
                 continue
-            page.goto("about:blank")
-            page.goto(f"{start}/{room.name}.html#{stage.question}")
-            settle(page)
-            reveal(page)
+            shows(page, f"{start}/{room.name}.html#{stage.question}", stage)
             for link in page.locator(".current a.try").all():
                 link.click()
                 page.wait_for_timeout(30)
@@ -211,6 +267,12 @@ def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> No
 @pytest.mark.slow
 def test_the_whole_site_opens_from_files(offline: Any, site: Path) -> None:
     walk(offline, site.as_uri())
+
+
+@pytest.mark.slow
+def test_every_stage_saved_alone_opens_from_a_file(offline: Any, site: Path) -> None:
+    for stage in EXPORTED:
+        shows(offline, (site.parent / "alone" / f"{stage.question}.html").as_uri(), stage)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """The results room reads the study it was given, and says what is missing where nothing is there."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -104,3 +105,16 @@ def test_the_python_of_a_result_lists_what_the_ledger_holds(
 
 def test_the_python_of_a_trained_table_prints_its_picture(study: Path) -> None:
     assert strays(results.table("language")) == []
+
+
+def test_the_python_of_a_study_names_a_folder_of_any_name(study: Path, tmp_path: Path) -> None:
+    odd = tmp_path / 'it\'s "mine"'
+    odd.symlink_to(study)
+    results.use(odd)
+    try:
+        snippets = results.curves("needle").python, results.table("language").python
+    finally:
+        results.use(study)
+    for python in snippets:
+        texts = [str(node.value) for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Constant)]
+        assert any(text.startswith(str(odd)) for text in texts), python

@@ -106,7 +106,10 @@ def test_foreign_hosts_and_origins_get_nothing(client: TestClient, headers: dict
 
 
 def test_another_sites_script_is_refused_and_our_own_is_not(client: TestClient) -> None:
-    assert client.get("/api/slopes", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    for path in ("/api", "/api/", "/api/slopes", "/export", "/export/slopes.html", "/export/slopes.png"):
+        got = client.get(path, headers={"sec-fetch-site": "cross-site"})
+        assert (got.status_code, "another site" in got.text) == (403, True), path
+    assert client.get("/rotation", headers={"sec-fetch-site": "cross-site"}).status_code == 200  # a link to it
     assert client.get("/api/slopes", headers={"origin": "http://127.0.0.1:8642"}).status_code == 200
     assert client.get("/api/slopes", headers={"host": "localhost:8642"}).status_code == 200
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from posenc.kernels import native
+from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.specification import Pairing, rotate
 from posenc.kernels.rotary.streaming import is_measured, keep, measure, streams
 
@@ -82,6 +83,8 @@ def by_native(
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
         turned = tuple(torch.ops.posenc.turn(x, cos, sin, pairing) for x in xs)
         return turned if outs is None else tuple(out.copy_(y) for out, y in zip(outs, turned, strict=True))
+    if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is in no byte
+        return fusable(xs, cos, sin, pairing, outs)
     if outs is None:
         return tuple(_turn(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
     return tuple(_turn(x, y, cos, sin, pairing) for x, y in zip(xs, outs, strict=True))
@@ -104,6 +107,8 @@ class Step:
         """q and k turned into fresh memory; None where they are of another kind, or somebody records or traces."""
         if (
             _kind(q, k) != self.kind
+            or q.is_neg()
+            or k.is_neg()
             or (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
             or torch._C._are_functorch_transforms_active()
             or torch._C._len_torch_dispatch_stack()
@@ -117,7 +122,7 @@ class Step:
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
     """The step for q and k of this kind; None where the kernel does not serve them as they are."""
-    if not _fits(q, *q_pair) or not _fits(k, *k_pair):
+    if not _fits(q, *q_pair) or not _fits(k, *k_pair) or any(table.is_neg() for table in (*q_pair, *k_pair)):
         return None
     kind = _kind(q, k)
     tables = tuple((cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair))

@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 from posenc.errors import ImplUnavailable, InvalidArgument
+from posenc.kernels.rotary.fusable import fusable
 
 HEADS = 8
 """Heads that one program turns: tables without a heads' axis are read once for them."""
@@ -101,6 +102,8 @@ def by_triton(
         raise InvalidArgument(f"q has shape {tuple(q.shape)}; impl='triton' takes (B, heads, length, channels)")
     if not (q.is_cuda or _interprets()):
         raise ImplUnavailable(f"impl='triton' runs on cuda and q is on {q.device}; use impl='auto'")
+    if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is in no byte
+        return fusable(xs, cos, sin, pairing, outs)
     inplace = outs is not None and all(out is x for x, out in zip(xs, outs, strict=True))
     outs = tuple(torch.empty_like(x) for x in xs) if outs is None else tuple(outs)
     batch, length, channels = q.shape[0], q.shape[2], q.shape[3]

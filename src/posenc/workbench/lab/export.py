@@ -166,7 +166,7 @@ def pack(content: Any) -> str:
     """JSON, a part a line, compressed, as base64: what is longer than a reference is kept once, the whole last."""
     parts: dict[str, int] = {}
 
-    def placed(value: Any) -> Any:
+    def placed(value: Any, short: int = SHORT) -> Any:
         if isinstance(value, dict):
             value = {key: placed(part) for key, part in value.items()}
         elif isinstance(value, list | tuple):
@@ -174,9 +174,9 @@ def pack(content: Any) -> str:
         elif not isinstance(value, str):
             return value
         text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return value if len(text) <= SHORT else {"#": parts.setdefault(text, len(parts))}
+        return value if len(text) <= short else {"#": parts.setdefault(text, len(parts))}
 
-    placed(content)
+    placed(content, short=0)  # a whole of one state is hardly more than a reference, and has its line
     return base64.b64encode(gzip.compress("\n".join(parts).encode(), 9, mtime=0)).decode()
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from starlette.requests import Request
 
-from posenc.workbench.lab.replies import Reply, refused
+from posenc.workbench.lab.replies import Reply, computes, refused
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -34,7 +34,7 @@ def refusal(request: Request, hosts: Collection[str]) -> Reply | None:
         return refused(f"the lab answers as {', '.join(sorted(hosts))}; this request asked for another host", 403)
     if request.headers.get("origin", f"http://{host}") != f"http://{host}":
         return refused(ELSEWHERE, 403)
-    if request.headers.get("sec-fetch-site") == "cross-site" and request.url.path.startswith("/api"):
+    if request.headers.get("sec-fetch-site") == "cross-site" and computes(request.url.path):
         return refused(ELSEWHERE, 403)
     if request.method not in ("GET", "HEAD"):
         return refused(f"the lab only answers GET; this was {request.method[:10]}", 405)

@@ -13,7 +13,7 @@ PYTHON = """\
 import json
 from posenc.integrations import huggingface
 
-positions = huggingface.read(json.loads('''{config}'''))
+positions = huggingface.read(json.loads({config!r}))
 print(positions.kinds, positions.layers, positions.windows)"""
 
 
@@ -26,7 +26,7 @@ def layers(config: str) -> "View":
 
     try:
         given = json.loads(config)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:  # no JSON, too long a number, too deep
         raise InvalidArgument(f"config is no JSON ({error}); paste a model's whole config.json") from error
     if not isinstance(given, dict):
         raise InvalidArgument(

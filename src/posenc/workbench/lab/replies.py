@@ -53,7 +53,7 @@ def static() -> dict[str, Reply]:
 
 def computes(path: str) -> bool:
     """Whether a path asks the library, and may take more than a moment."""
-    return path.startswith(("/api/", "/export/"))
+    return path.startswith(("/api", "/export"))
 
 
 def reply(path: str, query: str = "") -> Reply:

@@ -69,13 +69,15 @@ def table(task: str = "ordering") -> "View":
             f"--encodings learned --output {_shelf['study']}"
         )
     view = trained(found.before, found.after, f"after {found.plan.steps} steps of {task}")
-    return _labelled(replace(view, python=TABLE_PYTHON.format(study=study, plan=found.plan.id)))
+    return _labelled(
+        replace(view, python=TABLE_PYTHON.format(rows=f"{study}/checkpoints/{found.plan.id}.safetensors"))
+    )
 
 
 TABLE_PYTHON = """\
 from safetensors.torch import load_file
 
-rows = load_file("{study}/checkpoints/{plan}.safetensors")["encoding.weight"]
+rows = load_file({rows!r})["encoding.weight"]
 unit = rows / rows.norm(dim=-1, keepdim=True)
 print(unit @ unit.T)"""
 
@@ -84,7 +86,7 @@ PYTHON = """\
 from pathlib import Path
 from posenc.workbench.experiments.ledger import Ledger
 
-with Ledger(Path("{study}")) as ledger:
+with Ledger(Path({study!r})) as ledger:
     for run in ledger.runs():
         if run.plan.task == "{task}":
             print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
@@ -105,4 +107,4 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
     view = chart(found)
     if view is None:
         raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
-    return _labelled(replace(view, python=PYTHON.format(study=study, task=task)))
+    return _labelled(replace(view, python=PYTHON.format(study=str(study), task=task)))

@@ -1,0 +1,141 @@
+"""What somebody puts into a link is read as a value: it becomes no code, no markup and no name of a file."""
+
+import ast
+import json
+from html.parser import HTMLParser
+from urllib.parse import urlencode
+
+import pytest
+
+from posenc.integrations import huggingface
+from posenc.workbench.lab.controls import Control, Pasted
+from posenc.workbench.lab.model import layers
+from posenc.workbench.lab.page import LIVE, Site, room_page
+from posenc.workbench.lab.replies import Reply, reply
+from posenc.workbench.lab.rooms import Stage, stages
+
+HOSTILE = (
+    "'''))\nimport os; os.system('true') #",
+    '""")\nimport os #',
+    "' + __import__('os').name + '",
+    '"><script>alert(1)</script>',
+    "__import__('os').name x",
+    "{config} {0} %s ${x} $\\frac$",
+    "../../etc/passwd x",
+    "'a 'b' ’c’",
+    "\\ \\' \\\\ \\N{DIGIT ONE}",
+    "\x00\u2028\ud800 \u202e",
+)
+
+TYPED = [
+    pytest.param(stage, control, id=f"{stage.question}-{control.name}")
+    for _, stage in stages().values()
+    for control in stage.controls
+    if control.kind in ("text", "pasted", "arrangement")
+]
+"""Every input into which somebody types what no list holds; the others turn all but their own words away."""
+
+
+def texts(control: Control) -> list[str]:
+    """Hostile texts, and such as this input may take."""
+    if not isinstance(control, Pasted):
+        return [*HOSTILE, *(f"{control.default} {text}" for text in HOSTILE)]
+    config = json.loads(control.default)
+    odd = [config | {"_name_or_path": text, text: [text, {text: text}]} for text in HOSTILE]
+    return [*HOSTILE, *map(json.dumps, odd)]
+
+
+def shape(python: str) -> str:
+    """The program without its literals."""
+
+    class Blank(ast.NodeTransformer):
+        def generic_visit(self, node: ast.AST) -> ast.AST:
+            try:
+                ast.literal_eval(node)
+            except ValueError:
+                return super().generic_visit(node)
+            return ast.Constant(0)
+
+    return ast.dump(Blank().visit(ast.parse(python)))
+
+
+def asked(path: str, stage: Stage, control: Control, text: str) -> Reply:
+    return reply(path, urlencode({control.name: text}, errors="surrogatepass"))
+
+
+@pytest.mark.parametrize(("stage", "control"), TYPED)
+def test_only_literals_of_the_copied_python_come_from_a_link(stage: Stage, control: Control) -> None:
+    want = shape(stage.answer({}).python)
+    answered = 0
+    for text in texts(control):
+        got = asked(f"/api/{stage.question}", stage, control, text)
+        assert got.status in (200, 400), text
+        if got.status == 200:
+            answered += 1
+            assert shape(json.loads(got.body)["python"]) == want, text
+    assert answered or not isinstance(control, Pasted)
+
+
+def test_every_other_input_turns_hostile_texts_away() -> None:
+    for _, stage in stages().values():
+        for control in stage.controls:
+            if control.kind in ("number", "choice", "switch"):
+                for text in HOSTILE:
+                    assert asked(f"/api/{stage.question}", stage, control, text).status == 400, (control, text)
+
+
+class Elements(HTMLParser):
+    """The elements and attributes of a page, but not what they say."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.met: list[tuple[str, list[str]]] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.met.append((tag, [name for name, _ in attributes]))
+
+
+@pytest.mark.parametrize(("stage", "control"), TYPED)
+def test_a_page_has_the_same_elements_whatever_a_link_says(stage: Stage, control: Control) -> None:
+    room = stages()[stage.question][0]
+    text = " ".join(HOSTILE[:-1])  # the last is no text that a page can be asked for with
+    for site in (LIVE, Site(saved=True, single=True)):
+        plain, odd = (room_page(room, given, site, (stage,)) for given in ({}, {control.name: text}))
+        assert Elements(odd).met == Elements(plain).met
+
+
+@pytest.mark.parametrize("ending", ["svg", "csv"])
+def test_saved_files_hold_no_code_of_a_link(ending: str) -> None:
+    stage = stages()["layers"][1]
+    (control,) = stage.controls
+    config = json.loads(control.default) | dict.fromkeys(HOSTILE[:-1], " ".join(HOSTILE[:-1]))
+    got = asked(f"/export/layers.{ending}", stage, control, json.dumps(config))
+    assert (got.status, got.filename) == (200, f"posenc-layers.{ending}")
+    assert b"alert" not in got.body
+
+
+@pytest.mark.parametrize("name", ["slopes%0d%0a.csv", "../slopes.csv", 'slopes".csv', "slopes\r\nx.csv"])
+def test_no_text_of_a_link_names_a_file(name: str) -> None:
+    assert reply(f"/export/{name}").filename == ""
+
+
+@pytest.mark.parametrize("config", ["[" * 3000, "1" * 8000, "{", "[]", "NaN"], ids=lambda text: text[:3])
+def test_a_config_that_cannot_be_read_is_refused_in_words(config: str) -> None:
+    got = reply("/api/layers", urlencode({"config": config}))
+    assert got.status == 400
+    assert "paste a model's" in json.loads(got.body)["error"]
+
+
+def test_the_check_of_snippets_can_fail() -> None:
+    assert shape("print(json.loads('1'))") == shape("print(json.loads('[\"a\"]'))")
+    assert shape("print([1, 2])") == shape("print(['a'])")
+    assert shape("print(1)") != shape("print(1, x)") != shape("print(1, x())")
+
+
+def test_the_python_of_a_config_reads_that_config(capsys: pytest.CaptureFixture[str]) -> None:
+    config = {"model_type": "llama", "_name_or_path": "it's \"\"\" ''' \\ ü {x}", "num_hidden_layers": 2}
+    config |= {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 128, "rope_theta": 1e4}
+    exec(layers(json.dumps(config)).python, {})
+    want = huggingface.read(config)
+    assert capsys.readouterr().out == f"{want.kinds} {want.layers} {want.windows}\n"
