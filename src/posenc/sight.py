@@ -165,7 +165,8 @@ class Sight:
         already = self.q_order is None and self.documents is not None
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
-        return q + (self.q_segments << 32), k + (self.k_segments << 32)
+        (q, k), (q_names, k_names) = _ranks(q, k), _ranks(self.q_segments, self.k_segments)
+        return q + q_names * (S + 1), k + k_names * (S + 1)
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
@@ -233,6 +234,14 @@ class Sight:
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
+
+
+def _ranks(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every number how many keys have none above it: at most S of any int64, in the same order and as equal."""
+    rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
+    q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
+    ascending = k.sort().values
+    return torch.searchsorted(ascending, q, right=True), torch.searchsorted(ascending, k, right=True)
 
 
 def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
