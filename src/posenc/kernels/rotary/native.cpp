@@ -151,8 +151,8 @@ struct Bfloat16 {
     // The upper half is the result. A NaN keeps being one: its quiet bit is set instead of a carry added. In integers,
     // since processors' own conversions (AVX512_BF16) take what is below 2^-126 for 0.
     static Bits rounded(Single x) {
-        Bits bits = (Bits)x, nan = (Bits)(x != x);
-        return ((bits + 0x7fff + ((bits >> 16) & 1)) & ~nan) | ((bits | 0x400000u) & nan);
+        Bits bits = (Bits)x;
+        return x != x ? bits | 0x400000u : bits + 0x7fff + ((bits >> 16) & 1);
     }
     static Short narrowed(Single x) { return __builtin_convertvector(rounded(x) >> 16, Short); }
     static Bits joined(Single a, Single b) { return (rounded(a) >> 16) | (rounded(b) & 0xffff0000u); }
