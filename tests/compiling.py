@@ -70,7 +70,9 @@ def gates_of_documents_with_any_name(backend: str) -> None:
     """FoX over documents between each other, whose names agree in their lower 32 bits: as over small numbers."""
     fox, small = FoX(32, 4), torch.tensor([0, 1, 0, 2, 1, 0, 2])
 
-    def call(x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, names: torch.Tensor) -> torch.Tensor:
+    def call(
+        x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, names: torch.Tensor
+    ) -> torch.Tensor:
         return attention(q, k, v, fox.at(plain(7)).read(x)[0], Sight(causal=True, q_segments=names))
 
     x, q, k, v = torch.randn(2, 7, 32), *torch.randn(3, 2, 4, 7, 8)

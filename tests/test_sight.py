@@ -136,8 +136,8 @@ def test_what_tensors_are_changed_to_afterwards_is_not_followed(
         request.getfixturevalue("small_blocks")
 
     def attended(when: str) -> list[torch.Tensor]:
-        own = {side: GIVEN[side].clone() for side in {name.replace("k_", "q_") if "key" not in name else name}}
-        own |= {name: row.clone() for row in own.values()}
+        side = name if name in GIVEN else name.replace("k_", "q_")
+        own = {side: GIVEN[side].clone(), name: GIVEN[side].clone()}
         sight, leaves = Sight(causal=True, **own), [x.detach() for x in torch.randn(3, 2, 2, 12, 4)]
         for moment in ("before", "between"):
             if moment == when:

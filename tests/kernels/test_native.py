@@ -127,7 +127,16 @@ def test_no_processor_s_own_conversion_to_bfloat16_is_used(tmp_path: Path) -> No
     by, listing = native.compiler(), tmp_path / "listing.s"
     if by is None or platform.machine() != "x86_64":
         pytest.skip("no C++ compiler for x86-64 is installed")
-    command = [*shlex.split(by), *native.FLAGS, "-O1", "-march=sapphirerapids", "-S", native.ROTATION, "-o", listing]
+    command = [
+        *shlex.split(by),
+        *native.FLAGS,
+        "-O1",
+        "-march=sapphirerapids",
+        "-S",
+        native.ROTATION,
+        "-o",
+        listing,
+    ]
     if subprocess.run(command, capture_output=True, check=False).returncode:
         pytest.skip("the C++ compiler knows no processor with AVX512_BF16")
     text = listing.read_text()

@@ -10,7 +10,6 @@ What it declares, laws and callers rely on.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import ClassVar, final
 
 import torch
@@ -19,14 +18,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
-from posenc.clock import Phases
+from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import may_be_looked_at
 from posenc.schedules.schedule import Schedule
 from posenc.sight import Sight
 
 
-class Encoding(nn.Module, ABC):
+class Encoding(ConstantBuffers, ABC):
     """A positional encoding. Subclasses are final: a new kind is a new file, not a subclass of an old kind."""
 
     name: ClassVar[str]
@@ -147,15 +147,8 @@ class Encoding(nn.Module, ABC):
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
+        super().reset_parameters()
         _reset_below(self)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Encoding":
-        """As everywhere; and buffers that leave the meta device are filled, which ``to_empty`` leaves as found."""
-        empty = any(buffer.is_meta for buffer in self.buffers())
-        super()._apply(fn, recurse)
-        if empty and not any(buffer.is_meta for buffer in self.buffers()):
-            self.reset_parameters()
-        return self
 
 
 def _reset_below(module: nn.Module) -> None:
@@ -170,6 +163,7 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
     if not dtype.is_floating_point:
         raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
     encoding.check(positions, "positions")
+    _refuse_unfilled(encoding)
     # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
     if k_positions is None:
         positions = positions.clone()
@@ -184,6 +178,26 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
 
 
 torch.fx.wrap("_at")
+
+
+def _refuse_unfilled(encoding: Encoding) -> None:
+    """Refuse buffers that got memory and no numbers. Each is looked at once, which may wait for its device."""
+    for module in encoding.modules():
+        constants = module.constants if isinstance(module, ConstantBuffers) else {}
+        buffers = [module.get_buffer(name) for name in constants]
+        looked_at = [id(buffer) for buffer in buffers]
+        if module.__dict__.get("_looked_at", []) == looked_at or not may_be_looked_at(*buffers):
+            continue
+        if not buffers[0].is_cpu and torch.cuda.is_current_stream_capturing():
+            continue
+        for buffer, (name, numbers) in zip(buffers, constants.items(), strict=True):
+            if not torch.equal(buffer.cpu(), numbers):
+                raise InvalidArgument(
+                    f"the buffer {name} of {type(module).__name__} has not the numbers that it was made with, as "
+                    "where a model is built on meta and only weights are loaded; call encoding.reset_buffers(), "
+                    "in a model of transformers from _init_weights"
+                )
+        module._looked_at = looked_at  # type: ignore[assignment]
 
 
 def check_heads(name: str, x: Tensor, positions: Positions, head_dim: int, axes: int = 1) -> None:

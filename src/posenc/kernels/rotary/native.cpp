@@ -148,7 +148,7 @@ struct Bfloat16 {
         a = (Single)(word << 16);
         b = (Single)(word & 0xffff0000u);
     }
-    // The upper half is the result. A NaN keeps being one: its quiet bit is set instead of a carry added. In integers,
+    // The upper half is the result. A NaN stays one: its quiet bit is set instead of a carry added. In integers,
     // since processors' own conversions (AVX512_BF16) take what is below 2^-126 for 0.
     static Bits rounded(Single x) {
         Bits bits = (Bits)x;
