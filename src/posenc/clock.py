@@ -110,10 +110,6 @@ class ConstantBuffers(nn.Module):
             for name, numbers in module.constants.items() if isinstance(module, ConstantBuffers) else ():
                 setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
 
-    def reset_parameters(self) -> None:
-        """``reset_buffers``, for those who call this of every module that has left the meta device."""
-        self.reset_buffers()
-
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
         """As everywhere; and buffers that leave the meta device, for memory with anything in it, are filled."""
         empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
@@ -137,6 +133,7 @@ class Clock(ConstantBuffers):
 
     turns: Tensor
     float32_bits: Tensor
+    reset_parameters = ConstantBuffers.reset_buffers  # FSDP calls it of every module that leaves meta
 
     def __init__(self, spectrum: Spectrum, phases: Phases = "exact") -> None:
         super().__init__()

@@ -147,7 +147,7 @@ class Encoding(ConstantBuffers, ABC):
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
-        super().reset_parameters()
+        self.reset_buffers()
         _reset_below(self)
 
 
@@ -166,15 +166,18 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
     _refuse_unfilled(encoding)
     # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
     if k_positions is None:
-        positions = positions.clone()
-        return encoding.place(positions, positions, dtype)
-    encoding.check(k_positions, "k_positions")
-    if k_positions.device != positions.device:
-        raise InvalidArgument(
-            f"positions is on {positions.device} and k_positions on {k_positions.device}; "
-            f"move one: k_positions.to({str(positions.device)!r})"
-        )
-    return encoding.place(positions.clone(), k_positions.clone(), dtype)
+        k_positions = positions = positions.clone()
+    else:
+        encoding.check(k_positions, "k_positions")
+        if k_positions.device != positions.device:
+            raise InvalidArgument(
+                f"positions is on {positions.device} and k_positions on {k_positions.device}; "
+                f"move one: k_positions.to({str(positions.device)!r})"
+            )
+        positions, k_positions = positions.clone(), k_positions.clone()
+    placed = encoding.place(positions, k_positions, dtype)
+    placed.asked_by = set() if encoding.per_layer else None
+    return placed
 
 
 torch.fx.wrap("_at")
@@ -186,9 +189,8 @@ def _refuse_unfilled(encoding: Encoding) -> None:
         constants = module.constants if isinstance(module, ConstantBuffers) else {}
         buffers = [module.get_buffer(name) for name in constants]
         looked_at = [id(buffer) for buffer in buffers]
-        if module.__dict__.get("_looked_at", []) == looked_at or not may_be_looked_at(*buffers):
-            continue
-        if not buffers[0].is_cpu and torch.cuda.is_current_stream_capturing():
+        capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        if module.__dict__.get("_looked_at", []) == looked_at or capturing or not may_be_looked_at(*buffers):
             continue
         for buffer, (name, numbers) in zip(buffers, constants.items(), strict=True):
             if not torch.equal(buffer.cpu(), numbers):

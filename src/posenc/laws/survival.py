@@ -73,28 +73,26 @@ def survives_meta(subject: Subject) -> None:
     same(doors(subject, both[0], at), doors(subject, both[1], at), "back from meta")
     with torch.device("meta"):
         built = subject.make()
-    _survives_loading(subject)
     if subject.constructs:
         on = {name for name, t in (*built.named_parameters(), *built.named_buffers()) if not t.is_meta}
         owed(not on, f"built on meta, {sorted(on)} hold memory")
 
 
-def _survives_loading(subject: Subject) -> None:
+@law()
+def survives_loading(subject: Subject) -> None:
     """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused."""
-    loaded, at = subject.build(), subject.plain(9)
-    want, state = doors(subject, loaded, at), copy.deepcopy(loaded.state_dict())
-    loaded.to("meta").load_state_dict(state, assign=True)
-    loaded._apply(lambda t: torch.empty_like(t, device="cpu") if t.is_meta else t)
-    same(doors(subject, loaded, at), want, "buffers given memory after weights were assigned")
-    if not list(loaded.buffers()):
-        return
-    loaded._apply(lambda t: t if isinstance(t, torch.nn.Parameter) else torch.full_like(t, 3))
+    encoding, at = subject.build(), subject.plain(9)
+    want, state = doors(subject, encoding, at), copy.deepcopy(encoding.state_dict())
+    encoding.to("meta").load_state_dict(state, assign=True)
+    encoding._apply(lambda t: torch.empty_like(t, device="cpu") if t.is_meta else t)
+    same(doors(subject, encoding, at), want, "buffers given memory after weights were assigned")
+    encoding._apply(lambda t: t if isinstance(t, torch.nn.Parameter) else torch.full_like(t, 3))
     try:
-        loaded.at(at)
-        owed(False, "at() computes from buffers that nobody filled; register them with register_constants")
+        encoding.at(at)
+        owed(not list(encoding.buffers()), "at() takes buffers that nobody filled; use register_constants")
     except InvalidArgument:
-        loaded.reset_buffers()
-    same(doors(subject, loaded, at), want, "after reset_buffers")
+        encoding.reset_buffers()
+    same(doors(subject, encoding, at), want, "after reset_buffers")
 
 
 @law()
@@ -194,6 +192,7 @@ LAWS = (
     survives_copies,
     survives_pickle,
     survives_meta,
+    survives_loading,
     survives_autocast,
     survives_inference_mode,
     survives_another_default_dtype,
