@@ -181,6 +181,14 @@ class FloatBuffer(BrokenRotary):
         return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
 
 
+class FilledWithParameters(FloatBuffer):
+    """The buffer is filled where parameters are drawn anew, and nowhere else."""
+
+    def reset_parameters(self) -> None:
+        with torch.no_grad():
+            self.get_buffer("frequencies").copy_(torch.tensor([self.base ** (-i / 4) for i in range(4)]))
+
+
 class PersistentTable(FloatBuffer):
     """The buffer travels in state_dict, and an old checkpoint's frequencies come back with it."""
 

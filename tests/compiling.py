@@ -14,7 +14,7 @@ import torch
 
 from cases import CASES, Case
 from mutants import TRACED
-from posenc import ALiBi, Rotary, attention, scores
+from posenc import ALiBi, FoX, Rotary, Sight, attention, scores
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import LAWS, Broken
@@ -64,6 +64,20 @@ def alibi_over_blocks(backend: str) -> None:
     sums = values.shape[-1] * 2.0**-24 * length * whole.encoding.slopes.max()
     compiled = torch.compile(whole, fullgraph=True, backend=backend)
     near(compiled(*arguments)[1], whole(*arguments)[1], SINGLE + 2 * sums.item() * values.abs().max().item())
+
+
+def gates_of_documents_with_any_name(backend: str) -> None:
+    """FoX over documents between each other, whose names agree in their lower 32 bits: as over small numbers."""
+    fox, small = FoX(32, 4), torch.tensor([0, 1, 0, 2, 1, 0, 2])
+
+    def call(
+        x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, names: torch.Tensor
+    ) -> torch.Tensor:
+        return attention(q, k, v, fox.at(plain(7)).read(x)[0], Sight(causal=True, q_segments=names))
+
+    x, q, k, v = torch.randn(2, 7, 32), *torch.randn(3, 2, 4, 7, 8)
+    fast = torch.compile(call, backend=backend, fullgraph=True)
+    near(fast(x, q, k, v, 9 - (small << 32)), call(x, q, k, v, small), SINGLE)
 
 
 class Gathered(torch.nn.Module):
@@ -171,6 +185,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         **to_the_end(called(FEW)),
         "far positions": lambda: refuses_far_positions_when_compiled("eager"),
         "alibi over blocks": lambda: alibi_over_blocks("inductor"),
+        "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
         "a causal bias": a_causal_bias_is_never_dense,
         "the native kernel": the_native_kernel_is_one_operator,
         "pictures": pictures_of_all_sizes_are_one_exported_graph,

@@ -113,6 +113,7 @@ MUTANTS = [
     Mutant("frequencies in state_dict", broken.PersistentTable, survival.survives_copies),
     Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), survival.survives_pickle),
     Mutant("frequencies lost on meta", broken.FloatBuffer, survival.survives_meta),
+    Mutant("buffers that nothing but a draw fills", broken.FilledWithParameters, survival.survives_loading),
     Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
     Mutant("angles that autocast rounds", broken.AutocastTable, survival.survives_autocast),
     Mutant("a table from inference_mode", broken.KeptFromInference, survival.survives_inference_mode),

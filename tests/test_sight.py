@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import posenc
 from posenc import NoPE, Sight, attention
 from posenc.errors import InvalidArgument
 from posenc.positions import plain
@@ -49,7 +50,7 @@ def test_orders_of_narrow_integers_do_not_come_round(dtype: torch.dtype) -> None
 def test_keys_have_the_queries_order_and_segments_unless_given() -> None:
     row = torch.tensor([0, 0, 1])
     sight = Sight(causal=True, q_segments=row)
-    assert sight.k_segments is row
+    assert sight.k_segments is sight.q_segments
     assert seen(sight, 3, 3) == [[0], [0, 1], [2]]
     cached = Sight(causal=True, q_segments=row[2:], k_segments=row)
     assert seen(cached, 1, 3) == [[2]]
@@ -115,6 +116,44 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
     ]:
         with pytest.raises(InvalidArgument, match=message):
             attention(q, q, q, at, sight)
+
+
+GIVEN = {
+    "q_order": torch.arange(12).flip(0),
+    "q_segments": torch.arange(12) // 5,
+    "key_mask": torch.arange(12)[None] >= torch.tensor([[3], [0]]),
+}
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("name", [*GIVEN, "k_order", "k_segments"])
+def test_what_tensors_are_changed_to_afterwards_is_not_followed(
+    name: str, inference: bool, long: bool, request: pytest.FixtureRequest
+) -> None:
+    """As a loop that packs or decodes changes them: neither in attention nor, a step later, in its gradient."""
+    if long:  # for the sizes here: documents and padded rows are attended to one by one, the rest in blocks
+        request.getfixturevalue("small_blocks")
+
+    def attended(when: str) -> list[torch.Tensor]:
+        side = name if name in GIVEN else name.replace("k_", "q_")
+        own = {side: GIVEN[side].clone(), name: GIVEN[side].clone()}
+        sight, leaves = Sight(causal=True, **own), [x.detach() for x in torch.randn(3, 2, 2, 12, 4)]
+        for moment in ("before", "between"):
+            if moment == when:
+                own[name].copy_(own[name].flip(-1) if name == "key_mask" else torch.arange(12) // 2)
+            if moment == "before":
+                leaves = leaves if inference else [x.requires_grad_() for x in leaves]
+                y = attention(*leaves, posenc.ALiBi(2).at(plain(12)), sight)
+        return [y.detach(), *(() if inference else torch.autograd.grad(y.square().sum(), leaves))]
+
+    with torch.inference_mode(inference):
+        outcomes = []
+        for when in ("never", "before", "between"):
+            torch.manual_seed(0)
+            outcomes.append(attended(when))
+    for got, wanted in zip(outcomes[1] + outcomes[2], 2 * outcomes[0], strict=True):
+        assert torch.equal(got, wanted)
 
 
 def test_empty_slots_of_a_cache_are_not_where_sequences_end() -> None:

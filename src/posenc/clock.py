@@ -11,6 +11,7 @@ Integer buffers also pass through ``.half()`` and ``.to(torch.bfloat16)`` untouc
 are corrupted.
 """
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Literal, get_args
 
@@ -86,11 +87,43 @@ SIN = (-0.16666654611, 0.0083321608736, -0.00019515295891)
 COS = (0.041666645683, -0.0013887316255, 0.000024433157117)
 
 
-class Clock(nn.Module):
+class ConstantBuffers(nn.Module):
+    """A module whose buffers follow from how it was made: never saved, and filled again where they were lost."""
+
+    constants: Mapping[str, Tensor] = {}
+    """What each of its own buffers has in it, on the CPU."""
+
+    def register_constants(self, **constants: Tensor) -> None:
+        """Register buffers of these numbers, which are integers so that no cast of the module can touch them."""
+        self.constants = constants
+        for name, numbers in constants.items():
+            self.register_buffer(name, torch.empty(numbers.shape, dtype=numbers.dtype), persistent=False)
+        self.reset_buffers()
+
+    def reset_buffers(self, device: torch.device | str | None = None) -> None:
+        """Fill the buffers, those of modules below too, and touch no parameter; on another device if one is given.
+
+        A module that was built on meta and got its weights by ``load_state_dict(…, assign=True)`` has no memory for
+        buffers yet: name the device.
+        """
+        for module in self.modules():
+            for name, numbers in module.constants.items() if isinstance(module, ConstantBuffers) else ():
+                setattr(module, name, numbers.to(device or module.get_buffer(name).device, copy=True))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "ConstantBuffers":
+        """As everywhere; and buffers that leave the meta device, for memory with anything in it, are filled."""
+        empty = any(buffer.is_meta for buffer in self.buffers(recurse=False))
+        super()._apply(fn, recurse)
+        if empty:
+            self.reset_buffers()
+        return self
+
+
+class Clock(ConstantBuffers):
     """cos and sin of every hand at given positions.
 
     Args:
-        spectrum: the frequencies; kept as plain numbers, so that ``reset_parameters`` can rebuild every buffer.
+        spectrum: the frequencies.
         phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
             public checkpoints computed them, wrong by 3e-2 rad at one million; for parity).
 
@@ -100,6 +133,7 @@ class Clock(nn.Module):
 
     turns: Tensor
     float32_bits: Tensor
+    reset_parameters = ConstantBuffers.reset_buffers  # FSDP calls it of every module that leaves meta
 
     def __init__(self, spectrum: Spectrum, phases: Phases = "exact") -> None:
         super().__init__()
@@ -114,17 +148,8 @@ class Clock(nn.Module):
             )
         self.spectrum = spectrum
         self.phases = phases
-        # Integers, so that no cast of the module can touch them; float32 frequencies travel as their bits.
-        self.register_buffer("turns", torch.empty(len(spectrum), dtype=torch.int64), persistent=False)
-        self.register_buffer("float32_bits", torch.empty(len(spectrum), dtype=torch.int32), persistent=False)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        """Fill the buffers again from plain numbers (after ``to_empty`` on a module built on meta)."""
-        float32 = torch.tensor(self.spectrum.float32, dtype=torch.float32, device="cpu")
-        with torch.no_grad():
-            self.turns.copy_(turn_words(self.spectrum.frequencies))
-            self.float32_bits.copy_(float32.view(torch.int32))
+        float32 = torch.tensor(spectrum.float32, dtype=torch.float32, device="cpu")
+        self.register_constants(turns=turn_words(spectrum.frequencies), float32_bits=float32.view(torch.int32))
 
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0

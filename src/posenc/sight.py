@@ -49,6 +49,9 @@ class Sight:
         documents: of every row of segments the lengths of its documents, which lie end to end: ``((3, 5),)``.
         padding: of every row of the key mask how many keys it hides, all of them at its start.
 
+    Tensors are copied: one that is changed in place afterwards changes nothing here, so a loop that fills its mask
+    makes a sight for every step.
+
     The last two say nothing new. They are what attention needs to go document by document, or past the padding,
     instead of masking: found by looking where segments and mask are on the CPU, and yours to declare where they are
     not, since looking would wait for the device.
@@ -83,14 +86,16 @@ class Sight:
                         f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()"
                     )
             if q is not None:  # in narrower integers, differences of places would come round
-                q = q.long()
-                object.__setattr__(self, f"q_{name}", q)
-                object.__setattr__(self, f"k_{name}", q if k is None else k.long())
+                own = q.to(torch.int64, copy=True)
+                object.__setattr__(self, f"q_{name}", own)
+                object.__setattr__(self, f"k_{name}", own if k is None or k is q else k.to(torch.int64, copy=True))
         if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):
             raise InvalidArgument(
                 f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
                 "true at keys that may be seen: pass key_mask.bool()"
             )
+        if self.key_mask is not None:
+            object.__setattr__(self, "key_mask", self.key_mask.clone())
         self._learn("documents", "q_segments", lambda segments: _documents(segments, self.k_segments))
         self._learn("padding", "key_mask", _padding)
 
@@ -165,7 +170,8 @@ class Sight:
         already = self.q_order is None and self.documents is not None
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
-        return q + (self.q_segments << 32), k + (self.k_segments << 32)
+        (q, k), (q_names, k_names) = _ranks(q, k), _ranks(self.q_segments, self.k_segments)
+        return q + q_names * (S + 1), k + k_names * (S + 1)
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
@@ -233,6 +239,14 @@ class Sight:
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
+
+
+def _ranks(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Of every number how many keys have none above it: at most S of any int64, in the same order and as equal."""
+    rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
+    q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
+    ascending = k.sort().values
+    return torch.searchsorted(ascending, q, right=True), torch.searchsorted(ascending, k, right=True)
 
 
 def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:

@@ -107,6 +107,34 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     assert for_layers(FoX(32, 4), 3).names == ("fox_0", "fox_1", "fox_2")
 
 
+@pytest.mark.parametrize("text", ["fox", "t5(shared=False)", "stack(rotary, shaw)", "heads(shaw*2, alibi*2)"])
+def test_one_module_in_several_layers_is_refused_where_parameters_are_per_layer(text: str) -> None:
+    """Its text with the number of layers is the way out; what says that it is shared stays one module."""
+    shape = {"width": 32, "heads": 4, "head_dim": 8}
+    placed = posenc.encoding(text, **shape).at(plain(5))
+    assert placed[1] is placed[1]
+    with pytest.raises(InvalidArgument, match=r"layers \[0, 1\] would share .*layers=n\)"):
+        placed[0]
+    layered = posenc.encoding(text, **shape, layers=3)
+    assert isinstance(layered, Layers)
+    placed = layered.at(plain(5))
+    assert len({id(placed[i]) for i in range(3)}) == 3
+    shared = posenc.encoding("stack(rotary, t5)", **shape, layers=3).at(plain(5))
+    assert [shared[i] for i in range(3)] == 3 * [shared]
+
+
+@pytest.mark.parametrize("text", ["fox", "t5(shared=False)", "shaw", "deberta", "kerple", "cope"])
+def test_every_layer_draws_its_own_parameters(text: str) -> None:
+    """Constructed, and reset afterwards; the first layer has those of the pattern."""
+    layered = posenc.encoding(text, width=32, heads=4, head_dim=8, layers=3)
+    for _ in range(2):
+        drawn = [next(iter(layered.layer(i).parameters())).detach().clone() for i in range(3)]
+        assert not any(torch.equal(drawn[i], drawn[j]) for i, j in ((0, 1), (0, 2), (1, 2)))
+        layered.reset_parameters()
+    pattern = FoX(8, 2)
+    assert torch.equal(for_layers(pattern, 2).layer(0).weight, pattern.weight)
+
+
 def test_differences_travel_through_every_composition() -> None:
     """Where queries stand far behind their keys, rows say how far, and differences only what tells keys apart."""
     q, k = plain(2, offset=1 << 15), plain(4)

@@ -120,6 +120,33 @@ def test_documents_between_each_other_fade_alone() -> None:
     torch.testing.assert_close(y, want[:, :, mixed], rtol=0, atol=EXACT)
 
 
+HASHED = torch.tensor([7, 7 + (1 << 32), 7 - (5 << 32)])
+"""Names of documents as hashes are, some of which agree in their lower 32 bits."""
+
+
+@pytest.mark.parametrize("far", [0, 1 << 40])
+@pytest.mark.parametrize("given", ["segments", "q_order and k_order", "a cache"])
+def test_documents_of_any_name_fade_alone(given: str, far: int) -> None:
+    """Whatever int64 ids and orders are: between each other, permuted, behind a cache."""
+    fox, (x, q, k, v) = made(), tensors()
+    at, segments = packed([5, 1, 6])
+    mixed = torch.randperm(T) if given == "q_order and k_order" else at.argsort(stable=True)
+    own, names = [t[..., mixed, :] for t in (q, k, v)], HASHED[segments[mixed]]
+    order = at[mixed] + far if far or given == "q_order and k_order" else None
+    new = slice(4, None) if given == "a cache" else slice(None)
+    if new.start and order is None:
+        sight = Sight(causal=True, q_segments=names[new], k_segments=names)
+    elif order is None:
+        sight = Sight(causal=True, q_segments=names)
+    else:
+        sight = Sight(causal=True, q_order=order[new], k_order=order, q_segments=names[new], k_segments=names)
+    placed = fox.at(at[mixed][new], at[mixed], dtype=torch.float64).carrying(fox.gates(x[:, mixed]))
+    y = attention(own[0][:, :, new], *own[1:], placed, sight)
+    pieces = zip(*(t.split([5, 1, 6], dim=-2) for t in (x, q, k, v)), strict=True)
+    want = torch.cat([alone(fox, *piece) for piece in pieces], dim=2)
+    torch.testing.assert_close(y, want[:, :, mixed][:, :, new], rtol=0, atol=EXACT)
+
+
 def test_padding_on_the_left_changes_nothing() -> None:
     fox, (x, q, k, v) = made(), tensors()
     mask = torch.ones(B, T, dtype=torch.bool)

@@ -7,6 +7,7 @@ and a sum (2^−24 each), and rounds once to x's type. A fused multiplication on
 
 import mmap
 
+import numpy
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -181,8 +182,6 @@ class TestNative:
 def test_no_impl_of_the_cpu_changes_a_bit(engine: Engine, case: dict, wider: int, at_hand: str) -> None:
     """So it matters to no number of a study what was built on the machine it ran on."""
     (batch, heads, length), dtype, pairing = case["shape"], case["dtype"], case["pairing"]
-    if engine is blockwise:
-        pairing = "half"  # neighbours go through complex multiplication, which may fuse
     head_dim = case["rotary_dim"] if engine is short else case["head_dim"]
     rotary = Rotary(wider * head_dim, pairing=pairing, rotary_dim=wider * case["rotary_dim"])
     tables = rotary.tables(case["positions"], torch.promote_types(dtype, torch.float32))
@@ -192,6 +191,55 @@ def test_no_impl_of_the_cpu_changes_a_bit(engine: Engine, case: dict, wider: int
     outs = {"fresh": None, "apart": [torch.empty_like(x) for x in (q, k)], "in place": (q, k)}[at_hand]
     got = engine((q, k), *tables, pairing, outs)
     assert all(torch.equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+def rounded(numbers: numpy.ndarray, dtype: torch.dtype) -> Tensor:
+    """float32 as numpy computed it, rounded to a narrower type by numpy, or by ml_dtypes for bfloat16."""
+    kind = numpy.float16 if dtype == torch.float16 else pytest.importorskip("ml_dtypes").bfloat16
+    return torch.from_numpy(numbers.astype(kind).view(numpy.int16)).view(dtype)
+
+
+def keeps_every_pattern(engine: Engine, dtype: torch.dtype, pairing: str) -> None:
+    """All 65,536 bit patterns, subnormal and infinite and NaN, give the bits that float32 and one rounding give.
+
+    NaN is NaN: which of its bits are kept depends on the order of a product's factors.
+    """
+    cos, sin = Rotary(1024, pairing=pairing).tables(torch.arange(64) * 1000)
+    sin[0], cos[1], sin[2] = 0.0, 2.0**-100, 2.0**-130  # by one exactly, and to numbers that are subnormal
+    bits = torch.arange(-(1 << 15), 1 << 15, dtype=torch.int32).to(torch.int16)
+    for seed in range(4):
+        some = bits[torch.randperm(1 << 16, generator=torch.Generator().manual_seed(seed))]
+        x = some.view(dtype).view(1, 1, 64, 1024)
+        a, b = x.chunk(2, -1) if pairing == "half" else (x[..., ::2], x[..., 1::2])
+        with numpy.errstate(all="ignore"):
+            a, b, c, s = (t.contiguous().float().numpy() for t in (a, b, cos, sin))
+            turned = [rounded(y, dtype) for y in (a * c - b * s, b * c + a * s)]
+        want = torch.cat(turned, -1) if pairing == "half" else torch.stack(turned, -1).flatten(-2)
+        got = engine((x, x.clone()), cos, sin, pairing, None)[0]
+        assert torch.equal(got.isnan(), want.isnan())
+        assert torch.equal(got.nan_to_num(0).view(torch.int16), want.nan_to_num(0).view(torch.int16))
+
+
+ENGINES = {"specification": specification, "eager": blockwise, "native": by_native, "a step": short}
+
+
+@pytest.mark.usefixtures("native_built")
+@pytest.mark.parametrize("pairing", ["half", "interleaved"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
+def test_every_pattern_of_16_bits_is_turned_alike(engine: Engine, dtype: torch.dtype, pairing: str) -> None:
+    keeps_every_pattern(engine, dtype, pairing)
+
+
+def test_a_kernel_that_flushes_subnormals_is_noticed() -> None:
+    """As a processor's own conversion to bfloat16 does."""
+
+    def flushes(xs, cos, sin, pairing, outs):
+        turned = specification(xs, cos, sin, pairing, outs)
+        return tuple(torch.where(y.abs() < torch.finfo(y.dtype).smallest_normal, 0.0, y) for y in turned)
+
+    with pytest.raises(AssertionError):
+        keeps_every_pattern(flushes, torch.bfloat16, "half")
 
 
 @given(cases())

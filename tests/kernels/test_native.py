@@ -1,6 +1,9 @@
 """The native kernel is built once a machine, found again, refused in words where it cannot be, and one operator."""
 
 import os
+import platform
+import re
+import shlex
 import shutil
 import stat
 import subprocess
@@ -242,6 +245,28 @@ class TestWhoMayChangeIt:
         found = native.find(native.ROTATION)
         assert found is not None
         assert found.parent == trodden / "far"
+
+
+def test_no_processor_s_own_conversion_to_bfloat16_is_used(tmp_path: Path) -> None:
+    """They take subnormals for zero; compiled for a processor that has them, which is not the one of most tests."""
+    by, listing = native.compiler(), tmp_path / "listing.s"
+    if by is None or platform.machine() != "x86_64":
+        pytest.skip("no C++ compiler for x86-64 is installed")
+    command = [
+        *shlex.split(by),
+        *native.FLAGS,
+        "-O1",
+        "-march=sapphirerapids",
+        "-S",
+        native.ROTATION,
+        "-o",
+        listing,
+    ]
+    if subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("the C++ compiler knows no processor with AVX512_BF16")
+    text = listing.read_text()
+    assert "zmm" in text
+    assert not re.findall(r"\bv\w*bf16\w*", text)
 
 
 def test_streaming_is_taken_where_it_was_measured_faster(tmp_path: Path) -> None:

@@ -129,17 +129,13 @@ class ALiBi(Encoding):
         self.heads = len(values)
         self.max_exponent = max_exponent
         # float64 whatever the module is cast to: the bits travel as integers.
-        self.register_buffer("slope_bits", torch.empty(self.heads, dtype=torch.int64), persistent=False)
-        self.reset_parameters()
+        bits = torch.tensor(values, dtype=torch.float64, device="cpu").view(torch.int64)
+        self.register_constants(slope_bits=bits)
 
     @property
     def slopes(self) -> Float[Tensor, " H"]:
         """m_h in float32."""
         return self.slope_bits.view(torch.float64).to(torch.float32)
-
-    def reset_parameters(self) -> None:
-        values = torch.tensor(slopes(self.heads, self.max_exponent), dtype=torch.float64, device="cpu")
-        self.slope_bits.copy_(values.view(torch.int64))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         slopes = self.slope_bits.view(torch.float64) if dtype == torch.float64 else self.slopes

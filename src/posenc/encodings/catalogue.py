@@ -22,7 +22,7 @@ from posenc.encodings.grape import Grape
 from posenc.encodings.hope import high_frequency, hybrid
 from posenc.encodings.inkling import Inkling
 from posenc.encodings.kerple import Kerple
-from posenc.encodings.layers import Layers
+from posenc.encodings.layers import Layers, for_layers
 from posenc.encodings.layoutlm import LayoutLM
 from posenc.encodings.learned import Learned
 from posenc.encodings.learned_grid import LearnedGrid
@@ -141,7 +141,8 @@ def encoding(
     what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one call serves
     every text. Everything else is a setting of the class, by name. Rotary pairs are ``"half"`` unless it says
     otherwise; a checkpoint's pairing must be said. ``total_length`` is what a schedule that depends on the length
-    of a request is planned for, prompt and answer together.
+    of a request is planned for, prompt and answer together. With ``layers`` an encoding that has parameters of its
+    own in every layer comes as ``Layers`` of so many.
 
     Raises:
         UnknownName: no encoding or setting of that name; the message lists the nearest.
@@ -152,7 +153,7 @@ def encoding(
         raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
     whole = replace(recipe, settings=(*recipe.settings, *settings.items()))
-    return build(whole, shape, total_length=total_length)
+    return for_layers(build(whole, shape, total_length=total_length), layers)
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:

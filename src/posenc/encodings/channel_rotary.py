@@ -171,12 +171,8 @@ class ChannelRotary(Encoding):
             ),
             phases,
         )
-        self.register_buffer("partners", torch.empty(len(self.channels), dtype=torch.int64), persistent=False)
-        self.reset_parameters()
-
-    def reset_parameters(self) -> None:
-        super().reset_parameters()
-        self.partners.copy_(torch.tensor([channel.partner for channel in self.channels], device="cpu"))
+        partners = [channel.partner for channel in self.channels]
+        self.register_constants(partners=torch.tensor(partners, device="cpu"))
 
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32

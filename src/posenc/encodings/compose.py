@@ -112,6 +112,7 @@ class PlacedParts(Placed):
         """The same of other parts."""
 
     def __getitem__(self, layer: int) -> Placed:
+        super().__getitem__(layer)
         parts = tuple(part[layer] for part in self.parts)
         return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.again(parts)
 

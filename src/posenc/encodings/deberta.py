@@ -82,13 +82,13 @@ class DeBERTa(Encoding):
         self.std, self.roundings = std, head_dim + 4
         self.keys = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.queries = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
-        self.register_buffer("lasts", torch.empty(buckets // 2, dtype=torch.int64), persistent=False)
+        self.register_constants(lasts=torch.tensor(last_distances(buckets // 2, max_distance), device="cpu"))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        self.reset_buffers()
         nn.init.normal_(self.keys, std=self.std)
         nn.init.normal_(self.queries, std=self.std)
-        self.lasts.copy_(torch.tensor(last_distances(self.buckets // 2, self.max_distance), device="cpu"))
 
     def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The row of every offset, key position − query position."""

@@ -10,7 +10,6 @@ What it declares, laws and callers rely on.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from typing import ClassVar, final
 
 import torch
@@ -19,13 +18,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
-from posenc.clock import Phases
+from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
+from posenc.kernels.memory import may_be_looked_at
 from posenc.schedules.schedule import Schedule
 
 
-class Encoding(nn.Module, ABC):
+class Encoding(ConstantBuffers, ABC):
     """A positional encoding. Subclasses are final: a new kind is a new file, not a subclass of an old kind."""
 
     name: ClassVar[str]
@@ -150,15 +150,8 @@ class Encoding(nn.Module, ABC):
 
     def reset_parameters(self) -> None:
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
+        self.reset_buffers()
         _reset_below(self)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "Encoding":
-        """As everywhere; and buffers that leave the meta device are filled, which ``to_empty`` leaves as found."""
-        empty = any(buffer.is_meta for buffer in self.buffers())
-        super()._apply(fn, recurse)
-        if empty and not any(buffer.is_meta for buffer in self.buffers()):
-            self.reset_parameters()
-        return self
 
 
 def _reset_below(module: nn.Module) -> None:
@@ -173,20 +166,43 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
     if not dtype.is_floating_point:
         raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
     encoding.check(positions, "positions")
+    _refuse_unfilled(encoding)
     # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
     if k_positions is None:
-        positions = positions.clone()
-        return encoding.placed(positions, positions, dtype)
-    encoding.check(k_positions, "k_positions")
-    if k_positions.device != positions.device:
-        raise InvalidArgument(
-            f"positions is on {positions.device} and k_positions on {k_positions.device}; "
-            f"move one: k_positions.to({str(positions.device)!r})"
-        )
-    return encoding.placed(positions.clone(), k_positions.clone(), dtype)
+        k_positions = positions = positions.clone()
+    else:
+        encoding.check(k_positions, "k_positions")
+        if k_positions.device != positions.device:
+            raise InvalidArgument(
+                f"positions is on {positions.device} and k_positions on {k_positions.device}; "
+                f"move one: k_positions.to({str(positions.device)!r})"
+            )
+        positions, k_positions = positions.clone(), k_positions.clone()
+    placed = encoding.placed(positions, k_positions, dtype)
+    placed.asked_by = set() if encoding.per_layer else None
+    return placed
 
 
 torch.fx.wrap("_at")
+
+
+def _refuse_unfilled(encoding: Encoding) -> None:
+    """Refuse buffers that got memory and no numbers. Each is looked at once, which may wait for its device."""
+    for module in encoding.modules():
+        constants = module.constants if isinstance(module, ConstantBuffers) else {}
+        buffers = [module.get_buffer(name) for name in constants]
+        looked_at = [id(buffer) for buffer in buffers]
+        capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
+        if module.__dict__.get("_looked_at", []) == looked_at or capturing or not may_be_looked_at(*buffers):
+            continue
+        for buffer, (name, numbers) in zip(buffers, constants.items(), strict=True):
+            if not torch.equal(buffer.cpu(), numbers):
+                raise InvalidArgument(
+                    f"the buffer {name} of {type(module).__name__} has not the numbers that it was made with, as "
+                    "where a model is built on meta and only weights are loaded; call encoding.reset_buffers(), "
+                    "in a model of transformers from _init_weights"
+                )
+        module._looked_at = looked_at  # type: ignore[assignment]
 
 
 def check_heads(name: str, x: Tensor, positions: Positions, head_dim: int, axes: int = 1) -> None:

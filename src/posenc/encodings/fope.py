@@ -96,7 +96,7 @@ class FoPE(Encoding):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.clock.reset_parameters()
+        self.reset_buffers()
         for weight in (self.cos, self.sin):
             nn.init.normal_(weight, std=self.spread * self.kept**-0.5)  # Xavier's √(2/(n+n)), times the spread
             with torch.no_grad():

@@ -57,7 +57,8 @@ class Layers(Composed):
 
     Args:
         kinds: encodings by name; NoPE is one, not None. A kind that declares ``per_layer`` is the pattern of which
-            every layer of that kind gets a copy, with parameters of its own; the others are shared and placed once.
+            every layer of that kind gets a copy, with parameters of its own: the first layer those of the pattern,
+            every other layer a draw of its own. The others are shared and placed once.
         pattern: the kind of every layer, first to last; shorter than the model, it is repeated.
         layers: how many layers the model has; needed where a kind is ``per_layer``. A layer beyond them is an
             error; where nothing is said, the pattern goes on.
@@ -96,6 +97,8 @@ class Layers(Composed):
             if kinds[kind].per_layer:
                 of_layer[i] = f"{kind}_{i}"
                 modules[of_layer[i]] = copy.deepcopy(kinds[kind])
+                if i != pattern.index(kind):
+                    modules[of_layer[i]].reset_parameters()
         super().__init__(tuple(modules.values()))
         self.per_layer = False
         self.names = tuple(modules)
@@ -180,8 +183,8 @@ def stretched(turning: Sequence[str], near: Collection[str]) -> tuple[str, ...]:
     return tuple(kind for kind in turning if kind not in near) or tuple(turning)
 
 
-def for_layers(encoding: Encoding, layers: int) -> Encoding:
+def for_layers(encoding: Encoding, layers: int | None) -> Encoding:
     """The encoding as a model of so many layers holds it: a module a layer where it declares ``per_layer``."""
-    if not encoding.per_layer:
+    if layers is None or not encoding.per_layer:
         return encoding
     return Layers({encoding.name: encoding}, (encoding.name,), layers=layers)

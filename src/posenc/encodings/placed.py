@@ -73,6 +73,9 @@ class Placed:
     added: int = 0
     """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
 
+    asked_by: set[int] | None = None
+    """The layers that asked for it, where its parameters are those of one layer."""
+
     def __init__(
         self,
         q_positions: Positions,
@@ -88,6 +91,13 @@ class Placed:
 
     def __getitem__(self, layer: int) -> "Placed":
         """What layer ``layer`` has; the same in every layer, unless this is ``Layers``."""
+        if self.asked_by is not None:
+            self.asked_by.add(layer)
+            if len(self.asked_by) > 1:
+                raise InvalidArgument(
+                    f"layers {sorted(self.asked_by)} would share the parameters of one, and this encoding is for a "
+                    "module in every layer; make one of all: posenc.encoding(…, layers=n), or shared=True if it can"
+                )
         return self
 
     def embed(self, x: Float[Tensor, "B T C"]) -> Float[Tensor, "B T C"]:

@@ -121,7 +121,7 @@ class PoPE(Encoding):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.clock.reset_parameters()
+        self.reset_buffers()
         if self.start == "zero":
             nn.init.zeros_(self.weight)
         else:

@@ -87,13 +87,12 @@ class T5(Encoding):
         self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
         self.two_sided, self.per_layer, self.std = two_sided, not shared, std
         self.weight = nn.Parameter(torch.empty(buckets, heads))
-        self.register_buffer("firsts", torch.empty(side - 1, dtype=torch.int64), persistent=False)
+        self.register_constants(firsts=torch.tensor(first_distances(side, max_distance)[1:], device="cpu"))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        self.reset_buffers()
         nn.init.normal_(self.weight, std=self.std)
-        firsts = first_distances(len(self.firsts) + 1, self.max_distance)[1:]
-        self.firsts.copy_(torch.tensor(firsts, device="cpu"))
 
     def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The bucket of every offset, key position − query position."""

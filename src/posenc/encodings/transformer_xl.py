@@ -111,7 +111,7 @@ class TransformerXL(Encoding):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        self.clock.reset_parameters()
+        self.reset_buffers()
         for parameter, size in ((self.weight, self.width), (self.u, self.head_dim), (self.v, self.head_dim)):
             nn.init.normal_(parameter, std=size**-0.5)
 

@@ -8,6 +8,7 @@ import torch
 
 from posenc.attention import attention
 from posenc.encodings.encoding import Encoding
+from posenc.errors import InvalidArgument
 from posenc.laws.doors import doors, inputs
 from posenc.laws.law import Broken, law, near, owed, same
 from posenc.laws.subject import Subject, each_layer
@@ -75,6 +76,23 @@ def survives_meta(subject: Subject) -> None:
     if subject.constructs:
         on = {name for name, t in (*built.named_parameters(), *built.named_buffers()) if not t.is_meta}
         owed(not on, f"built on meta, {sorted(on)} hold memory")
+
+
+@law()
+def survives_loading(subject: Subject) -> None:
+    """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused."""
+    encoding, at = subject.build(), subject.plain(9)
+    want, state = doors(subject, encoding, at), copy.deepcopy(encoding.state_dict())
+    encoding.to("meta").load_state_dict(state, assign=True)
+    encoding._apply(lambda t: torch.empty_like(t, device="cpu") if t.is_meta else t)
+    same(doors(subject, encoding, at), want, "buffers given memory after weights were assigned")
+    encoding._apply(lambda t: t if isinstance(t, torch.nn.Parameter) else torch.full_like(t, 3))
+    try:
+        encoding.at(at)
+        owed(not list(encoding.buffers()), "at() takes buffers that nobody filled; use register_constants")
+    except InvalidArgument:
+        encoding.reset_buffers()
+    same(doors(subject, encoding, at), want, "after reset_buffers")
 
 
 @law()
@@ -174,6 +192,7 @@ LAWS = (
     survives_copies,
     survives_pickle,
     survives_meta,
+    survives_loading,
     survives_autocast,
     survives_inference_mode,
     survives_another_default_dtype,

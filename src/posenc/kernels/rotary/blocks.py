@@ -1,6 +1,6 @@
 """Rotation by plain operators, block by block: every block is turned in place while it is in cache.
 
-Half pairs are bit for bit what the specification computes.
+Bit for bit what the specification computes.
 
 A fresh output costs more than the arithmetic: its pages must be mapped. What is left to save is passes over
 memory, so a block is copied once into its place (or into float32, where the input is narrower), turned there,
@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
+
+from posenc.kernels.rotary.few import wide_tables
 
 BLOCK = 1 << 18
 """Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 time alike."""
@@ -53,16 +55,12 @@ def blocks(x: Tensor, elements: int) -> Iterator[slice]:
 
 def _turn_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
     """Turn all channels of x in place."""
-    if pairing == "interleaved" and _is_complex(x) and cos.dtype in (torch.float32, torch.float64):
-        torch.view_as_complex(x.unflatten(-1, (-1, 2))).mul_(torch.complex(cos, sin))
+    if pairing == "interleaved":  # which complex numbers would do faster, fused or not as their loop has it
+        wide_cos, wide_sin, _ = wide_tables(cos, sin, pairing)
+        swapped = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
+        x.mul_(wide_cos).add_(swapped.mul_(wide_sin))
         return
-    a, b = x.chunk(2, dim=-1) if pairing == "half" else (x[..., ::2], x[..., 1::2])
+    a, b = x.chunk(2, dim=-1)
     from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded otherwise
     a.mul_(cos).sub_(from_b)
     b.mul_(cos).add_(from_a)
-
-
-def _is_complex(x: Tensor) -> bool:
-    """Whether adjacent channels can be seen as one complex number without a copy."""
-    even = x.storage_offset() % 2 == 0 and all(s % 2 == 0 for s in x.stride()[:-1])
-    return even and x.stride(-1) == 1 and x.dtype in (torch.float32, torch.float64)

@@ -89,12 +89,6 @@ template <int from, class V, int... i> V in_turn(V a, V b, std::integer_sequence
     return __builtin_shufflevector(a, b, (from + i / 2 + (i % 2) * n)...);
 }
 
-// Elements of the lower and the upper half of one vector in turn.
-template <class V, int... i> V halves_in_turn(V v, std::integer_sequence<int, i...>) {
-    constexpr int n = sizeof...(i);
-    return __builtin_shufflevector(v, v, (i / 2 + (i % 2) * (n / 2))...);
-}
-
 // float32 and float64: computed as they are.
 template <class T> struct Wide {
     using Element = T;
@@ -154,22 +148,14 @@ struct Bfloat16 {
         a = (Single)(word << 16);
         b = (Single)(word & 0xffff0000u);
     }
-    // The upper half is the result. A NaN keeps being one: its quiet bit is set instead of a carry added.
+    // The upper half is the result. A NaN stays one: its quiet bit is set instead of a carry added. In integers,
+    // since processors' own conversions (AVX512_BF16) take what is below 2^-126 for 0.
     static Bits rounded(Single x) {
-        Bits bits = (Bits)x, nan = (Bits)(x != x);
-        return ((bits + 0x7fff + ((bits >> 16) & 1)) & ~nan) | ((bits | 0x400000u) & nan);
+        Bits bits = (Bits)x;
+        return x != x ? bits | 0x400000u : bits + 0x7fff + ((bits >> 16) & 1);
     }
-#if defined(__AVX512BF16__)  // the processor's own conversion: what is below 2^-126 becomes 0
-    static Short narrowed(Single x) { return (Short)_mm512_cvtneps_pbh((__m512)x); }
-    static Bits joined(Single a, Single b) {
-        using Both = vector<uint16_t, 2 * N>;
-        Both both = (Both)_mm512_cvtne2ps_pbh((__m512)b, (__m512)a);
-        return (Bits)halves_in_turn(both, std::make_integer_sequence<int, 2 * N>{});
-    }
-#else
     static Short narrowed(Single x) { return __builtin_convertvector(rounded(x) >> 16, Short); }
     static Bits joined(Single a, Single b) { return (rounded(a) >> 16) | (rounded(b) & 0xffff0000u); }
-#endif
 };
 
 struct Float16 {
