@@ -109,7 +109,7 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
                 else:
                     came = f"failed: {result.reason}"
                 going.say(f"{result.plan.name}  {came}")
-                live.look()
+                live.look(going.say)
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)
 

@@ -60,9 +60,9 @@ def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> 
     shares: list[torch.Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, made, length, count):
-        answers = model(batch.tokens, batch.positions).argmax(-1)
+        outputs = model(batch.tokens, batch.positions)
         asked = batch.targets != IGNORE
-        right = (answers == batch.targets) & asked
+        right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
         shares.append((right.sum(1) / asked.sum(1)).cpu())
         depths += batch.depth
     share = torch.cat(shares).double()
