@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from posenc.errors import StudyError
+from posenc.workbench.experiments.job import Progress
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Cell, Plan, Run
+from posenc.workbench.experiments.plan import Cell, Curve, Plan, Run
 from workbench.studies import plan_of
 
 PLAN = plan_of("rotary")

@@ -111,7 +111,7 @@ def test_two_machines_do_not_write_over_each_other(machine: Machine) -> None:
 
 @pytest.fixture
 def parted(machine: Machine) -> tuple[Address, set[str]]:
-    """A machine with runs that it could not send any more, as another took the study on; and the ids of all runs."""
+    """A machine with runs that it could not send, as another took the study on; and the ids of all runs."""
     first = machine("one")
     carry_out(first)
     second = machine("two")

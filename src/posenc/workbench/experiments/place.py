@@ -62,7 +62,7 @@ class Address(Place):
         self._next = time.monotonic() + EVERY
 
     def fetch(self) -> None:
-        """Bring all of it here, in between what is here; what was not brought there yet stays, and goes there later."""
+        """Bring all of it here, in between what is here; what was not sent yet stays, and is sent later."""
         with self._explained():
             there, known = self._word(), self._known()
             if there != known["word"]:
