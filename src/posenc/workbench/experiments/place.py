@@ -70,10 +70,9 @@ class Address(Place):
 
     def _merge(self, seen: dict[str, list[int]]) -> dict[str, list[int]]:
         """Make of both what one machine would have left; returns what is now here as it lies there."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         with (
-            tempfile.TemporaryDirectory(dir=self.folder.parent) as folder,
             Ledger(self.folder, write=True) as ledger,
+            tempfile.TemporaryDirectory(dir=self.folder.parent) as folder,
         ):
             self._files.get(f"{self._root}/", f"{folder}/study/", recursive=True)
             here, there = _look(self.folder), _look(Path(folder) / "study")

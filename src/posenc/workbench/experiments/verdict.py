@@ -69,8 +69,8 @@ def judge(found: Extension, *, tuned: bool = False) -> Verdict:
     lines = [_line(found, c, curves[0], plain) for c in curves]
     as_good = [line for line in lines if line.to_best is None or line.to_best.high < MARGIN]
     chosen = min(as_good, key=_pays)
-    unsure = (line for line in lines if line.to_best and not above(line.to_best))
-    return Verdict(tuple(lines), chosen, tuple(line for line in unsure if _pays(line) < _pays(chosen)))
+    unsure = (line for line in lines if line.to_best and not above(line.to_best) and _pays(line) < _pays(chosen))
+    return Verdict(tuple(lines), chosen, tuple(unsure))
 
 
 def above(difference: Interval) -> bool:
