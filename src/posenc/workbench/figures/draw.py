@@ -35,7 +35,12 @@ def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False) -> Figure:
     width = NARROW if narrow else ink.WIDTH if count == 1 else 9.0
     height = 0.9 + 2.6 * down if narrow or count > 2 else ink.HEIGHT
     said = _readouts(made, width, 1 if narrow else 2)
-    height = max(height, 1.0 + down * max(map(_names, made.panels)))
+    names = (
+        NAMED * len(p.curves) if isinstance(p, Chart) else ROW * len(p.rows.ticks)
+        for p in made.panels
+        if not isinstance(p, Disc)
+    )
+    height = max(height, 1.0 + down * max(names, default=0.0))
     height += LINE * max(0, said.count("\n") - (0 if narrow else 1))
     with ink.ink(paper):
         axes = ink.sheet(across, down, width=width, height=height)
@@ -51,13 +56,6 @@ def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False) -> Figure:
             spare.set_visible(False)
         figure.supxlabel(said, x=0.012, ha="left", fontsize=ink.SMALL)
     return figure
-
-
-def _names(panel: Map | Chart | Disc) -> float:
-    """Inches that the names in a panel take, one under the other."""
-    if isinstance(panel, Chart):
-        return NAMED * len(panel.curves)
-    return ROW * len(panel.rows.ticks) if isinstance(panel, Map) else 0.0
 
 
 def _panels(made: Scene, axes: list[Axes], paper: Paper) -> None:

@@ -58,7 +58,7 @@ class Local:
         results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
         said: Queue[Progress] = mp.get_context("spawn").Queue()
         over = mp.get_context("spawn").Event()
-        settings = [(said, over, self.needs.cpus, place) for place in self.places[:total]]
+        settings = ((said, over, self.needs.cpus, place) for place in self.places[:total])
         serving = [threading.Thread(target=_serve, args=(waiting, results, each), daemon=True) for each in settings]
         for thread in serving:
             thread.start()
