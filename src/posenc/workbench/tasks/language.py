@@ -58,8 +58,8 @@ class Language(Task):
 
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
         last, count = len(self.text.validation), min(count, blocks(self.text, self.longest))
-        exact = torch.float32 if last <= 2**24 else torch.float64  # the former counts no further
-        ends = torch.linspace(self.longest + 1, last, count, dtype=exact).long()
+        dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts no further
+        ends = torch.linspace(self.longest + 1, last, count, dtype=dtype).long()
         for rows in in_batches(length, count):
             yield _windows(self.text.validation, ends[:rows] - length - 1, length)
             ends = ends[rows:]
