@@ -37,12 +37,15 @@ class LogDistance(Encoding):
 '''
 
 
-def write(folder: Path, name: str = "log_distance") -> str:
-    """Write the module into the folder; returns the text that names its class.
+PENALTY = "-rates.view(-1, *[1] * offsets.dim()) * offsets.abs().float().log1p()"
+
+
+def write(folder: Path, name: str = "log_distance", bias: str = PENALTY) -> str:
+    """Write the module into the folder, with its bias as it is or another; returns the text that names its class.
 
     Whenever the module is imported it leaves a file "imported" beside itself.
     """
-    (folder / f"{name}.py").write_text(SOURCE.strip() + "\n")
+    (folder / f"{name}.py").write_text(SOURCE.strip().replace(PENALTY, bias) + "\n")
     return f"{name}:LogDistance"
 
 

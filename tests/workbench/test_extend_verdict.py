@@ -66,9 +66,15 @@ def test_one_document_has_no_interval_and_says_little() -> None:
     )
     curves = tuple(Curve(c.method, c.losses[:1]) for c in found.curves)
     one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
-    # 0.04 worse than linear, within what one document can tell, and cheaper inside
-    assert judge(one).chosen.curve.method.name == "yarn"
-    assert answer(one, judge(one)).endswith("as well as from the last 16 tokens alone, not better.")
+    # 0.04 worse than linear, cheaper inside, and one document cannot tell that it is as good
+    assert judge(one).chosen.curve.method.name == "linear"
+    said = answer(one, judge(one))
+    assert (
+        "Whether YaRN is as good, which costs short text less, these documents cannot tell (+0.040): score more "
+        "--documents." in said
+    )
+    assert "no scaling is as good" not in said  # it is plainly worse
+    assert said.endswith("as well as from the last 16 tokens alone, not better.")
 
 
 def test_two_documents_do_not_hide_what_is_plainly_better() -> None:
@@ -85,9 +91,33 @@ def test_what_chance_may_have_done_is_not_called_nothing() -> None:
     found = made(none=[1, 1, 4, 4, 4, 4], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[3])
     none, yarn = found.curves
     unsure = replace(found, curves=(replace(none, losses=none.losses + noise), yarn))
-    assert answer(unsure, judge(unsure)).endswith(
-        "and that YaRN loses 1.00 less is within what chance may do: score more --documents."
+    said = answer(unsure, judge(unsure))
+    assert said.startswith("Use YaRN to reach 48: the last 16 positions lose 3.00, 4.00 without scaling;")
+    assert (
+        "Whether no scaling is as good, which costs short text less, these documents cannot tell (+1.000)" in said
     )
+
+
+def test_a_method_counts_as_good_only_where_its_difference_is_surely_small() -> None:
+    found = made(none=[1, 1, 3.02, 3.02, 3.02, 3.02], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[3])
+    assert judge(found).chosen.curve.method.name == "none"
+    assert answer(found, judge(found)).endswith("and YaRN loses 0.02 less, surely less than 0.05.")
+    worse = made(none=[1, 1, 3.06, 3.06, 3.06, 3.06], yarn=[1.1, 1.1, 3, 3, 3, 3], window=[3])
+    assert judge(worse).chosen.curve.method.name == "yarn"
+    assert "cannot tell" not in answer(worse, judge(worse))
+
+
+def test_more_documents_are_never_a_weaker_test() -> None:
+    """Of a method that is 0.3 nats worse, documents drawn at random, however many: it is never as good."""
+    found = made(none=[2, 2, 6, 6, 6, 6], ntk=[2, 2, 2.3, 2.3, 2.3, 2.3], yarn=[2.03, 2.03, 2, 2, 2, 2], window=[2])
+    for seed in range(20):
+        noise = 0.15 * torch.randn(64, 1, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        curves = [replace(c, losses=c.losses[:1].repeat(64, 1)) for c in found.curves]
+        curves = [replace(c, losses=c.losses + noise) if c.method.name == "ntk" else c for c in curves]
+        for documents in (2, 3, 4, 8, 16, 64):
+            some = tuple(replace(c, losses=c.losses[:documents]) for c in curves)
+            chosen = judge(replace(found, curves=some, window=found.window[:1].repeat(documents))).chosen
+            assert chosen.to_best is None, (seed, documents)
 
 
 def test_the_far_end_is_never_inside_the_trained_length() -> None:

@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ from typing import Any
 import pytest
 
 from posenc.errors import StudyError
+from posenc.workbench.experiments.job import Progress
 from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Cell, Plan, Run
+from posenc.workbench.experiments.plan import Cell, Curve, Plan, Run
 from workbench.studies import plan_of
 
 PLAN = plan_of("rotary")
@@ -86,6 +88,33 @@ def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
         with pytest.raises(StudyError):
             ledger.add(twice)
         assert ledger.runs() == []
+
+
+def test_a_message_that_comes_after_its_run_doubles_no_curve(tmp_path: Path) -> None:
+    run = replace(RUN, curve=Curve((3.0, 2.0), 20, 1.0))
+    with Ledger(tmp_path, write=True) as ledger:
+        ledger.note(Progress(PLAN.id, 1, 0, (3.0,), 10, 0.5))
+        assert ledger.curve(PLAN.id) == Curve((3.0,), 10, 0.5)
+        ledger.add(run)
+        ledger.note(Progress(PLAN.id, 1, 2, (2.0,), 10, 0.5))
+        assert ledger.curve(PLAN.id) == run.curve
+
+
+def test_a_ledger_of_an_earlier_version_is_merged_and_a_newer_one_refused(tmp_path: Path) -> None:
+    with Ledger(tmp_path / "other", write=True) as other:
+        other.add(RUN)
+    path = tmp_path / "other" / "ledger.sqlite"
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("DROP TABLE steps")
+        db.execute("ALTER TABLE runs DROP COLUMN verdict")
+        db.execute("UPDATE meta SET value = '1' WHERE key = 'version'")
+    with Ledger(tmp_path / "here", write=True) as ledger:
+        ledger.merge(tmp_path / "other")
+        assert [run.cells[0] for run in ledger.runs()] == [CELLS[0]]
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE meta SET value = '99' WHERE key = 'version'")
+    with Ledger(tmp_path / "here", write=True) as ledger, pytest.raises(StudyError, match="upgrade posenc"):
+        ledger.merge(tmp_path / "other")
 
 
 def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:

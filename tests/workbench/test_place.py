@@ -109,6 +109,91 @@ def test_two_machines_do_not_write_over_each_other(machine: Machine) -> None:
         second.keep()
 
 
+@pytest.fixture
+def parted(machine: Machine) -> tuple[Address, set[str]]:
+    """A machine with runs that it could not send, as another took the study on; and the ids of all runs."""
+    first = machine("one")
+    carry_out(first)
+    second = machine("two")
+    carry_out(second, replace(STUDY, encodings=("alibi",)))
+    with Ledger(first.folder, write=True) as ledger:
+        compare(LONGER, python_text(), ledger, inline)
+        ledger.note(Progress("of first alone", 1, 0, (1.0, 2.0), 2, 0.5))
+        every = ledger.ids()
+    with Ledger(second.folder) as ledger:
+        every |= ledger.ids()
+    with pytest.raises(StudyError, match="let the other one end that writes to it and type this one again"):
+        first.keep()
+    return Address(THERE), every
+
+
+def test_what_was_not_sent_is_never_deleted_and_comes_together_with_what_others_sent(
+    parted: tuple[Address, set[str]], machine: Machine, files: Any, tmp_path: Path
+) -> None:
+    _, every = parted
+    assert len(every) == 4
+    again = machine("one")
+    for _ in range(2):
+        again.fetch()
+        with Ledger(again.folder) as ledger:
+            assert ledger.ids() == every
+            assert all(len(run.cells) and len(ledger.curve(run.plan.id).losses) for run in ledger.runs())
+            assert ledger.curve("of first alone").losses == (1.0, 2.0)
+        assert {file.stem for file in again.folder.glob("checkpoints/*")} == every
+    again.keep()
+    other = machine("three")
+    other.fetch()
+    assert numbers(other.folder) == numbers(again.folder)
+    assert carry_out(other, LONGER) == []
+
+
+def test_of_a_run_that_both_went_on_with_each_machine_keeps_its_own_losses_until_one_has_ended(
+    machine: Machine,
+) -> None:
+    first = machine("one")
+    carry_out(first)
+    plan = LONGER.plans(python_text())[0]
+    with Ledger(first.folder, write=True) as ledger:
+        ledger.note(Progress(plan.id, 1, 0, (1.0, 2.0), 2, 0.5))
+        ledger.note(Progress(plan.id, 1, 2, (3.0,), 1, 0.5))
+    carry_out(machine("two"), LONGER)
+    with pytest.raises(StudyError):
+        first.keep()
+    first.fetch()
+    with Ledger(first.folder) as ledger:
+        assert len(ledger.curve(plan.id).losses) == plan.steps
+
+
+def test_what_others_let_go_of_goes_here_too_unless_it_was_not_sent(machine: Machine, files: Any) -> None:
+    first = machine("one")
+    carry_out(first)
+    for name in ("sent", "changed"):
+        (first.folder / name).write_text("by the first")
+    first.keep()
+    second = machine("two")
+    second.fetch()
+    for name in ("sent", "changed"):
+        (second.folder / name).unlink()
+    (second.folder / "new").write_text("by the second")
+    second.keep()
+    (first.folder / "changed").write_text("again, and not sent")
+    first.fetch()
+    assert [(first.folder / name).exists() for name in ("sent", "changed", "new")] == [False, True, True]
+
+
+def test_a_folder_is_not_taken_from_under_a_command_that_writes_to_it(
+    parted: tuple[Address, set[str]], machine: Machine
+) -> None:
+    again = machine("one")
+    with (
+        Ledger(again.folder, write=True) as ledger,
+        pytest.raises(StudyError, match="another process is writing to"),
+    ):
+        again.fetch()
+    with Ledger(again.folder) as ledger:
+        assert len(ledger.ids()) == 3
+
+
 def test_a_service_with_folders_has_them_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said = []
     for machine in ("one", "two"):

@@ -4,10 +4,12 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+import torch
 from matplotlib.colors import to_hex
 from matplotlib.text import Text
 from PIL import Image
 
+from posenc import CATALOGUE
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.commands.show import show
 from posenc.workbench.figures import ink
@@ -17,6 +19,8 @@ from posenc.workbench.report.gallery import gallery as written
 from posenc.workbench.scene.colours import DARK, LIGHT, Paper, contrast, rgb
 from posenc.workbench.views import alibi, sinusoidal
 from posenc.workbench.views.catalogue import VIEWS, make
+from posenc.workbench.views.four import NAMES
+from posenc.workbench.views.view import Axis, Heatmap, View
 
 TELLING = ("bias", "weights", "cat-sat", "phases", "extension", "shift-both")
 EVERY = [name if name in TELLING else pytest.param(name, marks=pytest.mark.slow) for name in VIEWS]
@@ -83,7 +87,22 @@ def test_every_word_can_be_read_on_its_paper(name: str, paper: Paper) -> None:
 @pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
 @pytest.mark.parametrize("name", EVERY)
 def test_no_two_words_overprint_and_none_leaves_the_figure(name: str, narrow: bool) -> None:
-    figure = draw(VIEWS[name](), narrow=narrow)
+    check_words(draw(VIEWS[name](), narrow=narrow))
+
+
+@pytest.mark.parametrize("narrow", [False, True], ids=["wide", "narrow"])
+def test_a_catalogue_of_twice_as_many_encodings_has_room(narrow: bool) -> None:
+    """As many rows as the figure of the four properties has, and as many again."""
+    count = 2 * len(CATALOGUE)
+    rows = Axis("encoding", tuple(range(count)), labels=tuple(f"Encoding {i} (of {count})" for i in range(count)))
+    columns = Axis("property", tuple(range(4)), labels=NAMES)
+    values = torch.arange(4.0 * count).view(count, 4) % 2
+    panel = Heatmap("has it", values, rows, columns, "magnitude", limit=1.0)
+    check_words(draw(View("All four: rotary", (panel,), {"growth": 1.0}), narrow=narrow))
+
+
+def check_words(figure: ink.Figure) -> None:
+    """No two words overprint, and none leaves the figure."""
     figure.draw_without_rendering()
     edge = figure.bbox
     boxes = [

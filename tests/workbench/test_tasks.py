@@ -1,12 +1,14 @@
 """Tasks: what a right answer is, balance, and that nothing but the answer gives it away."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
 from posenc.errors import StudyError, UnknownName
-from posenc.workbench.tasks import IGNORE, TASKS, task
+from posenc.workbench.experiments.study import Study
+from posenc.workbench.tasks import IGNORE, TASKS, language, task
 from posenc.workbench.tasks.copying import Copying
 from posenc.workbench.tasks.language import TARGETS, Language
 from posenc.workbench.tasks.needle import NOISE, QUESTION, Needle
@@ -117,6 +119,35 @@ def test_language_scores_the_same_bytes_at_every_length(text: Text) -> None:
     assert torch.equal(targets[0], targets[2])
     batch = next(made.test_batches(512, 10))
     assert torch.equal(batch.tokens[:, 1:], batch.targets[:, :-1])
+
+
+def of_length(train: int, validation: int) -> Text:
+    """A text whose every validation token is its own place."""
+    return Text("mine", "0" * 64, torch.zeros(train, dtype=torch.uint8), torch.arange(validation))
+
+
+def test_no_two_blocks_share_a_target(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language, "_token_loss", lambda text: 5.0)
+    monkeypatch.setattr(language, "_pair_loss", lambda text: 4.0)
+    for validation, blocks in ((1200, 3), (1089, 2), (1024 + 64 * 63, 63), (1025 + 64 * 63, 64), (58_623, 64)):
+        text = of_length(2000, validation)
+        for length in (128, 1024):
+            batches = list(Language(text, 1024).test_batches(length, 64))
+            targets = torch.cat([batch.targets[:, -TARGETS:] for batch in batches])
+            assert len(targets) == blocks
+            assert len(targets.unique()) == blocks * TARGETS
+        study = Study(tasks=("language",), lengths=(1, 8), encodings=("nope",))
+        assert study.blocks == 64
+        assert [plan.test_count for plan in study.plans(text)] == [blocks]
+
+
+def test_windows_of_a_text_past_what_float32_counts_lie_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(language, "_token_loss", lambda text: 5.0)
+    monkeypatch.setattr(language, "_pair_loss", lambda text: 4.0)
+    many = 2**25 + 3
+    text = replace(of_length(2000, 0), validation=torch.zeros(1, dtype=torch.uint8).expand(many))
+    (batch,) = Language(text, 128).test_batches(128, 8)
+    assert batch.targets.shape == (8, 128)
 
 
 def test_languages_gate_lies_below_its_chance(text: Text) -> None:

@@ -116,6 +116,7 @@ def test_bfloat16_by_autocast_keeps_its_parameters_in_float32() -> None:
 def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:
     large = replace(TINY, width=16384, layers=32, heads=128, tasks=("needle",), encodings=("nope",))
     with pytest.raises(StudyError, match=r"need about [\d.]+ GiB of memory and [\d.]+ GiB are free"):
-        check_room(large.plans(python_text()), python_text(), tmp_path, 2)
-    check_room(TINY.plans(python_text()), python_text(), tmp_path, 2)
-    check_room([], python_text(), tmp_path, 2)
+        check_room(large.plans(python_text()), python_text(), tmp_path, ["", ""])
+    check_room(TINY.plans(python_text()), python_text(), tmp_path, ["", ""])
+    check_room([], python_text(), tmp_path, ["", ""])
+    check_room(large.plans(python_text()), python_text(), tmp_path, [])

@@ -5,13 +5,19 @@ import sys
 from dataclasses import replace
 from multiprocessing import active_children
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.experiments import footprint
 from posenc.workbench.experiments.job import Progress
-from posenc.workbench.launch.local import Local, shares
+from posenc.workbench.experiments.presets import preset
+from posenc.workbench.experiments.study import Study
+from posenc.workbench.launch.local import Local
 from posenc.workbench.launch.needs import Needs
+from posenc.workbench.tasks.text import Text
 from workbench.launch.work import REASONS, Heard, counting, failing, seeing
 
 
@@ -58,23 +64,68 @@ def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
     def stopped(progress: Progress) -> None:
         raise KeyboardInterrupt
 
+    """When the exception arrives they have ended: nobody has to wait for them."""
     others, job = set(active_children()), counting(tmp_path, "waits")
     job = replace(job, plan=replace(job.plan, steps=50, waits=str(tmp_path / "never")))
     with pytest.raises(KeyboardInterrupt):
-        Local(1)([job], Heard().done, stopped)
-    for worker in set(active_children()) - others:
-        worker.join(60)
-        assert worker.exitcode is not None
+        Local(2)([job, replace(job, plan=replace(job.plan, called="waits too"))], Heard().done, stopped)
+    assert set(active_children()) <= others
 
 
-def test_accelerators_are_shared_out() -> None:
-    assert shares(1, 3) == ["0", "1", "2"]
-    assert shares(2, 5) == ["0,1", "2,3"]
-    assert shares(0.5, 2) == ["0", "1", "0", "1"]
-    with pytest.raises(
-        StudyError, match="a run asks for gpus=4 and 2 are here; ask for fewer, or use --launcher ray"
-    ):
-        shares(4, 2)
+@pytest.mark.parametrize(
+    ("given", "here", "gpus", "places"),
+    [
+        (None, 3, 1, ["0", "1", "2"]),
+        (None, 5, 2, ["0,1", "2,3"]),
+        ("4,5", 2, 1, ["4", "5"]),
+        ("4, 5", 2, 0.5, ["4", "5", "4", "5"]),
+        ("7,6,5,4", 4, 2, ["7,6", "5,4"]),
+        ("GPU-8932f937,MIG-c6d4f1ef", 2, 1, ["GPU-8932f937", "MIG-c6d4f1ef"]),
+        ("3,1,-1,2", 2, 1, ["3", "1"]),  # CUDA sees none behind one that is not there
+    ],
+)
+def test_workers_stay_on_the_accelerators_that_the_user_gave(
+    given: str | None, here: int, gpus: float, places: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cuda.device_count", lambda: here)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert Local(needs=Needs(gpus=gpus)).places == places
+    with pytest.raises(StudyError, match=f"gpus=9 and {here} are here; ask for fewer, or use --launcher ray"):
+        Local(needs=Needs(gpus=9))
+
+
+def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    monkeypatch.setattr(footprint, "free_memory", lambda device: 79 * 2**30)
+    monkeypatch.setattr(footprint, "check_disk", lambda *_: None)
+    drawn = torch.randint(50_000, (40_000,), generator=torch.Generator().manual_seed(0), dtype=torch.int32)
+    pieces = SimpleNamespace(name="", unit="token", vocabulary=50_000)
+    text = Text("mine", "0" * 64, drawn[:20_000], drawn[20_000:], pieces)
+    study = replace(preset("small-gpt"), encodings=("nope",), seeds=18)
+
+    def check(here: int, gpus: float, study: Study = study, **more: int) -> None:
+        monkeypatch.setattr("torch.cuda.device_count", lambda: here)
+        footprint.check_room(study.plans(text), text, tmp_path, Local(needs=Needs(gpus=gpus, **more)).places)
+
+    for here in (1, 8):
+        check(here, 1)
+        check(here, 0.25)
+    check(8, 0.2)  # its 18 runs are never more than three on one of eight devices
+    with pytest.raises(StudyError, match=r"5 runs at a time on a device need about 8\d\.\d GiB of"):
+        check(1, 0.2)
+    with pytest.raises(StudyError, match="16 runs at a time on a device"):
+        check(1, 0, cpus=4)
+    large = replace(study, width=3072, layers=48, heads=48, batch=4, devices=4)
+    with pytest.raises(StudyError, match="1 run at a time on a device"):
+        check(8, 4, large)
+    check(8, 4, replace(large, parallel="fsdp"))
+    here = replace(large, parallel="fsdp", device="cpu")  # all of its parts are on the one machine
+    with pytest.raises(StudyError, match="1 run at a time on a device"):
+        check(0, 0, here, cpus=64)
 
 
 @pytest.mark.parametrize("gpus", [-1, 1.5, float("nan"), float("inf")])

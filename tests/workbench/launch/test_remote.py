@@ -1,5 +1,6 @@
 """What a far run says and keeps reaches the driver in an order from which it can go on elsewhere."""
 
+import os
 import queue
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 
 from posenc.workbench.experiments.job import Progress
 from posenc.workbench.files import Changes
+from posenc.workbench.launch.parcel import pack, unpack
 from posenc.workbench.launch.remote import Found, Kept, _passed_on, left
 
 
@@ -25,6 +27,36 @@ def test_losses_come_before_the_state_that_follows_them(tmp_path: Path) -> None:
     steps = [Progress("run", 1, step, (float(step),)) for step in range(3)]
     found = Found("a run")
     assert passed_on(tmp_path, *steps, found) == [*steps, Kept("run.state", b"after three steps"), found]
+
+
+@pytest.mark.parametrize("mine", ["open", "link", "own"])
+def test_modules_are_never_laid_where_somebody_else_may_write(
+    mine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    known = tmp_path / f"posenc-{os.getuid()}"
+    if mine == "link":
+        (tmp_path / "elsewhere").mkdir()
+        known.symlink_to(tmp_path / "elsewhere")
+    elif mine == "open":
+        known.mkdir()
+        known.chmod(0o777)
+    (tmp_path / "mine.py").write_text("VALUE = 7")
+    (laid,) = unpack(pack(tmp_path / "mine.py", bytes), bytes)
+    assert laid.read_text() == "VALUE = 7"
+    assert (known in laid.parents) == (mine == "own")
+    top = next(folder for folder in laid.parents if folder.parent == tmp_path)
+    assert not top.is_symlink()
+    assert top.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_folder_of_another_user_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("os.getuid", lambda: 4321)
+    (tmp_path / "posenc-4321").mkdir(mode=0o700)
+    (tmp_path / "mine.py").write_text("VALUE = 7")
+    (laid,) = unpack(pack(tmp_path / "mine.py", bytes), bytes)
+    assert tmp_path / "posenc-4321" not in laid.parents
 
 
 def test_what_a_run_raises_is_raised(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`posenc compare`: which encoding holds past its training length, on real text and on order tasks."""
 
-import os
 import shlex
 import sys
 import traceback
@@ -60,8 +59,7 @@ def compare(
         preset = read(config).get("preset", "quick") if config else "quick"
     base = named(preset)
     made = study(base, config, values(said))
-    here = (workers or os.cpu_count() or 1) if launcher == "local" else 0
-    if here:
+    if launcher == "local":
         check_device(made.device)
     asked = gpus if gpus is not None else made.devices * made.device.startswith("cuda")
     launch = choose(launcher, workers, Needs(cpus, asked))
@@ -70,7 +68,7 @@ def compare(
         return
     where = place(output)
     where.fetch()
-    outcome = _carry_out(console, made, launch, where, here)
+    outcome = _carry_out(console, made, launch, where)
     write(outcome, where.folder, _typed(), made)
     _print(console, outcome, where.name)
     where.keep()
@@ -79,13 +77,14 @@ def compare(
         raise typer.Exit(1)
 
 
-def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Place", here: int) -> "Outcome":
-    """Run what is missing, with a bar and a line for every run that ends; ``here`` of them at a time here."""
+def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Place") -> "Outcome":
+    """Run what is missing, with a bar and a line for every run that ends."""
     from posenc.workbench.experiments.compare import compare as carry_out
     from posenc.workbench.experiments.compare import missing, outcome
     from posenc.workbench.experiments.footprint import check_room
     from posenc.workbench.experiments.ledger import Ledger
     from posenc.workbench.experiments.plan import Run
+    from posenc.workbench.launch.local import Local
     from posenc.workbench.report import terminal
     from posenc.workbench.report.live import Live
 
@@ -93,7 +92,7 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
     with Ledger(folder, write=True) as ledger:
         todo, total = missing(made, text, ledger), len(made.plans(text))
         _check_made(todo)
-        check_room(todo if here else [], text, folder, here)
+        check_room(todo, text, folder, launch.places if isinstance(launch, Local) else [])
         runs = "1 run" if total == 1 else f"{total} runs"
         console.print(f"{runs}, {total - len(todo)} already done; writing to {where.name}/", soft_wrap=True)
         live = Live(lambda: outcome(made, text, ledger), folder, _typed(), made)
@@ -109,7 +108,7 @@ def _carry_out(console: Console, made: "Study", launch: "Launcher", where: "Plac
                 else:
                     came = f"failed: {result.reason}"
                 going.say(f"{result.plan.name}  {came}")
-                live.look()
+                live.look(going.say)
 
             return carry_out(made, text, ledger, launch, report=advance, finished=finished)
 

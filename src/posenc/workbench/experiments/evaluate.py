@@ -44,14 +44,13 @@ def _loss_cells(model: Transformer, made: Task, length: int, count: int) -> list
         rows.append(losses.double().cpu())
     losses = torch.cat(rows)
     blocks = losses[:, -TARGETS:].mean(1)
-    by_position = losses.unflatten(1, (-1, min(BUCKETS, length))).mean((0, 2)) if length % BUCKETS == 0 else None
     cells = [
-        Cell(length, "loss", float(blocks.mean()), count * TARGETS, tuple(blocks.tolist())),
+        Cell(length, "loss", float(blocks.mean()), blocks.numel() * TARGETS, tuple(blocks.tolist())),
         Cell(length, "window_loss", float(losses.mean()), losses.numel(), tuple(losses.mean(1).tolist())),
     ]
-    if by_position is not None:
-        value = float(by_position[-1])
-        cells.append(Cell(length, "loss_by_position", value, losses.numel(), tuple(by_position.tolist())))
+    if length % BUCKETS == 0:
+        by_position = losses.unflatten(1, (-1, BUCKETS)).mean((0, 2)).tolist()
+        cells.append(Cell(length, "loss_by_position", by_position[-1], losses.numel(), tuple(by_position)))
     return cells
 
 
@@ -60,9 +59,9 @@ def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> 
     shares: list[torch.Tensor] = []
     depths: list[float] = []
     for batch in _batches(model, made, length, count):
-        answers = model(batch.tokens, batch.positions).argmax(-1)
+        outputs = model(batch.tokens, batch.positions)
         asked = batch.targets != IGNORE
-        right = (answers == batch.targets) & asked
+        right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
         shares.append((right.sum(1) / asked.sum(1)).cpu())
         depths += batch.depth
     share = torch.cat(shares).double()

@@ -1,6 +1,7 @@
 """What a study needs of memory and disk, worked out before anything trains."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,13 +27,13 @@ of two norms and four maps, queries, keys and values before and after they turn.
 
 @dataclass(frozen=True)
 class Footprint:
-    """Of one run, in bytes.
+    """Of one run, on each of its devices, in bytes.
 
     Args:
         parameters: how many.
         memory: at once in training: weights, gradients, optimiser, activations, logits. An estimate: what an
             encoding keeps of its own, and blocks of scores, are not in it.
-        disk: its weights.
+        disk: its weights, all of them.
         state: what it keeps on disk while it goes on.
     """
 
@@ -51,10 +52,10 @@ def footprint(plan: Plan, made: Task) -> Footprint:
     moving = size if plan.autocast == "none" else BYTES[plan.autocast]
     of_layer = KEPT * plan.width + 2 * (shape.hidden or 4 * plan.width)
     kept = plan.width * plan.layers + of_layer if plan.recompute else of_layer * plan.layers
-    tokens = plan.batch * plan.train_length
+    tokens, parts = plan.batch * plan.train_length / plan.devices, plan.devices if plan.parallel == "fsdp" else 1
     state = count * size * (1 + MOMENTS[plan.optimiser])
-    memory = state + count * size + tokens * (kept * moving + 3 * 4 * made.outputs)
-    return Footprint(count, memory, count * size, state)
+    memory = (state + count * size) / parts + tokens * (kept * moving + 3 * 4 * made.outputs)
+    return Footprint(count, round(memory), count * size, state)
 
 
 class _Undrawn(TorchFunctionMode):
@@ -69,26 +70,29 @@ class _Undrawn(TorchFunctionMode):
         return func(*args, **given)
 
 
-def check_room(plans: Sequence[Plan], text: Text, folder: Path, at_once: int) -> None:
-    """Refuse plans that memory or disk here cannot hold, ``at_once`` of them at a time; say which would.
+def check_room(plans: Sequence[Plan], text: Text, folder: Path, places: Sequence[str]) -> None:
+    """Refuse plans that memory or disk here cannot hold, one at a time in each of these places; say which would.
+
+    Runs whose places are the same share its device.
 
     Raises:
         StudyError: with the figures.
     """
     alike = {(p.settings, p.task, p.width, p.layers, p.train_length, p.batch): p for p in plans}
     needs = {key: footprint(p, task_of(p, text)) for key, p in alike.items()}
-    if not needs:
+    if not needs or not places:
         return
     largest = max(needs.values(), key=lambda need: need.memory)
-    together = min(at_once, len(plans)) * largest.memory
+    at_once = max(Counter(places[: len(plans)]).values())
+    together = at_once * largest.memory * (plans[0].devices if plans[0].device == "cpu" else 1)
     free = free_memory(torch.device(plans[0].device))
     if together > free:
         raise StudyError(
-            f"{min(at_once, len(plans))} runs at a time need about {_gib(together)} of memory and {_gib(free)} are "
-            f"free; use fewer --workers, a smaller batch, or recompute (a run: {largest.parameters:,} parameters, "
-            f"{_gib(largest.memory)})"
+            f"{at_once} run{'s' if at_once > 1 else ''} at a time on a device need about {_gib(together)} of "
+            f"memory and {_gib(free)} are free; use fewer --workers, a smaller batch, or recompute (a run: "
+            f"{largest.parameters:,} parameters, {_gib(largest.memory)})"
         )
-    wanted = len(plans) * max(need.disk for need in needs.values()) + at_once * largest.state
+    wanted = len(plans) * max(need.disk for need in needs.values()) + min(len(places), len(plans)) * largest.state
     check_disk(wanted, folder, f"{len(plans)} runs")
 
 

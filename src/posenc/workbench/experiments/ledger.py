@@ -49,6 +49,14 @@ CREATE TABLE cells (
 MIGRATION = f"ALTER TABLE runs ADD COLUMN verdict TEXT NOT NULL DEFAULT '';{STEPS}"
 
 
+MERGE = f"""
+DELETE FROM steps WHERE run IN (SELECT id FROM other.runs) AND run NOT IN (SELECT id FROM runs);
+INSERT INTO steps SELECT * FROM other.steps WHERE run NOT IN (SELECT run FROM steps);
+INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM runs);
+INSERT INTO runs ({RUNS}, verdict) SELECT {RUNS}, verdict FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
+"""
+
+
 class Ledger:
     """The runs of one study, in ``FOLDER/ledger.sqlite``.
 
@@ -97,11 +105,26 @@ class Ledger:
                 self._steps(plan.id, 0, run.curve)
 
     def note(self, progress: Progress) -> None:
-        """Keep the losses of a run that goes on; what it says again takes the place of what it said."""
-        if not progress.losses:
+        """Keep the losses of a run that goes on; what it says again takes the place of what it said.
+
+        What comes after the run itself, by a slower way, is in its losses already.
+        """
+        if not progress.losses or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone():
             return
         with self._explained(), self._transaction():
             self._steps(progress.run, progress.first, Curve(progress.losses, progress.tokens, progress.seconds))
+
+    def merge(self, folder: Path) -> None:
+        """Take in the runs of this folder's ledger that are not here, and losses of runs that have none here.
+
+        SQLite holds that ledger until this one is closed.
+        """
+        Ledger(folder, write=True).close()  # of this version from here on
+        with self._explained():
+            self._db.execute("ATTACH DATABASE ? AS other", (str(folder / self.path.name),))
+            with self._transaction():
+                for statement in MERGE.split(";"):
+                    self._db.execute(statement)
 
     def curve(self, run: str) -> Curve:
         """The losses of a run by its plan's id, ended or not; none where it has said none."""

@@ -5,7 +5,6 @@ goes there now and then: weights and states first, then the ledger, then ``KEPT`
 """
 
 import json
-import shutil
 import tempfile
 import time
 import uuid
@@ -63,16 +62,29 @@ class Address(Place):
         self._next = time.monotonic() + EVERY
 
     def fetch(self) -> None:
-        """Bring all of it here; what is here already and was brought there last stays, and may have grown since."""
+        """Bring all of it here, in between what is here; what was not sent yet stays, and is sent later."""
         with self._explained():
-            there = self._word()
-            if there == self._known()["word"]:
-                return
-            if there:
-                shutil.rmtree(self.folder.parent, ignore_errors=True)
-                self._files.get(f"{self._root}/", f"{self.folder}/", recursive=True)
-            came = self._look() if there else {}  # what has gone there goes back
-            self._knows(there, {name: stamp(file) for name, file in came.items()})
+            there, known = self._word(), self._known()
+            if there != known["word"]:
+                self._knows(there, self._merge(known["seen"]) if there else {})  # what has gone there goes back
+
+    def _merge(self, seen: dict[str, list[int]]) -> dict[str, list[int]]:
+        """Make of both what one machine would have left; returns what is now here as it lies there."""
+        with (
+            Ledger(self.folder, write=True) as ledger,
+            tempfile.TemporaryDirectory(dir=self.folder.parent) as folder,
+        ):
+            self._files.get(f"{self._root}/", f"{folder}/study/", recursive=True)
+            here, there = _look(self.folder), _look(Path(folder) / "study")
+            sent = {name for name, file in here.items() if seen.get(name) == stamp(file)}
+            for name in sent - there.keys():  # others let go of it
+                here[name].unlink()
+            ledger.merge(Path(folder) / "study")
+            fetched = [name for name in there if name in sent or name not in here]
+            for name in fetched:
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                there[name].replace(self.folder / name)
+        return {name: stamp(self.folder / name) for name in fetched}
 
     def read(self) -> Path:
         """A folder with its ledger and nothing else, to be read."""
@@ -98,7 +110,7 @@ class Address(Place):
                     f"what lies at {self.name!r} is no longer what this command left there: let the other one end "
                     "that writes to it and type this one again, or choose another --output"
                 )
-            for name, file in Changes(self._look, known["seen"]).since():
+            for name, file in Changes(lambda: _look(self.folder), known["seen"]).since():
                 self._send(name, file)
             with tempfile.TemporaryDirectory() as folder, Ledger(self.folder) as ledger:
                 ledger.copy(copied := Path(folder) / LEDGER)
@@ -124,13 +136,6 @@ class Address(Place):
             if file and file.exists():  # else a run has let go of it just now
                 self._files.makedirs(target.rpartition("/")[0], exist_ok=True)  # stores of objects have no folders
                 self._files.put_file(str(file), target)
-
-    def _look(self) -> dict[str, Path]:
-        """What a study leaves but its ledger; of a folder the file that says that it is whole comes last."""
-        files = [file for file in self.folder.rglob("*") if file.is_file() and file.suffix != PARTIAL]
-        kept = [file for file in files if ".sqlite" not in file.name and file.name != KEPT]
-        kept.sort(key=lambda file: (file.name == ".metadata", file))
-        return {file.relative_to(self.folder).as_posix(): file for file in kept}
 
     def _there(self) -> None:
         """Refuse an address where no study lies."""
@@ -169,6 +174,14 @@ class Address(Place):
                 f"{self.name!r} cannot be read or written ({said}); see that it is there and yours, and type the "
                 f"same command: what has been done lies in {str(self.folder)!r}"
             ) from error
+
+
+def _look(folder: Path) -> dict[str, Path]:
+    """What a study leaves but its ledger; of a folder the file that says that it is whole comes last."""
+    files = [file for file in folder.rglob("*") if file.is_file() and file.suffix != PARTIAL]
+    kept = [file for file in files if ".sqlite" not in file.name and file.name != KEPT]
+    kept.sort(key=lambda file: (file.name == ".metadata", file))
+    return {file.relative_to(folder).as_posix(): file for file in kept}
 
 
 def place(name: str) -> Place:

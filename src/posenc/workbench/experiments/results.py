@@ -7,7 +7,16 @@ from statistics import fmean
 
 from posenc.errors import StudyError
 from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.statistics import Interval, over_answers, over_blocks, over_seeds, paired
+from posenc.workbench.experiments.statistics import (
+    Interval,
+    finite,
+    over_answers,
+    over_blocks,
+    over_seeds,
+    paired,
+    perplexity,
+)
+from posenc.workbench.numbers import fixed
 from posenc.workbench.tasks import TASKS, Judged, Source, Told, task
 
 LOST = 0.05
@@ -24,6 +33,7 @@ class Row:
         converged: runs that passed the task's gate at the trained length, and runs in all.
         diverged: runs that were broken off, as their loss went to nothing.
         refusal: why the encoding has no value past some length, or empty.
+        not_finite: the lengths at which the loss of a run is NaN or infinite; there it has no value.
         to_best: the paired difference to the best row at the longest length, or None.
     """
 
@@ -34,6 +44,7 @@ class Row:
     refusal: str = ""
     to_best: Interval | None = None
     diverged: int = 0
+    not_finite: tuple[int, ...] = ()
 
     @property
     def ranked(self) -> bool:
@@ -68,6 +79,8 @@ class TaskResult:
         """What became of this encoding at the longest length, in a few words."""
         if row.diverged:
             return f"diverged ({row.diverged} of {row.converged[1]} runs)"
+        if row.not_finite:
+            return f"loss not finite at {row.not_finite[0]}"
         if not row.ranked:
             return f"not converged ({row.converged[0]} of {row.converged[1]} runs)"
         if self.longest not in row.values:
@@ -76,13 +89,13 @@ class TaskResult:
             return "best, holds" if row is self.rows[0] else "holds"
         start, end = row.values[self.lengths[0]].mean, row.values[self.longest].mean
         if self.task.measure == "loss":
-            return f"perplexity ×{math.exp(end - start):.2f}"
+            return f"perplexity ×{fixed(perplexity(end - start), 2)}"
         return f"falls to {end:.2f}"
 
 
 def holds(result: TaskResult, row: Row) -> bool:
     """Whether what was learnt at the trained length is still there at the longest one."""
-    if not row.ranked or result.longest not in row.values:
+    if not row.ranked or row.not_finite or result.longest not in row.values:
         return False
     start, end = row.values[result.lengths[0]].mean, row.values[result.longest].mean
     return end <= start + math.log1p(LOST) if result.task.measure == "loss" else end >= start * (1 - LOST)
@@ -150,13 +163,14 @@ def _row(made: Judged, encoding: str, runs: list[Run], lengths: tuple[int, ...])
     passed = sum(made.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], made.measure)))
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
     lost = sum(bool(run.verdict) for run in runs)
-    return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", diverged=lost)
+    broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, made.measure))]))
+    return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", None, lost, broken)
 
 
 def _interval(made: Judged, runs: list[Run], length: int, measure: str) -> Interval | None:
-    """Over seeds where there are several, else over the blocks or answers of the one run."""
+    """Over seeds where there are several, else blocks or answers of the one run; None where they are not finite."""
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
-    if not cells:
+    if not cells or not finite([cell.value for cell in cells]):
         return None
     if made.measure == "loss":
         return over_seeds([cell.value for cell in cells]) if len(cells) > 1 else over_blocks(cells[0].detail)
@@ -171,7 +185,7 @@ def _with_difference(made: Judged, row: Row, ours: list[Run], best: list[Run], l
     mine = {r.plan.seed: c for r in ours if (c := r.cell(longest, made.measure))}
     theirs = {r.plan.seed: c for r in best if (c := r.cell(longest, made.measure))}
     shared = sorted(mine.keys() & theirs.keys())
-    if not shared or ours is best:
+    if not shared or ours is best or longest in row.not_finite:
         return row
     if len(shared) > 1:
         difference = over_seeds([mine[s].value - theirs[s].value for s in shared])

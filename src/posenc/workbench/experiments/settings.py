@@ -151,7 +151,9 @@ class Grid:
     lengths: tuple[float, ...] = _grid(
         (1.0, 2.0, 4.0, 8.0), "of tests; 1 is always among them", "× the trained length", float, low=1, high=65536
     )
-    blocks: int = _grid(64, "windows of text per length that are tested", "windows", int, low=1, high=1e6)
+    blocks: int = _grid(
+        64, "windows of text that are tested per length; fewer in a short text", "windows", int, low=1, high=1e6
+    )
     answers: int = _grid(256, "sequences per length that are tested", "sequences", int, low=1, high=1e6)
     device: str = _grid("cpu", "where a run computes: cpu, cuda, …")
 

@@ -10,7 +10,10 @@ LEVEL = 0.95
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean with its 95% interval; ``low`` and ``high`` are NaN where one number has no spread."""
+    """A mean with its 95% interval; ``low`` and ``high`` are NaN where one number has no spread.
+
+    All three are NaN where a number that they come from is not finite.
+    """
 
     mean: float
     low: float
@@ -35,15 +38,25 @@ def student(values: Sequence[float]) -> tuple[float, float]:
     from scipy.special import stdtrit
 
     n = len(values)
-    if n < 2:
+    if n < 2 or not finite(values):
         return math.nan, math.nan
     half = float(stdtrit(n - 1, 0.5 + LEVEL / 2)) * stdev(values) / math.sqrt(n)
     return fmean(values) - half, fmean(values) + half
 
 
+def finite(values: Sequence[float]) -> bool:
+    """Whether every value is a finite number."""
+    return all(map(math.isfinite, values))
+
+
+def perplexity(loss: float) -> float:
+    """exp of a loss in nats; infinite where floats end."""
+    return math.inf if loss > 709 else math.exp(loss)
+
+
 def over_blocks(blocks: Sequence[float]) -> Interval:
     """A mean over blocks of text, each an independent piece."""
-    return Interval(fmean(blocks), *student(blocks), "blocks")
+    return _over(blocks, "blocks")
 
 
 def over_answers(shares: Sequence[float]) -> Interval:
@@ -53,10 +66,13 @@ def over_answers(shares: Sequence[float]) -> Interval:
 
 def over_seeds(means: Sequence[float]) -> Interval:
     """A mean over runs that differ in nothing but their seed."""
-    return Interval(fmean(means), *student(means), "seeds")
+    return _over(means, "seeds")
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     """The mean of ours − theirs on the same blocks: the text's own spread cancels."""
-    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
-    return Interval(fmean(differences), *student(differences), "blocks")
+    return _over([a - b for a, b in zip(ours, theirs, strict=True)], "blocks")
+
+
+def _over(values: Sequence[float], of: str) -> Interval:
+    return Interval(fmean(values) if finite(values) else math.nan, *student(values), of)

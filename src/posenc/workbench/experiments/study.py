@@ -15,6 +15,7 @@ from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.experiments.plan import Plan
 from posenc.workbench.experiments.settings import ByTask, Grid, Model, Reading, Training, checked, declared
 from posenc.workbench.tasks import TASKS, Source, Text
+from posenc.workbench.tasks.language import blocks
 
 MOST_SEEDS = 65_536
 """How many seeds a count may stand for."""
@@ -119,7 +120,11 @@ class Study(Grid, Reading, Model, ByTask, Training):
                 task=name,
                 seed=seed,
                 lengths=self.test_lengths(name),
-                test_count=self.blocks if TASKS[name].measure == "loss" else self.answers,
+                test_count=(
+                    min(self.blocks, blocks(text, self.test_lengths(name)[-1]))
+                    if TASKS[name].measure == "loss"
+                    else self.answers
+                ),
                 device=self.device,
                 source=sources[encoding],
                 **self.portions(name),

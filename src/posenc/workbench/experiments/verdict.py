@@ -10,8 +10,9 @@ from posenc.workbench.experiments.statistics import paired as over_pairs
 
 SAME = 0.005
 """Nats below which a difference is not worth a sentence, however sure it is."""
-ALONE = 0.05
-"""Nats above which a difference is worth one where documents are too few for an interval."""
+MARGIN = 0.05
+"""Nats below which a loss far out is as good as the best. Where documents are too few for an interval, only a
+difference above it is worth a sentence."""
 FEW = 3
 """Documents below which there is none: that of two reaches thirteen times as far as each lies from their mean."""
 
@@ -43,32 +44,45 @@ class Line:
 
 @dataclass(frozen=True)
 class Verdict:
-    """All methods, best at the full length first, and the one to use."""
+    """All methods, best at the full length first, and the one to use.
+
+    Args:
+        undecided: methods that cost short texts less than the one to use, and that the documents show neither to be
+            as good at the far end nor to be worse.
+    """
 
     lines: tuple[Line, ...]
     chosen: Line
+    undecided: tuple[Line, ...] = ()
 
 
 def judge(found: Extension, *, tuned: bool = False) -> Verdict:
     """Judge the zero-shot curves, or the fine-tuned ones.
 
-    The choice is the method with the lowest loss at the far end of the documents; among those whose paired
-    difference to it is within its own interval or below ``SAME`` it is the one that costs short texts least.
+    The choice is the method with the lowest loss at the far end of the documents; among those that are surely less
+    than ``MARGIN`` worse, by the upper end of their paired difference's interval, it is the one that costs short
+    texts least. Where documents are too few for an interval, none is. A loss that is not finite comes last.
     """
     curves = [c for c in found.curves if c.tuned == tuned]
     plain = next(c for c in found.curves if c.method.name == "none" and not c.tuned)
-    best = min(curves, key=lambda c: float(c.losses[:, _far(found)].mean()))
-    lines = sorted((_line(found, c, best, plain) for c in curves), key=lambda line: line.far.mean)
-    as_good = [line for line in lines if line.to_best is None or not above(line.to_best)]
-    chosen = min(as_good, key=lambda line: (round(max(line.cost.mean, 0) / SAME), line.far.mean))
-    return Verdict(tuple(lines), chosen)
+    curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(found)].mean())))
+    lines = [_line(found, c, curves[0], plain) for c in curves]
+    as_good = [line for line in lines if line.to_best is None or line.to_best.high < MARGIN]
+    chosen = min(as_good, key=_pays)
+    unsure = (line for line in lines if line.to_best and not above(line.to_best) and _pays(line) < _pays(chosen))
+    return Verdict(tuple(lines), chosen, tuple(unsure))
 
 
 def above(difference: Interval) -> bool:
     """Whether a paired difference is above 0, surely and by enough to matter."""
     if math.isnan(difference.low):
-        return difference.mean > ALONE
+        return difference.mean > MARGIN
     return difference.mean > SAME and difference.low > 0
+
+
+def _pays(line: Line) -> tuple[bool, int]:
+    """What short texts pay, in steps of ``SAME``, least first; one that cannot be read pays most."""
+    return not line.curve.losses.isfinite().all(), round(max(0.0, line.cost.mean) / SAME)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:

@@ -20,6 +20,8 @@ LINE = 0.14
 """Inches that a line of readouts adds to a figure."""
 NAMED = 0.24
 """Inches that a name at a curve's end takes."""
+ROW = 0.15
+"""Inches that a name of a matrix's row takes."""
 SHOWN = 8
 """Readouts under a figure, at most."""
 
@@ -33,9 +35,12 @@ def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False) -> Figure:
     width = NARROW if narrow else ink.WIDTH if count == 1 else 9.0
     height = 0.9 + 2.6 * down if narrow or count > 2 else ink.HEIGHT
     said = _readouts(made, width, 1 if narrow else 2)
-    height = max(
-        height, 1.0 + down * NAMED * max((len(p.curves) for p in made.panels if isinstance(p, Chart)), default=0)
+    names = (
+        NAMED * len(p.curves) if isinstance(p, Chart) else ROW * len(p.rows.ticks)
+        for p in made.panels
+        if not isinstance(p, Disc)
     )
+    height = max(height, 1.0 + down * max(names, default=0.0))
     height += LINE * max(0, said.count("\n") - (0 if narrow else 1))
     with ink.ink(paper):
         axes = ink.sheet(across, down, width=width, height=height)

@@ -41,7 +41,7 @@ class Local:
         self.needs = needs or Needs()
         if workers is not None and workers < 1:
             raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
-        places = shares(self.needs.gpus, _accelerators()) if self.needs.gpus else None
+        places = _shares(self.needs.gpus, _accelerators()) if self.needs.gpus else None
         most = workers or (len(places) if places else max(1, (os.cpu_count() or 1) // self.needs.cpus))
         self.places = places[:most] if places else [""] * most
 
@@ -58,9 +58,10 @@ class Local:
         results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
         said: Queue[Progress] = mp.get_context("spawn").Queue()
         over = mp.get_context("spawn").Event()
-        for place in self.places[:total]:
-            setting = said, over, self.needs.cpus, place
-            threading.Thread(target=_serve, args=(waiting, results, setting), daemon=True).start()
+        settings = ((said, over, self.needs.cpus, place) for place in self.places[:total])
+        serving = [threading.Thread(target=_serve, args=(waiting, results, each), daemon=True) for each in settings]
+        for thread in serving:
+            thread.start()
         try:
             while total:
                 try:
@@ -75,24 +76,31 @@ class Local:
                     total -= 1
                     done(result)
         except BaseException:
-            over.set()  # Python waits at its end for what workers are doing
+            over.set()
+            for thread in serving:
+                thread.join()
             raise
 
 
-def shares(gpus: float, here: int) -> list[str]:
-    """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of the ``here`` there are."""
-    if gpus > here:
-        raise StudyError(f"a run asks for gpus={gpus:g} and {here} are here; ask for fewer, or use --launcher ray")
+def _shares(gpus: float, here: Sequence[str]) -> list[str]:
+    """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of those that are here."""
+    if gpus > len(here):
+        raise StudyError(
+            f"a run asks for gpus={gpus:g} and {len(here)} are here; ask for fewer, or use --launcher ray"
+        )
     if gpus < 1:
-        return [str(device) for _ in range(int(1 / gpus)) for device in range(here)]
+        return int(1 / gpus) * [*here]
     each = int(gpus)
-    return [",".join(str(first + i) for i in range(each)) for first in range(0, here - each + 1, each)]
+    return [",".join(here[first : first + each]) for first in range(0, len(here) - each + 1, each)]
 
 
-def _accelerators() -> int:
+def _accelerators() -> list[str]:
+    """Those that this process may use, by the numbers or ids under which CUDA finds them in another, too."""
     import torch
 
-    return torch.cuda.device_count()
+    count = torch.cuda.device_count()
+    given = os.environ.get("CUDA_VISIBLE_DEVICES") or ",".join(map(str, range(count)))
+    return [name.strip() for name in given.split(",")[:count]]
 
 
 def _serve(
@@ -116,7 +124,7 @@ def _serve(
                     break
                 except BrokenProcessPool:
                     if setting[1].is_set():
-                        return
+                        return pool.shutdown()
                     pool = _pool(setting)
                     if attempt == 2:
                         results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))

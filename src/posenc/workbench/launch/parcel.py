@@ -32,8 +32,15 @@ def pack(path: Path, put: Callable[[bytes], Any]) -> tuple[Item, ...]:
 
 
 def unpack(items: tuple[Item, ...], get: Callable[[Any], bytes]) -> tuple[Path, ...]:
-    """Lay them out in the user's temporary folder, those of one folder in one; the files and packages there."""
+    """Lay them out in the user's temporary folder, those of one folder in one; the files and packages there.
+
+    Where a folder of that name may be written by others, a new one is made: what lies there is imported.
+    """
     root = Path(tempfile.gettempdir()) / f"posenc-{os.getuid()}"
+    root.mkdir(mode=0o700, exist_ok=True)
+    status = root.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o022:  # a link has 0o777
+        root = Path(tempfile.mkdtemp(prefix="posenc-"))
     found: dict[Path, None] = {}
     for folder in dict.fromkeys(item.folder for item in items):
         inside = [item for item in items if item.folder == folder]

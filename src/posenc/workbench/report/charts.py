@@ -5,6 +5,7 @@ import math
 import torch
 
 from posenc.workbench.experiments.results import Row, TaskResult, depth_shares, holds
+from posenc.workbench.experiments.statistics import perplexity
 from posenc.workbench.palette import style
 from posenc.workbench.report.words import label
 from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View
@@ -30,7 +31,7 @@ def _levels(result: TaskResult) -> tuple[tuple[float, str], ...]:
 
 
 def _line(result: TaskResult, row: Row) -> Line:
-    show = math.exp if result.task.measure == "loss" else float
+    show = perplexity if result.task.measure == "loss" else float
     at = [row.values.get(n) for n in result.lengths]
     mean, low, high = (
         torch.tensor([math.nan if v is None else show(getattr(v, part)) for v in at])

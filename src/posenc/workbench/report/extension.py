@@ -5,7 +5,7 @@ from rich.table import Table
 
 from posenc.workbench.experiments.extend import Curve, Extension
 from posenc.workbench.experiments.statistics import Interval, student
-from posenc.workbench.experiments.verdict import SAME, Verdict, above, judge
+from posenc.workbench.experiments.verdict import MARGIN, SAME, Verdict, above, judge
 from posenc.workbench.experiments.verdict import Line as Judged
 from posenc.workbench.numbers import count, signed
 from posenc.workbench.views.view import Axis, Line, Lines, View
@@ -14,6 +14,8 @@ from posenc.workbench.views.view import Axis, Line, Lines, View
 def answer(found: Extension, verdict: Verdict) -> str:
     """The verdict in one sentence or two, with its evidence."""
     lines, chosen = verdict.lines, verdict.chosen
+    if not chosen.curve.losses.isfinite().all():
+        return f"No method reads {count(found.length)} {found.unit}s with a finite loss."
     start, end, far = (count(n) for n in (found.original_length, found.length, found.far * found.width))
     unit = found.unit
     many = len(found.window)
@@ -24,16 +26,21 @@ def answer(found: Extension, verdict: Verdict) -> str:
         best, gap = lines[0].curve.method.label, plain.to_best
         better = "no method is better"
         if gap is not None and gap.mean > SAME:
-            better = f"that {best} loses {gap.mean:.2f} less is within what chance may do: score more --documents"
+            better = f"{best} loses {gap.mean:.2f} less, surely less than {MARGIN:g}"
         return (
             f"{none} is needed to reach {end}: the last {far} positions lose {plain.far.mean:.2f} and the "
             f"first {start} lose {plain.inside.mean:.2f} ({measured}), and {better}."
         )
     use = f"After {found.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
+    undecided = "".join(
+        f" Whether {line.curve.method.label} is as good, which costs short text less, these documents cannot tell "
+        f"({numbers(line)[3]}): score more --documents."
+        for line in verdict.undecided[:1]
+    )
     said = (
         f"{use} {chosen.curve.method.label} to reach {end}: the last {far} positions lose {chosen.far.mean:.2f}, "
         f"{plain.far.mean:.2f} without scaling; the first {start} pay {signed(chosen.cost.mean)} for it "
-        f"({measured})."
+        f"({measured}).{undecided}"
     )
     gap = chosen.to_window
     if above(gap):

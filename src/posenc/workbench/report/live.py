@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from posenc.workbench.experiments.compare import Outcome
@@ -25,14 +24,18 @@ class Live:
 
     def __init__(self, so_far: Callable[[], Outcome], folder: Path, command: str, study: Study) -> None:
         self.so_far, self.folder, self.command, self.study = so_far, folder, command, study
-        self.next = time.monotonic() + FIRST
+        self.next, self.hindered = time.monotonic() + FIRST, False
 
-    def look(self) -> None:
-        """Write the page, unless that was done just now; a full disk is for the ledger to speak of."""
+    def look(self, say: Callable[[str], None]) -> None:
+        """Write the page, unless that was done just now; whatever hinders it is said once, and ends no run."""
         started = time.monotonic()
         if started < self.next:
             return
-        with suppress(OSError):
+        try:
             write(self.so_far(), self.folder, self.command, self.study)
+        except Exception as error:
+            if not self.hindered:
+                say(f"the page cannot be written yet ({type(error).__name__}: {error}); the runs go on")
+            self.hindered = True
         ended = time.monotonic()
         self.next = ended + APART * (ended - started)

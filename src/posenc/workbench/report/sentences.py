@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from posenc.workbench.experiments.results import Row, TaskResult, holds
 from posenc.workbench.numbers import short
-from posenc.workbench.report.words import label, measured
+from posenc.workbench.report.words import label, measured, perplexity
 
 NEAR = 0.1
 """How much worse than the best at the trained length an encoding may read and still be called good there."""
@@ -73,11 +73,13 @@ def sentence(result: TaskResult) -> str:
 
 def _change(result: TaskResult, row: Row) -> str:
     start = row.values[result.lengths[0]].mean
+    if row.not_finite:
+        return f"has a loss that is not finite at {row.not_finite[0]}"
     if result.longest not in row.values:
         return f"has no value past {max(row.values)}"
     end = row.values[result.longest].mean
     if result.task.measure == "loss":
-        return f"goes from perplexity {math.exp(start):.2f} to {math.exp(end):.2f}"
+        return f"goes from perplexity {perplexity(start)} to {perplexity(end)}"
     return f"falls from {start:.2f} to {end:.2f}"
 
 

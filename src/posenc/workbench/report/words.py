@@ -4,7 +4,8 @@ import math
 
 from posenc.workbench.experiments.results import Row, TaskResult
 from posenc.workbench.experiments.statistics import Interval
-from posenc.workbench.numbers import plain, signed
+from posenc.workbench.experiments.statistics import perplexity as exp
+from posenc.workbench.numbers import fixed, signed
 from posenc.workbench.palette import style
 
 NOTHING = "–"
@@ -24,8 +25,8 @@ def measured(result: TaskResult, interval: Interval | None) -> str:
 
 def perplexity(loss: float) -> str:
     """exp of a loss in nats, to three digits."""
-    value = math.exp(loss)
-    return plain(value, 2 if value < 100 else 0)
+    value = exp(loss)
+    return fixed(value, 2 if value < 100 else 0)
 
 
 def spread(result: TaskResult, interval: Interval | None) -> str:

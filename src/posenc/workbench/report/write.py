@@ -45,5 +45,6 @@ def _bands(result: TaskResult) -> str:
     if len({run.plan.seed for run in result.runs}) > 1:
         over = "seeds"
     else:
-        over = "windows of text, of one run" if result.task.measure == "loss" else "answers, of one run"
+        what = "windows of text, of one run" if result.task.measure == "loss" else "answers, of one run"
+        over = f"{result.runs[0].plan.test_count} {what}"
     return f"Bands are 95% intervals over {over}; hollow markers did not converge."

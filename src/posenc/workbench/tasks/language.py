@@ -57,10 +57,17 @@ class Language(Task):
         return _windows(self.text.train, starts, length)
 
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:
-        ends = torch.linspace(self.longest + 1, len(self.text.validation), count).long()
+        last, count = len(self.text.validation), min(count, blocks(self.text, self.longest))
+        dtype = torch.float32 if last <= 2**24 else torch.float64  # float32 counts no further
+        ends = torch.linspace(self.longest + 1, last, count, dtype=dtype).long()
         for rows in in_batches(length, count):
             yield _windows(self.text.validation, ends[:rows] - length - 1, length)
             ends = ends[rows:]
+
+
+def blocks(text: Text, longest: int) -> int:
+    """How many windows of ``longest`` tokens have fixed targets of their own, none of them another's too."""
+    return max(1, (len(text.validation) - longest - 1) // TARGETS + 1)
 
 
 def _token_loss(text: Text) -> float:

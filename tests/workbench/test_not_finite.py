@@ -1,0 +1,175 @@
+"""A loss that is NaN or infinite is a result: it is named, never ranked first, and ends neither runs nor pages."""
+
+import math
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from posenc.schedules import Default
+from posenc.workbench import notebook
+from posenc.workbench.cli import app
+from posenc.workbench.experiments.compare import Outcome, compare
+from posenc.workbench.experiments.evaluate import evaluate
+from posenc.workbench.experiments.extend import Curve, Extension
+from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.experiments.methods import methods
+from posenc.workbench.experiments.plan import Cell, Run
+from posenc.workbench.experiments.results import TaskResult, holds, summarise
+from posenc.workbench.experiments.statistics import over_blocks, over_seeds, paired
+from posenc.workbench.experiments.training import build
+from posenc.workbench.experiments.verdict import judge
+from posenc.workbench.lab import results
+from posenc.workbench.report import live, words
+from posenc.workbench.report.charts import over_lengths, over_positions
+from posenc.workbench.report.extension import answer as recommended
+from posenc.workbench.report.sentences import answer, sentence
+from posenc.workbench.tasks import TASKS, Told, task
+from posenc.workbench.tasks.text import Text
+from workbench.own import write
+from workbench.studies import TINY, inline, plan_of, python_text
+
+LANGUAGE = Told("language", TASKS["language"].question, "loss", 3.0, 2.9)
+NAN, INF = math.nan, math.inf
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A class of one's own whose bias is the logarithm of a negative number past 200 tokens."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield write(tmp_path, "ends_at_200", "rates.view(-1, *[1] * offsets.dim()) * (1 - offsets.abs() / 200).log()")
+    sys.modules.pop("ends_at_200", None)
+
+
+def test_a_study_with_a_loss_that_is_nan_ends_with_a_table_a_page_and_every_run(
+    own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "FIRST", 0.0)  # a page as soon as the first run has ended
+    (tmp_path / "study.toml").write_text(
+        "blocks = 4\nbatch = 2\nwidth = 16\nheads = 2\nlayers = 1\n[steps]\nlanguage = 8\n"
+    )
+    asked = f"--encodings {own},alibi --tasks language --lengths 1,2 --config study.toml --launcher here"
+    ended = CliRunner().invoke(app, f"compare {asked}".split(), env={"COLUMNS": "200"})
+    assert ended.exit_code == 0, (ended.output, ended.exception)
+    assert "loss not finite at 256" in ended.output
+    assert "cannot be written" not in ended.output
+    assert "loss not finite at 256" in (tmp_path / "study" / "report.html").read_text()
+    assert "loss not finite at 256" in list(notebook.Opened(tmp_path / "study").verdicts["verdict"])
+    monkeypatch.setitem(results._shelf, "study", tmp_path / "study")
+    assert len(results.positions().panels[0].lines) == 2  # type: ignore[union-attr]
+
+
+def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> Outcome:
+        raise ValueError("no such colour")
+
+    monkeypatch.setattr(live, "FIRST", 0.0)
+    study, said = replace(TINY, tasks=("needle",)), list[str]()
+    page = live.Live(fails, tmp_path, "posenc compare", study)
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(study, python_text(), ledger, inline, finished=lambda found: page.look(said.append))
+        page.next = 0.0
+        page.look(said.append)
+        assert len(ledger.ids()) == 3
+    assert said == ["the page cannot be written yet (ValueError: no such colour); the runs go on"]
+
+
+def run(encoding: str, *losses: float, seed: int = 0) -> Run:
+    """A run of the language task, its losses at 64, 128 and 256 tokens."""
+    lengths = (64, 128, 256)
+    plan = plan_of(encoding, task="language", lengths=lengths, seed=seed)
+    cells = [
+        Cell(n, measure, loss, 2, (loss, loss))
+        for n, loss in zip(lengths, map(float, losses), strict=True)
+        for measure in ("loss", "window_loss", "loss_by_position")
+    ]
+    return Run(plan, tuple(cells), 1.0, 10, 0.1)
+
+
+def verdicts(result: TaskResult) -> dict[str, str]:
+    return {row.encoding: result.verdict(row) for row in result.rows}
+
+
+@pytest.mark.parametrize("lost", [NAN, INF])
+def test_it_is_never_the_best_and_stands_in_nobodys_way(lost: float) -> None:
+    result = summarise(
+        LANGUAGE, [run("nope", 2.0, lost, lost), run("alibi", 2.0, 2.0, 2.0), run("rotary", 2, 3, 4)]
+    )
+    assert verdicts(result) == {
+        "alibi": "best, holds",
+        "rotary": "perplexity ×7.39",
+        "nope": "loss not finite at 128",
+    }
+    assert [row.to_best and row.to_best.mean for row in result.rows] == [None, 2.0, None]
+    assert "NoPE has a loss that is not finite at 128" in sentence(result)
+    assert answer([result]).startswith("At 4× the trained length ALiBi holds")
+    (panel,) = over_lengths(result).panels
+    assert math.isnan({line.encoding: line for line in panel.lines}["nope"].values[2])  # type: ignore[union-attr]
+    positions = over_positions(result)
+    assert positions is not None
+    assert [bool(line.values.isfinite().all()) for line in positions.panels[0].lines] == [True, True, False]  # type: ignore[union-attr]
+
+
+def test_one_that_is_finite_again_further_on_holds_nothing() -> None:
+    result = summarise(LANGUAGE, [run("nope", 2.0, NAN, 2.0), run("alibi", 2.0, 2.0, 2.0)])
+    assert verdicts(result) == {"nope": "loss not finite at 128", "alibi": "holds"}
+    assert [holds(result, row) for row in result.rows] == [False, True]
+
+
+def test_one_seed_of_several_is_enough_and_at_the_trained_length_too() -> None:
+    seeds = [run("alibi", 2.0, 2.0, loss, seed=seed) for seed, loss in enumerate((2.0, NAN, 2.0))]
+    result = summarise(LANGUAGE, [*seeds, *(run("nope", 2.0, 2.0, 3.0, seed=s) for s in range(3))])
+    assert verdicts(result)["alibi"] == "loss not finite at 256"
+    at_once = summarise(LANGUAGE, [run("nope", NAN, NAN, NAN)])
+    assert verdicts(at_once) == {"nope": "loss not finite at 64"}
+    assert answer([at_once]).startswith("At 4× the trained length none passed the gate")
+
+
+def test_statistics_carry_it() -> None:
+    for broken in ([1.0, NAN], [1.0, INF], [INF, -INF]):
+        for found in (over_blocks(broken), over_seeds(broken), paired(broken, [1.0, 1.0])):
+            assert [math.isnan(part) for part in (found.mean, found.low, found.high)] == [True] * 3
+
+
+def test_a_perplexity_past_all_floats_is_a_sign_and_no_error() -> None:
+    assert (words.perplexity(800.0), words.perplexity(NAN)) == ("∞", "–")
+    assert words.perplexity(400.0) == "5.2 × 10¹⁷³"
+    wide = summarise(LANGUAGE, [run("alibi", 2, 2, 2), run("nope", 2, 2, 2), run("nope", 2, 2, 120, seed=1)])
+    (row,) = (row for row in wide.rows if row.encoding == "nope")
+    assert row.values[256].high > 710  # the interval of two seeds
+    assert words.spread(wide, row.values[256]).endswith("–∞")
+    high = {line.encoding: line for line in over_lengths(wide).panels[0].lines}["nope"].high  # type: ignore[union-attr]
+    assert high is not None
+    assert high[2] == INF
+    assert verdicts(summarise(LANGUAGE, [run("nope", 2, 2, 900)])) == {"nope": "perplexity ×∞"}
+
+
+def test_an_answer_that_is_nan_is_not_right() -> None:
+    plan = plan_of("nope", width=16, heads=2, layers=1)
+    needle = task("needle", python_text(), 128)
+    model = build(plan, needle)
+    torch.nn.init.constant_(model.embedding.weight, NAN)
+    found = [cell for cell in evaluate(model, needle, (64,), 64) if cell.measure == "accuracy"]
+    assert [cell.value for cell in found] == [0.0]
+
+
+@pytest.mark.parametrize("where", [slice(0, 6), slice(0, 2), slice(4, 6)], ids=["all", "inside", "far"])
+def test_an_extension_never_recommends_it(where: slice) -> None:
+    none, linear, yarn = methods(("none", "linear", "yarn"), Default(), 16, 3.0)
+    losses = torch.full((4, 6), 2.0, dtype=torch.float64) + torch.arange(4)[:, None]
+    broken = losses.clone()
+    broken[:, where] = NAN
+    text = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
+    curves = (Curve(none, broken), Curve(linear, losses + 1), Curve(yarn, broken))
+    found = Extension("a model", "token", 16, 48, 8, curves, losses[:, 0], text)
+    assert judge(found).chosen.curve.method is linear
+    assert "Use linear" in recommended(found, judge(found))
+    nothing = replace(found, curves=(Curve(none, broken), Curve(yarn, broken)))
+    assert recommended(nothing, judge(nothing)).startswith("No method reads 48 tokens with a finite loss")
