@@ -39,7 +39,8 @@ def _turn(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
         if x.dtype != work:
             block = source.to(work)
             _turn_block(block, cos[..., at, :], sin[..., at, :], pairing)
-            target.copy_(block)
+            # torch loses the sign of a negated view where a copy into it also changes the type.
+            target.copy_(block.to(x.dtype) if out.is_neg() else block)
         else:
             block = source if out is x else target.copy_(source)
             _turn_block(block, cos[..., at, :], sin[..., at, :], pairing)
