@@ -188,12 +188,18 @@ torch.fx.wrap("_at")
 
 def _refuse_unfilled(encoding: Encoding) -> None:
     """Refuse buffers that got memory and no numbers. Each is looked at once, which may wait for its device."""
+    if (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._len_torch_dispatch_stack()
+        or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
+    ):
+        return
     for module in encoding.modules():
         constants = module.constants if isinstance(module, ConstantBuffers) else {}
         buffers = [module.get_buffer(name) for name in constants]
         looked_at = [id(buffer) for buffer in buffers]
-        capturing = torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing()
-        if module.__dict__.get("_looked_at", []) == looked_at or capturing or not may_be_looked_at(*buffers):
+        if module.__dict__.get("_looked_at", []) == looked_at or not may_be_looked_at(*buffers):
             continue
         for buffer, (name, numbers) in zip(buffers, constants.items(), strict=True):
             if not torch.equal(buffer.cpu(), numbers):
