@@ -78,8 +78,9 @@ def vllm(
         entry = _paired(entry)
     elif kind == "yarn":
         entry |= {"attention_factor": now.scale, "attn_factor": now.scale / _sharpening(now.factor)}
-    if kind == "linear" and (schedule, max_length) != (None, None):
-        longest = int(longest / now.factor)
+    if kind == "linear":
+        entry["factor"] = float(now.factor)  # vLLM fails at an int
+        longest = longest if (schedule, max_length) == (None, None) else int(longest / now.factor)
     if positions.path:  # where vLLM lays keys over those of the file
         entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
     nested: dict[str, Any] = {family.length: longest, "rope_parameters": entry}
