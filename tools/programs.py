@@ -1,7 +1,7 @@
 """Puts the programs that real tests ask into build/programs, at exact versions, and leaves the environment alone.
 
-`python3 tools/programs.py`. llama.cpp (within xllamacpp) and mlx-lm get an environment of their own; of every vLLM only
-its Python files are taken out of the wheel, a few hundred megabytes, which is removed again.
+`python3 tools/programs.py`. llama.cpp (within xllamacpp) and mlx-lm get an environment of their own; of every vLLM
+only a few Python files are taken out of the wheel, a few hundred megabytes, which is removed again.
 """
 
 import shutil

@@ -1,7 +1,7 @@
 """Models and schedules that other programs are asked about, and how to ask them.
 
-``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m integrations.served`` asks vLLM and
-mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
+``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m integrations.served`` asks vLLM
+and mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
 """
 
 import json
@@ -57,13 +57,23 @@ SCHEDULES: list[Any] = [
 ]
 YARN = {"rope_type": "yarn", "rope_theta": BASE, "factor": 4.0, "original_max_position_embeddings": LENGTH}
 DEEPSEEK = {
-    **{"model_type": "deepseek_v3", **SIZES, "qk_rope_head_dim": DIM, "qk_nope_head_dim": DIM, "v_head_dim": DIM},
-    **{"q_lora_rank": 8, "kv_lora_rank": 8, "num_key_value_heads": 4},
+    "model_type": "deepseek_v3",
+    **SIZES,
+    "qk_rope_head_dim": DIM,
+    "qk_nope_head_dim": DIM,
+    "v_head_dim": DIM,
+    "q_lora_rank": 8,
+    "kv_lora_rank": 8,
+    "num_key_value_heads": 4,
 }
 LLAMA_CPP = "llama.cpp in xllamacpp 2026.10.11549"
 SMOLLM = {
-    **{"model_type": "llama", "hidden_size": 576, "num_attention_heads": 9, "num_hidden_layers": 30},
-    **{"max_position_embeddings": 8192, "rope_theta": 1e5},
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "max_position_embeddings": 8192,
+    "rope_theta": 1e5,
 }
 SMOLLM_SCHEDULES: list[Any] = [
     Default(),

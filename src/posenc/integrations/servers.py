@@ -275,6 +275,7 @@ def _written(
     made = positions if schedule is None else positions.rescaled(schedule)
     if not made.turning or not made.alike or made.layout or made.added:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} turns {sorted(made.turning) or 'nothing'}; one kind is expected"
+            f"model_type {positions.model_type!r} turns {sorted(made.turning) or 'nothing'}; one kind "
+            "in a language model is expected"
         )
     return made.rotary, write(positions, schedule, max_length=max_length, spelling=spelling)

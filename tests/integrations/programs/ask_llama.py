@@ -1,8 +1,8 @@
 """Asks llama.cpp how likely tokens are: `python ask_llama.py LIBRARY FILE IDS ANSWERS`.
 
-LIBRARY is the shared library of xllamacpp 2026.10.11549, whose own functions are called; IDS is a torch file of tokens,
-ANSWERS becomes one of the log probability of each but the first. The key/value cache is float32 and attention is not
-flash attention, which would be bfloat16.
+LIBRARY is the shared library of xllamacpp 2026.10.11549, whose own functions are called; IDS is a torch file of
+tokens, ANSWERS becomes one of the log probability of each but the first. The key/value cache is float32 and
+attention is not flash attention, which rounds.
 """
 
 import ctypes

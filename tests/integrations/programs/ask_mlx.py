@@ -1,7 +1,7 @@
 """Asks mlx-lm what it does with a config.json: `python ask_mlx.py < cases.json > answers.json`.
 
-Its own attention layers are built from the config and turn vectors of ones; the rest of it is not loaded, so that mlx
-alone is enough.
+Its own attention layers are built from the config and turn vectors of ones; the rest of it is not loaded, so that
+mlx alone is enough.
 """
 
 import importlib

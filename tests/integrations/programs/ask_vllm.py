@@ -1,8 +1,8 @@
 """Asks one vLLM what it does with a config and overrides: `python ask_vllm.py FOLDER < cases.json > answers.json`.
 
 Its own code answers: the rotary files as released, and out of files that load too much the functions that lay
-overrides over a config, derive the length, and rename DeepSeek's scaling. Everything else of it is a stand-in, so that
-a CPU and a plain torch are enough.
+overrides over a config, derive the length, and rename DeepSeek's scaling. Everything else of it is a stand-in, so
+that a CPU and a plain torch are enough.
 """
 
 import ast
