@@ -49,10 +49,9 @@ def vllm(
     family, now = FAMILIES[positions.model_type], recipe.get("schedule")
     entry = _entry(positions, written, "rope_parameters")
     longest, kind = written[family.length], entry["rope_type"]
-    if kind == "dynamic":
-        raise InvalidArgument(f"{now} is not what vLLM computes under {kind!r}; {_PLAN}")
-    if kind == "proportional":
-        raise InvalidArgument(f"{now} is not what vLLM computes under {kind!r}; use Linear, Llama3 or YaRN")
+    instead = {"dynamic": _PLAN, "proportional": "use Linear, Llama3 or YaRN"}
+    if kind in instead:
+        raise InvalidArgument(f"{now} is not what vLLM computes under {kind!r}; {instead[kind]}")
     if family.second_factor and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
         raise InvalidArgument(
             f"vLLM runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such a YaRN"
@@ -180,8 +179,7 @@ def gguf(
     """
     recipe, written = _written(positions, schedule, max_length)
     now, rotary_dim, base = recipe.get("schedule"), recipe.get("rotary_dim"), recipe.get("base")
-    family = FAMILIES[positions.model_type]
-    longest = max_length or written[family.length]
+    family, longest = FAMILIES[positions.model_type], max_length or written[FAMILIES[positions.model_type].length]
     elsewhere = {"windows": any(positions.windows), "sections": recipe.get("axes"), "scales": positions.scales}
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
@@ -217,12 +215,8 @@ def gguf(
                 "rope_factors_long.weight": torch.tensor(now.long_factors, dtype=torch.float32),
             },
         )
-    if isinstance(now, YaRN) and (now.ramp, now.truncate, now.beta_fast, now.beta_slow) == (
-        "dimension",
-        True,
-        32,
-        1,
-    ):
+    rounded = isinstance(now, YaRN) and now.ramp == "dimension" and now.truncate
+    if rounded and (now.beta_fast, now.beta_slow) == (32, 1):
         ends = {f"{scaling}.yarn_beta_fast": 32.0, f"{scaling}.yarn_beta_slow": 1.0}
         scale = now.scale / _sharpening(now.factor)
         return Fields({**plain, **lengths, **ends, f"{scaling}.type": "yarn", f"{scaling}.attn_factor": scale})
@@ -242,12 +236,14 @@ def _paired(entry: dict[str, Any]) -> dict[str, Any]:
     """YaRN's entry with its attention factor as DeepSeek's pair, beside the second number that it may have."""
     if "attention_factor" not in entry:
         return entry
-    kept = {key: value for key, value in entry.items() if key != "attention_factor"}
-    scale, second, logarithm = entry["attention_factor"], kept.get("mscale_all_dim", 0.0), math.log(kept["factor"])
-    if not logarithm:
+    scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
+    if factor == 1:
         raise InvalidArgument(f"attention_factor={scale:g} has no place beside factor=1; use a factor above 1")
-    amount = (scale * _sharpening(kept["factor"], second) - 1) / (0.1 * logarithm)
-    return {**kept, "mscale": amount, "mscale_all_dim": second}
+    pair = {
+        "mscale": (scale * _sharpening(factor, second) - 1) / (0.1 * math.log(factor)),
+        "mscale_all_dim": second,
+    }
+    return {key: value for key, value in entry.items() if key != "attention_factor"} | pair
 
 
 def _entry(positions: ModelPositions, written: Mapping[str, Any], key: str) -> dict[str, Any]:
@@ -259,8 +255,8 @@ def _entry(positions: ModelPositions, written: Mapping[str, Any], key: str) -> d
     entry = dict(written[key] or {})
     if positions.scales and "llama_4_scaling_beta" in entry:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} has llama_4_scaling_beta in its rope dictionary, where vLLM and "
-            "mlx-lm do not read it; remove it there, or serve the model's own config"
+            f"model_type {positions.model_type!r} has llama_4_scaling_beta in its rope dictionary, where vLLM "
+            "does not read it, and mlx-lm only under rope_parameters; serve the model's own config"
         )
     return entry
 
