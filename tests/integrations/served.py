@@ -9,6 +9,7 @@ import math
 import subprocess
 import sys
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -181,9 +182,13 @@ class Case:
 
 def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
     """What this vLLM does with what is written for it."""
+    return ask_vllm(version, [case.vllm() for case in cases])
+
+
+def ask_vllm(version: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of cases that are put together by hand."""
     script = Path(__file__).parent / "programs" / "ask_vllm.py"
-    command = [sys.executable, str(script), str(PROGRAMS / f"vllm-{version}")]
-    return _asked(command, [case.vllm() for case in cases])
+    return list(_asked([sys.executable, str(script), str(PROGRAMS / f"vllm-{version}")], cases))
 
 
 def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
@@ -221,6 +226,7 @@ def record() -> dict[str, Any]:
     return records
 
 
+@cache
 def record_gguf() -> dict[str, Any]:
     """The fields that llama.cpp is asked about, by schedule."""
     fields = {str(schedule): gguf(read(SMOLLM), schedule) for schedule in SMOLLM_SCHEDULES}
@@ -230,6 +236,7 @@ def record_gguf() -> dict[str, Any]:
     }
 
 
+@cache
 def recorded() -> dict[str, Any]:
     """What was recorded, by program and schedule."""
     return dict(json.loads(RECORDS.read_text()))

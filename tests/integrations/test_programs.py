@@ -15,6 +15,7 @@ from integrations.served import (
     VLLM,
     YARN,
     Case,
+    ask_vllm,
     by_mlx,
     of_mlx,
     of_vllm,
@@ -79,6 +80,18 @@ def test_each_vllm_reads_one_of_the_two_factors(version: str, reads: str, ignore
     right, ignored, wrong = (answer["tables"][0][0] for answer in answers)
     assert (right, ignored) == (pytest.approx(1.0), right)
     assert wrong > 2.9
+
+
+def test_vllm_turns_scaled_sections_otherwise() -> None:
+    """Why they are refused: the ends of YaRN's ramp are those of four times the length."""
+    asked, wanted = Case(TALKING).vllm(), Case({**THINKER, "rope_parameters": SECTIONS}, YaRN(4, LENGTH))
+    asked["overrides"]["thinker_config"]["text_config"]["rope_parameters"] |= YARN
+    (answer,) = ask_vllm(VLLM[1], [asked])
+    with pytest.raises(AssertionError, match="too far"):
+        wanted.check(answer["tables"])
+    Case({**PLAIN, "head_dim": 128}, YaRN(4, 4 * LENGTH, attention_factor=wanted.schedule.scale)).check(
+        answer["tables"]
+    )
 
 
 def test_mlx_turns_as_meant() -> None:
