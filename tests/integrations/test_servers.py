@@ -1,166 +1,168 @@
-"""Keys for vLLM, mlx-lm and llama.cpp say the frequencies that were meant, by the formulas of those programs."""
+"""Keys for vLLM, mlx-lm and llama.cpp: those that the programs were asked about, with the answers that they gave.
 
-import math
+tests/data/programs.json holds both, by program and version; test_programs.py and test_llama_cpp.py ask anew.
+"""
+
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+from integrations.served import (
+    BASE,
+    DEEPSEEK,
+    DIM,
+    LENGTH,
+    LLAMA_CPP,
+    MLX,
+    PLAIN,
+    SCHEDULES,
+    SIZES,
+    SMOLLM,
+    SMOLLM_SCHEDULES,
+    VLLM,
+    YARN,
+    Case,
+    by_mlx,
+    record_gguf,
+    recorded,
+)
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.servers import gguf, mlx, vllm
-from posenc.schedules import (
-    NTK,
-    Default,
-    DynamicNTK,
-    LengthSchedule,
-    Linear,
-    Llama3,
-    LongRoPE,
-    PerPair,
-    Proportional,
-    Schedule,
-    YaRN,
-)
+from posenc.schedules import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 
-DIM, BASE, LENGTH = 16, 1e4, 64
-SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
-LLAMA = read({"model_type": "llama", "rope_theta": BASE, **SIZES})
-SCHEDULES = [
-    Default(),
-    Linear(4.0),
-    NTK(4.0),
-    NTK(4.0, form="fixed"),
-    YaRN(4.0, LENGTH),
-    YaRN(4.0, LENGTH, attention_factor=1.5, beta_fast=8.0),
-    YaRN(4.0, LENGTH, truncate=False),
-    YaRN(4.0, LENGTH, ramp="rotations"),
-    Llama3(8.0, LENGTH),
-    PerPair(tuple(1 + i / 8 for i in range(8))),
-    LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0),
-]
+LLAMA = read(PLAIN)
+PARTS = {
+    "model_type": "mistral3",
+    "text_config": {**PLAIN, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}},
+}
+SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [16, 24, 24]}
+QWEN2_VL = {"model_type": "qwen2_vl_text", **SIZES, "hidden_size": 512, "rope_parameters": SECTIONS}
 
 
-def wanted(schedule: Any) -> tuple[list[float], float]:
-    """Frequencies and attention factor of a request beyond the trained length."""
-    fixed = schedule.plan(4 * LENGTH) if isinstance(schedule, LengthSchedule) else schedule
-    spectrum = fixed.spectrum(DIM, BASE)
-    return [float(f) for f in spectrum.frequencies], float(spectrum.attention_factor)
-
-
-def ladder(base: float, factors: list[float] | None = None) -> list[float]:
-    return [1 / (base ** (2 * i / DIM) * (factors[i] if factors else 1)) for i in range(DIM // 2)]
-
-
-def ramped(base: float, entry: dict[str, Any]) -> list[float]:
-    """YaRN as all three programs have it, the ends of the ramp rounded unless told otherwise."""
-
-    def dim(turns: float) -> float:
-        return DIM * math.log(entry["original"] / (turns * 2 * math.pi)) / (2 * math.log(base))
-
-    low, high = dim(entry["beta_fast"]), dim(entry["beta_slow"])
-    if entry.get("truncate", True):
-        low, high = math.floor(low), math.ceil(high)
-    low, high = max(low, 0), min(high, DIM - 1)
-    shares = [1 - min(1, max(0, (i - low) / (high - low or 0.001))) for i in range(DIM // 2)]
-    return [f / entry["factor"] * (1 - g) + f * g for f, g in zip(ladder(base), shares, strict=True)]
-
-
-def llama3(base: float, entry: dict[str, Any]) -> list[float]:
-    found = []
-    low, high = entry["low_freq_factor"], entry["high_freq_factor"]
-    for f in ladder(base):
-        turns = entry["original"] * f / (2 * math.pi)
-        smooth = min(1, max(0, (turns - low) / (high - low)))
-        found.append((1 - smooth) * f / entry["factor"] + smooth * f)
-    return found
-
-
-def of_vllm(given: dict[str, Any]) -> tuple[list[float], float]:
-    entry = dict(given["rope_parameters"])
-    base, kind = entry["rope_theta"], entry["rope_type"]
-    entry["original"] = entry.get("original_max_position_embeddings")
-    if kind == "yarn":
-        return ramped(base, entry), (0.1 * math.log(entry["factor"]) + 1) * entry.get("attn_factor", 1)
-    if kind == "longrope":
-        ratio = given["max_position_embeddings"] / entry["original"]
-        own = math.sqrt(1 + math.log(ratio) / math.log(entry["original"])) if ratio > 1 else 1.0
-        return ladder(base, entry["long_factor"]), entry.get("long_mscale", own)
-    if kind == "llama3":
-        return llama3(base, entry), 1.0
-    return ladder(base, [entry.get("factor", 1.0)] * (DIM // 2)), 1.0
-
-
-def of_mlx(given: dict[str, Any]) -> tuple[list[float], float]:
-    entry = {"rope_type": "default", **(given["rope_scaling"] or {})}
-    base, kind = given["rope_theta"], entry["rope_type"]
-    entry["original"] = entry.get("original_max_position_embeddings")
-    if kind == "yarn":
-        return ramped(base, entry), 0.1 * entry.get("mscale", 1) * math.log(entry["factor"]) + 1
-    if kind == "longrope":
-        ratio = given["max_position_embeddings"] / entry["original"]
-        own = math.sqrt(1 + math.log(ratio) / math.log(entry["original"])) if ratio > 1 else 1.0
-        return ladder(base, entry["long_factor"]), own
-    return llama3(base, entry) if kind == "llama3" else ladder(base, [entry.get("factor", 1.0)] * (DIM // 2)), 1.0
-
-
-def of_gguf(values: dict[str, Any], tensors: dict[str, list[float]]) -> tuple[list[float], float]:
-    scaling = {key.split(".")[-1]: value for key, value in values.items() if ".scaling." in key}
-    base, scale = values["llama.rope.freq_base"], scaling.get("attn_factor", 1.0)
-    if scaling.get("type") == "yarn":
-        ends = {end: scaling[f"yarn_{end}"] for end in ("beta_fast", "beta_slow")}
-        entry = {"original": scaling["original_context_length"], "factor": scaling["factor"], **ends}
-        return ramped(base, entry), scaling["yarn_attn_factor"] * (1 + 0.1 * math.log(scaling["factor"]))
-    factors = tensors.get("rope_factors_long.weight", tensors.get("rope_freqs.weight"))
-    return ladder(base, factors or [scaling.get("factor", 1.0)] * (DIM // 2)), scale
-
-
-def close(found: tuple[list[float], float], schedule: Schedule | LengthSchedule) -> None:
-    """Within float32, in which GGUF keeps a base and its factors: 2^−24 times ln(base), and a unit each."""
-    frequencies, scale = wanted(schedule)
-    torch.testing.assert_close(torch.tensor(found[0]), torch.tensor(frequencies), rtol=2e-6, atol=0)
-    assert found[1] == pytest.approx(scale, rel=1e-6)
-
-
+@pytest.mark.parametrize("version", VLLM)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_vllm(schedule: Any) -> None:
-    given = vllm(LLAMA, schedule, max_length=4 * LENGTH)
-    assert given["max_position_embeddings"] == 4 * LENGTH
-    close(of_vllm(given), schedule)
+def test_vllm(schedule: Any, version: str) -> None:
+    record, case = recorded()[f"vllm {version}"][str(schedule)], Case(PLAIN, schedule, 4 * LENGTH, (1,))
+    assert vllm(LLAMA, schedule, max_length=4 * LENGTH) == record["given"]
+    case.check([record["table"]])
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
 def test_mlx(schedule: Any) -> None:
-    if isinstance(schedule, YaRN) and (not schedule.truncate or schedule.ramp == "rotations"):
+    if not by_mlx(schedule):
         with pytest.raises(InvalidArgument, match=r"has unrounded ends|has attention factor 1.13863, and mlx-lm"):
             mlx(LLAMA, schedule, max_length=4 * LENGTH)
         return
-    close(of_mlx(mlx(LLAMA, schedule, max_length=4 * LENGTH)), schedule)
+    record, case = recorded()[f"mlx-lm {MLX}"][str(schedule)], Case(PLAIN, schedule, 4 * LENGTH, (1,))
+    assert case.mlx()["given"] == record["given"]
+    case.check([record["table"]])
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_gguf_by_its_own_reader(schedule: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("schedule", SMOLLM_SCHEDULES, ids=str)
+def test_gguf(schedule: Any, tmp_path: Path) -> None:
+    """The fields that llama.cpp was asked about, and GGUF's own reader finds them in a file, in float32."""
+    record, fields = recorded()[LLAMA_CPP][str(schedule)], gguf(read(SMOLLM), schedule)
+    assert record_gguf()[str(schedule)] == record
     package = pytest.importorskip("gguf")
     writer = package.GGUFWriter(tmp_path / "positions.gguf", "llama")
-    gguf(LLAMA, schedule, max_length=4 * LENGTH).add_to(writer)
+    fields.add_to(writer)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    found = package.GGUFReader(tmp_path / "positions.gguf")
-    values = {name: entry.contents() for name, entry in found.fields.items() if name.startswith("llama.")}
-    assert values["llama.context_length"] == 4 * LENGTH
-    assert values["llama.rope.dimension_count"] == DIM
-    close(of_gguf(values, {tensor.name: tensor.data.tolist() for tensor in found.tensors}), schedule)
+    file = package.GGUFReader(tmp_path / "positions.gguf")
+    values = {name: entry.contents() for name, entry in file.fields.items() if name.startswith("llama.")}
+    assert values == {
+        k: pytest.approx(v, rel=2**-24) if isinstance(v, float) else v for k, v in fields.values.items()
+    }
+    tensors = {tensor.name: tensor.data.tolist() for tensor in file.tensors}
+    assert tensors == {name: tensor.tolist() for name, tensor in fields.tensors.items()}
 
 
 def test_gguf_keys_are_those_of_the_specification() -> None:
     keys = pytest.importorskip("gguf").Keys
     names = {v.format(arch="llama") for k, v in vars(keys.Rope).items() if isinstance(v, str) and "{arch}" in v}
-    names.add(keys.LLM.CONTEXT_LENGTH.format(arch="llama"))
+    names |= {keys.LLM.CONTEXT_LENGTH.format(arch="llama"), "llama.rope.scaling.attn_factor"}
     for schedule in SCHEDULES:
         assert set(gguf(LLAMA, schedule).values) <= names
+
+
+def test_both_lists_of_longrope_are_tensors() -> None:
+    fields = gguf(LLAMA, LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0))
+    assert {name: tensor.tolist() for name, tensor in fields.tensors.items()} == {
+        "rope_factors_short.weight": [1.0] * 8,
+        "rope_factors_long.weight": [2.0] * 8,
+    }
+    assert fields.values["llama.rope.scaling.attn_factor"] == pytest.approx((4 / 3) ** 0.5)  # 1 + ln 4 / ln 64
+
+
+@pytest.mark.parametrize(
+    "config",
+    [{**PARTS}, {"model_type": "colqwen", "vlm_config": PARTS}, {"model_type": "x", "thinker_config": PARTS}],
+    ids=["text", "retriever", "thinker"],
+)
+def test_keys_stand_under_the_part_that_was_read(config: dict[str, Any]) -> None:
+    positions = read(config)
+    outer = [key for key in ("vlm_config", "thinker_config") if key in config]
+    assert positions.path == (*outer, "text_config")
+    overrides = vllm(positions, Linear(2))
+    for key in positions.path:
+        assert list(overrides) == [key]
+        overrides = overrides[key]
+    assert overrides["max_position_embeddings"] == LENGTH
+    rope = overrides["rope_parameters"]
+    assert (rope["rope_type"], rope["factor"], rope["mscale"]) == ("linear", 2.0, None)  # laid over the part's own
+    with pytest.raises(
+        InvalidArgument, match=r"stands in (\w+\.)?text_config, and what is written here is a whole"
+    ):
+        mlx(positions)
+    assert mlx(read(config["text_config"] if not outer else PARTS["text_config"]))["rope_scaling"]["factor"] == 4.0
+
+
+def test_a_part_is_equal_wherever_it_stands() -> None:
+    assert read(PARTS) == read(PARTS["text_config"])
+    assert read(PARTS["text_config"]).path == ()
+
+
+@pytest.mark.parametrize("factor", [4, 1.3])
+def test_vllm_itself_multiplies_the_length_of_linear_scaling(factor: float) -> None:
+    overrides = vllm(LLAMA, Linear(factor))
+    assert overrides["max_position_embeddings"] == LENGTH
+    assert isinstance(overrides["rope_parameters"]["factor"], float)  # it fails at an int
+    assert json.loads(json.dumps(overrides)) == overrides
+    assert vllm(LLAMA, Linear(factor), max_length=2 * LENGTH)["max_position_embeddings"] == int(2 * LENGTH / factor)
+    unchanged = read({**PLAIN, "rope_parameters": {"rope_type": "linear", "rope_theta": BASE, "factor": factor}})
+    assert vllm(unchanged)["max_position_embeddings"] == LENGTH
+
+
+def test_deepseek_has_its_factors_in_one_pair() -> None:
+    """vLLM and mlx-lm multiply cos and sin by the pair's ratio and scores by the square of its second number's."""
+    model = read({**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}})
+    for entry in (
+        vllm(model, YaRN(2, LENGTH, attention_factor=1.5))["rope_parameters"],
+        mlx(model, YaRN(2, LENGTH, attention_factor=1.5))["rope_scaling"],
+    ):
+        first, second = (
+            1 + 0.1 * entry[key] * torch.tensor(2.0).log().item() for key in ("mscale", "mscale_all_dim")
+        )
+        assert first / second == pytest.approx(1.5)
+        assert second**2 == pytest.approx(model.softmax_factor)
+        assert not {"attention_factor", "attn_factor"} & set(entry)
+        assert entry["rope_type"] == "yarn"
+
+
+def test_lists_of_factors_have_their_own_attention_factor() -> None:
+    """vLLM and mlx-lm take another from the lengths where it is left out and they are not factor times apart."""
+    schedule = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
+    assert vllm(LLAMA, schedule, max_length=3 * LENGTH)["rope_parameters"]["long_mscale"] == pytest.approx(
+        (4 / 3) ** 0.5
+    )
+    with pytest.raises(InvalidArgument, match=r"has attention factor 1\.1547, and mlx-lm takes 1\.12435 there"):
+        mlx(LLAMA, schedule, max_length=3 * LENGTH)
 
 
 @pytest.mark.parametrize("program", [vllm, mlx, gguf])
@@ -174,12 +176,55 @@ def test_what_a_program_does_not_compute_is_refused(program: Any) -> None:
         program(read(gemma))
     with pytest.raises(InvalidArgument, match=r"'gpt2' has no rotary layers|'gpt2' turns nothing"):
         program(read({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}))
+    tower = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
+    with pytest.raises(InvalidArgument, match=r"'qwen2_vl_vision' turns \['all'\]; one kind in a language model"):
+        program(read(tower))
 
 
-def test_more_refusals() -> None:
-    for program in (vllm, gguf):
-        with pytest.raises(InvalidArgument, match=r"stand still|is not what vLLM computes"):
-            program(LLAMA, Proportional(0.5))
-    gptneox = read({"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES})
-    with pytest.raises(InvalidArgument, match="lists of factors for whole heads of halves alone"):
-        vllm(gptneox, YaRN(4.0, LENGTH, ramp="rotations"))
+SCALED = {**YARN, "llama_4_scaling_beta": 0.1}
+GPT_NEOX = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
+GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64, "rotary_dim": DIM}
+V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}
+
+
+@pytest.mark.parametrize(
+    ("program", "config", "schedule", "message"),
+    [
+        (vllm, PLAIN, Proportional(0.5), "is not what vLLM computes under 'proportional'; use Linear"),
+        (gguf, PLAIN, Proportional(0.5), "stand still"),
+        (vllm, GPT_NEOX, YaRN(4.0, LENGTH, ramp="rotations"), "lists of factors for whole heads of halves alone"),
+        (vllm, QWEN2_VL, YaRN(4, LENGTH), "turns the sections of 'qwen2_vl_text' only as rope_type 'default'"),
+        (vllm, {**QWEN2_VL, "rope_parameters": {"rope_theta": BASE}}, None, "and state mrope_section"),
+        (mlx, QWEN2_VL, None, "turns 'qwen2_vl_text' without its sections"),
+        (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not written here"),
+        (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
+        (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has scales"),
+        (vllm, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "llama_4_scaling_beta"),
+        (mlx, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "llama_4_scaling_beta"),
+        (vllm, V3, Linear(2), "as a YaRN with rounded ends"),
+        (vllm, V3, Llama3(2.0, LENGTH), "as a YaRN with rounded ends"),
+        (vllm, V3, YaRN(2, LENGTH, truncate=False), "as a YaRN with rounded ends"),
+        (gguf, V3, None, "llama.cpp has one number for both"),
+        (gguf, V3, Linear(2), "llama.cpp has one number for both"),
+        (mlx, PLAIN, YaRN(1, LENGTH, attention_factor=1.5), "attention_factor=1.5 has no place beside factor=1"),
+        (vllm, GPTJ, None, "'gptj' has its base in its code"),
+        (mlx, GPTJ, None, "'gptj' has its base in its code"),
+    ],
+)
+def test_more_refusals(program: Any, config: dict[str, Any], schedule: Any, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        program(read(config), schedule)
+
+
+def test_vllm_has_no_rows_past_the_factor() -> None:
+    with pytest.raises(InvalidArgument, match="max_length=257 is above factor=4 times original_length=64"):
+        vllm(LLAMA, YaRN(4, LENGTH), max_length=257)
+
+
+def test_another_key_of_the_length() -> None:
+    assert gguf(read(GPTJ), architecture="gptj").values["gptj.context_length"] == LENGTH
+    config = {"model_type": "bailing_hybrid", "rope_theta": BASE, **SIZES, "model_max_length": LENGTH}
+    del config["max_position_embeddings"]
+    positions = read({**config, "head_dim": DIM, "qk_rope_head_dim": DIM, "qk_nope_head_dim": DIM})
+    assert vllm(positions, Linear(2))["model_max_length"] == LENGTH
+    assert gguf(positions).values["llama.context_length"] == LENGTH

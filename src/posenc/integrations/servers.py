@@ -13,10 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.scaling import per_pair
-from posenc.integrations.huggingface.write import write
+from posenc.integrations.huggingface.write import Spelling, rope_dictionary, write
 from posenc.schedules import NTK, Default, DynamicNTK, LengthSchedule, Linear, LongRoPE, Schedule, YaRN
 
 ORIGINAL = "original_max_position_embeddings"
@@ -27,32 +29,63 @@ def vllm(
 ) -> dict[str, Any]:
     """What vLLM takes as ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
-    Where transformers says ``attention_factor``, vLLM says ``attn_factor`` times its own 0.1·ln s + 1, and for
-    lists of factors ``short_mscale`` and ``long_mscale``.
+    Of a composite model both are nested under the keys of its language model, where vLLM reads them. YaRN's
+    attention factor a stands there twice, since vLLM's releases up to 0.29 read ``attn_factor``, which they
+    multiply by their own 0.1·ln s + 1, and newer ones ``attention_factor``; the DeepSeek families, which vLLM runs
+    with a class of their own, have it in ``mscale``. For lists of factors it is ``short_mscale`` and
+    ``long_mscale``. vLLM multiplies the length by the factor of linear scaling, so that it is divided by it here.
+    Windows and scales of queries stay as the model's own config has them.
 
     Args:
         positions, schedule, max_length: as in ``write``.
 
     Raises:
-        InvalidArgument: dynamic scaling, whose base vLLM fixes once for all requests; pairs that stand still; a
-            list of factors for neighbours, or for a part of the head.
+        InvalidArgument: what vLLM does not compute, or computes otherwise: dynamic scaling, whose base it fixes
+            once for all requests; pairs that stand still; a list of factors for neighbours, or for a part of the
+            head; scaled sections (M-RoPE); scales of queries in the rope dictionary; YaRN past factor × original
+            length; in the DeepSeek families everything but YaRN with rounded ends.
     """
-    recipe = _one(positions, schedule)
-    written = write(positions, schedule, max_length=max_length)
-    entry = dict(written["rope_parameters"])
-    kind = entry["rope_type"]
-    if kind in ("dynamic", "proportional"):
-        raise InvalidArgument(f"{recipe.get('schedule')} is not what vLLM computes under {kind!r}; {_PLAN}")
+    recipe, written = _written(positions, schedule, max_length)
+    family, now = FAMILIES[positions.model_type], recipe.get("schedule")
+    entry = _entry(positions, written, "rope_parameters")
+    longest, kind = written[family.length], entry["rope_type"]
+    instead = {"dynamic": _PLAN, "proportional": "use Linear, Llama3 or YaRN"}
+    if kind in instead:
+        raise InvalidArgument(f"{now} is not what vLLM computes under {kind!r}; {instead[kind]}")
+    if family.second_factor and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
+        raise InvalidArgument(
+            f"vLLM runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such a YaRN"
+        )
+    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
+        raise InvalidArgument(
+            f"vLLM turns the sections of {positions.model_type!r} only as rope_type 'default' with mrope_section, "
+            f"and this is {now}; use Default() or NTK, and state mrope_section"
+        )
     if kind == "longrope":
         if recipe.get("pairing") != "half" or recipe.get("rotary_dim") != recipe.get("head_dim"):
             raise InvalidArgument(
                 "vLLM has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
             )
-        scale = entry.pop("attention_factor", None)
-        entry |= {} if scale is None else {"short_mscale": scale, "long_mscale": scale}
-    if kind == "yarn" and "attention_factor" in entry:
-        entry["attn_factor"] = entry.pop("attention_factor") / _sharpening(entry["factor"])
-    return {"max_position_embeddings": written["max_position_embeddings"], "rope_parameters": entry}
+        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+        entry |= {"short_mscale": scale, "long_mscale": scale}
+    if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
+        raise InvalidArgument(
+            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
+            "where vLLM's table ends; use a larger factor"
+        )
+    if kind == "yarn" and family.second_factor:
+        entry = _paired(entry)
+    elif kind == "yarn":
+        entry |= {"attention_factor": now.scale, "attn_factor": now.scale / _sharpening(now.factor)}
+    if kind == "linear":
+        entry["factor"] = float(now.factor)  # vLLM fails at an int
+        longest = longest if (schedule, max_length) == (None, None) else int(longest / now.factor)
+    if positions.path:  # where vLLM lays keys over those of the file
+        entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
+    nested: dict[str, Any] = {family.length: longest, "rope_parameters": entry}
+    for key in reversed(positions.path):
+        nested = {key: nested}
+    return nested
 
 
 def mlx(
@@ -62,29 +95,41 @@ def mlx(
 
     mlx-lm has no attention factor beside a list of factors; it takes √(1 + ln s/ln L) from the two lengths, which
     is 1 where they are equal, and it always uses the long list. YaRN's factor a goes into ``mscale``, as
-    a = 0.1·mscale·ln s + 1.
+    a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
-        InvalidArgument: dynamic scaling, an unrounded ramp, and lists of factors with another attention factor.
+        InvalidArgument: dynamic scaling, an unrounded ramp, and lists of factors with another attention factor;
+            sections (M-RoPE), which mlx-lm turns as if there were none; scales of queries in the rope dictionary;
+            a composite model, of which this would be a part alone.
     """
-    schedule_now = _one(positions, schedule).get("schedule")
-    written = write(positions, schedule, max_length=max_length, spelling="v4")
-    entry = dict(written["rope_scaling"] or {})
+    if positions.path:
+        where = ".".join(positions.path)
+        raise InvalidArgument(
+            f"this model's language model stands in {where}, and what is written here is a whole config.json; read "
+            f"{where} alone and put the answer in its place"
+        )
+    recipe, written = _written(positions, schedule, max_length, spelling="v4")
+    now, entry = recipe.get("schedule"), _entry(positions, written, "rope_scaling")
+    if recipe.get("axes"):
+        raise InvalidArgument(
+            f"mlx-lm turns {positions.model_type!r} without its sections (mrope_section), right for text alone; "
+            "use mlx-vlm"
+        )
     if entry.get("rope_type") == "dynamic":
-        raise InvalidArgument(f"{schedule_now} is not in mlx-lm; {_PLAN}")
+        raise InvalidArgument(f"{now} turns cached keys by other bases in mlx-lm; {_PLAN}")
     if not entry.pop("truncate", True):
-        raise InvalidArgument(f"{schedule_now} has unrounded ends, and mlx-lm rounds them; leave truncate out")
-    if entry.get("rope_type") == "yarn" and "attention_factor" in entry:  # which not every mlx-lm reads
-        amount = (entry.pop("attention_factor") - 1) / (0.1 * math.log(entry["factor"]))
-        entry |= {"mscale": amount, "mscale_all_dim": 0.0}
+        raise InvalidArgument(f"{now} has unrounded ends, and mlx-lm rounds them; leave truncate out")
+    if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
+        entry = _paired(entry)
     if entry.get("rope_type") == "longrope":
-        longest, scale = written["max_position_embeddings"], entry.pop("attention_factor", None)
+        longest = written[FAMILIES[positions.model_type].length]
+        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         if scale == 1:
             entry[ORIGINAL] = longest
         ratio = longest / entry[ORIGINAL]
         own = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(entry[ORIGINAL]))
-        if scale is not None and not math.isclose(scale, own):
-            raise InvalidArgument(f"{schedule_now} has attention factor {scale:g}, and mlx-lm takes {own:g} there")
+        if not math.isclose(scale, own):
+            raise InvalidArgument(f"{now} has attention factor {scale:g}, and mlx-lm takes {own:g} there")
     return {**written, "rope_scaling": entry or None}
 
 
@@ -116,38 +161,52 @@ def gguf(
     architecture: str = "llama",
     max_length: int | None = None,
 ) -> Fields:
-    """The fields that llama.cpp reads, by the names of the GGUF specification.
+    """The fields that llama.cpp reads of a rotation, by the names of the GGUF specification.
 
     Linear and YaRN have a type of their own; LongRoPE two tensors; everything else that is fixed is a factor per
-    pair, ``rope_freqs.weight``, by which llama.cpp divides, and ``attn_factor``. Its YaRN multiplies
-    ``yarn_attn_factor`` by its own 0.1·ln s + 1.
+    pair, ``rope_freqs.weight``, by which llama.cpp divides. So is a YaRN with other ends than 32 and 1, which few
+    architectures read. The attention factor is ``attn_factor``, which llama.cpp multiplies by YaRN's own
+    0.1·ln s + 1. An architecture without those tensors fails to load a file that has them.
 
     Args:
         positions, schedule, max_length: as in ``write``.
         architecture: the prefix of the keys, llama.cpp's name of the family.
 
     Raises:
-        InvalidArgument: dynamic scaling, and pairs that stand still.
+        InvalidArgument: dynamic scaling, and pairs that stand still; what stands in other fields: windows, sections
+            (M-RoPE), scales of queries; in the DeepSeek families any scaling, whose second number llama.cpp takes
+            together with the first.
     """
-    recipe = _one(positions, schedule)
+    recipe, written = _written(positions, schedule, max_length)
     now, rotary_dim, base = recipe.get("schedule"), recipe.get("rotary_dim"), recipe.get("base")
-    longest = write(positions, schedule, max_length=max_length)["max_position_embeddings"]
+    family, longest = FAMILIES[positions.model_type], max_length or written[FAMILIES[positions.model_type].length]
+    elsewhere = {"windows": any(positions.windows), "sections": recipe.get("axes"), "scales": positions.scales}
+    if names := [name for name, there in elsewhere.items() if there]:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; take the "
+            "fields of llama.cpp's own converter"
+        )
     rope, scaling = f"{architecture}.rope", f"{architecture}.rope.scaling"
     plain = {f"{architecture}.context_length": longest, f"{rope}.dimension_count": rotary_dim}
     if isinstance(now, DynamicNTK):
         raise InvalidArgument(f"{now} is not in llama.cpp; {_PLAN}")
     if isinstance(now, NTK) and now.form == "base":
-        return Fields({**plain, f"{rope}.freq_base": float(now.base(rotary_dim, base))})
+        base, now = now.base(rotary_dim, base), Default()
     plain[f"{rope}.freq_base"] = float(base)
+    if family.second_factor and (now != Default() or positions.softmax_factor != 1):
+        raise InvalidArgument(
+            f"{now} of model_type {positions.model_type!r} multiplies the scores, too, and llama.cpp has one "
+            "number for both; use Default() or NTK, or take the fields of llama.cpp's own converter"
+        )
     if isinstance(now, Default):
         return Fields(plain)
     if isinstance(now, Linear):
         return Fields({**plain, f"{scaling}.type": "linear", f"{scaling}.factor": float(now.factor)})
+    lengths = {
+        f"{scaling}.factor": float(getattr(now, "factor", 1.0)),
+        f"{scaling}.original_context_length": getattr(now, "original_length", longest),
+    }
     if isinstance(now, LongRoPE):
-        lengths = {
-            f"{scaling}.original_context_length": now.original_length,
-            f"{scaling}.factor": float(now.factor),
-        }
         scale = now.plan(longest).spectrum(rotary_dim, base).attention_factor
         return Fields(
             {**plain, **lengths, f"{scaling}.type": "longrope", f"{scaling}.attn_factor": float(scale)},
@@ -156,36 +215,63 @@ def gguf(
                 "rope_factors_long.weight": torch.tensor(now.long_factors, dtype=torch.float32),
             },
         )
-    if isinstance(now, YaRN) and now.ramp == "dimension" and now.truncate:
-        return Fields({**plain, **_yarn(now, scaling)})
+    rounded = isinstance(now, YaRN) and now.ramp == "dimension" and now.truncate
+    if rounded and (now.beta_fast, now.beta_slow) == (32, 1):
+        ends = {f"{scaling}.yarn_beta_fast": 32.0, f"{scaling}.yarn_beta_slow": 1.0}
+        scale = now.scale / _sharpening(now.factor)
+        return Fields({**plain, **lengths, **ends, f"{scaling}.type": "yarn", f"{scaling}.attn_factor": scale})
     entry = per_pair(now, rotary_dim, base)
     more = {} if entry["attention_factor"] == 1 else {f"{scaling}.attn_factor": float(entry["attention_factor"])}
     return Fields({**plain, **more}, {"rope_freqs.weight": torch.tensor(entry["long_factor"], dtype=torch.float32)})
 
 
-def _yarn(schedule: YaRN, scaling: str) -> dict[str, int | float | str]:
-    return {
-        f"{scaling}.type": "yarn",
-        f"{scaling}.factor": float(schedule.factor),
-        f"{scaling}.original_context_length": schedule.original_length,
-        f"{scaling}.yarn_beta_fast": float(schedule.beta_fast),
-        f"{scaling}.yarn_beta_slow": float(schedule.beta_slow),
-        f"{scaling}.yarn_attn_factor": float(schedule.scale / _sharpening(schedule.factor)),
-    }
-
-
 _PLAN = "write schedule.plan(total_length), which is fixed"
 
 
-def _sharpening(factor: float) -> float:
-    return 0.1 * math.log(factor) + 1
+def _sharpening(factor: float, amount: float = 1.0) -> float:
+    return 0.1 * amount * math.log(factor) + 1
 
 
-def _one(positions: ModelPositions, schedule: Schedule | LengthSchedule | None) -> Any:
-    """The recipe of the layers that turn, all alike."""
-    made = positions if schedule is None else positions.rescaled(schedule)
-    if not made.turning or not made.alike:
+def _paired(entry: dict[str, Any]) -> dict[str, Any]:
+    """YaRN's entry with its attention factor as DeepSeek's pair, beside the second number that it may have."""
+    if "attention_factor" not in entry:
+        return entry
+    scale, factor, second = entry["attention_factor"], entry["factor"], entry.get("mscale_all_dim", 0.0)
+    if factor == 1:
+        raise InvalidArgument(f"attention_factor={scale:g} has no place beside factor=1; use a factor above 1")
+    pair = {
+        "mscale": (scale * _sharpening(factor, second) - 1) / (0.1 * math.log(factor)),
+        "mscale_all_dim": second,
+    }
+    return {key: value for key, value in entry.items() if key != "attention_factor"} | pair
+
+
+def _entry(positions: ModelPositions, written: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """The rope dictionary under this key, as a dict of its own."""
+    if FAMILIES[positions.model_type].fixed_base is not None:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} turns {sorted(made.turning) or 'nothing'}; one kind is expected"
+            f"model_type {positions.model_type!r} has its base in its code, and no rope dictionary to write"
         )
-    return made.rotary
+    entry = dict(written[key] or {})
+    if positions.scales and "llama_4_scaling_beta" in entry:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} has llama_4_scaling_beta in its rope dictionary, where vLLM "
+            "does not read it, and mlx-lm only under rope_parameters; serve the model's own config"
+        )
+    return entry
+
+
+def _written(
+    positions: ModelPositions,
+    schedule: Schedule | LengthSchedule | None,
+    max_length: int | None,
+    spelling: Spelling = "v5",
+) -> tuple[Recipe, dict[str, Any]]:
+    """The recipe of the layers that turn, all alike, and the config that says it."""
+    made = positions if schedule is None else positions.rescaled(schedule)
+    if not made.turning or not made.alike or made.layout or made.added:
+        raise InvalidArgument(
+            f"model_type {positions.model_type!r} turns {sorted(made.turning) or 'nothing'}; one kind "
+            "in a language model is expected"
+        )
+    return made.rotary, write(positions, schedule, max_length=max_length, spelling=spelling)

@@ -7,6 +7,7 @@ config leaves out is an error too, unless every released model of the family has
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -41,11 +42,12 @@ def read(config: object, *, base: float | None = None) -> ModelPositions:
         UnknownName: a family, rope type or key that does not exist; the message has the nearest.
         InvalidArgument: a value that is missing, out of range, or contradicts another.
     """
-    return Reader(_mapping(config), base).result()
+    part, path = _part(config)
+    return replace(Reader(part, base).result(), path=path)
 
 
-def _mapping(config: object) -> dict[str, Any]:
-    """The config as a dict of its own, the language model's part of it."""
+def _part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The language model's part of the config as a dict of its own, and the keys under which it stands."""
     if isinstance(config, str | Path):
         config = _file(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
@@ -55,7 +57,8 @@ def _mapping(config: object) -> dict[str, Any]:
     for key in AROUND:
         if isinstance(config.get(key), Mapping):
             check_outer(config, config[key])
-            return _mapping(config[key])
+            part, path = _part(config[key])
+            return part, (key, *path)
     text, model_type = config.get("text_config"), config.get("model_type")
     if text is None:
         if isinstance(model_type, str) and model_type in ALIASES:
@@ -63,13 +66,13 @@ def _mapping(config: object) -> dict[str, Any]:
                 f"model_type {model_type!r} has its language model in text_config, which is missing; add it, or "
                 f"write model_type {ALIASES[model_type]!r} for the language model alone"
             )
-        return dict(config)
+        return dict(config), ()
     if not isinstance(text, Mapping):
         raise InvalidArgument(f"text_config is a {type(text).__name__}; expected a dictionary")
     check_outer(config, text)
     outer = {key: config[key] for key in ("torch_dtype", "dtype") if key in config}
     inner = {"model_type": ALIASES.get(model_type, model_type) if isinstance(model_type, str) else None, **text}
-    return {**outer, **inner}
+    return {**outer, **inner}, ("text_config",)
 
 
 def _file(path: Path) -> Any:

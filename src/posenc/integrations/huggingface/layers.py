@@ -47,7 +47,8 @@ class ModelPositions:
             ``positions`` its encoding takes.
         otherwise: the newest transformers known to do something else with such a config, where newer ones do this.
         added: the table that such a tower adds to its patches besides; ``as_layers`` stacks it on the kind.
-        source: the config that was read.
+        source: the config that was read, of a composite model its language model's part.
+        path: the keys under which that part stands in the whole config, such as ``("text_config",)``.
     """
 
     model_type: str
@@ -63,6 +64,7 @@ class ModelPositions:
     otherwise: str | None = None
     added: Recipe | None = None
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    path: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def turning(self) -> dict[str, Recipe]:

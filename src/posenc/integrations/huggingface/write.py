@@ -54,7 +54,7 @@ def write(
         nested = {name: entries.get(name) for name in positions.kinds}
         return {**config, "layer_types": list(positions.layers), "rope_parameters": nested}
     beside = FAMILIES[positions.model_type].beside
-    kept = {key: value for key, value in _rope(positions.source).items() if key in beside}
+    kept = {key: value for key, value in rope_dictionary(positions.source).items() if key in beside}
     entry = {**next(iter(entries.values())), **kept}
     return {**config, **(_older(positions, entry) if spelling == "v4" else {"rope_parameters": entry})}
 
@@ -118,7 +118,7 @@ def changes(positions: ModelPositions, schedule: Schedule | LengthSchedule, **op
     return {**changed, **{key: None for key in before if key not in after}}
 
 
-def _rope(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The rope dictionary under whichever key it stands."""
     return next((config[key] for key in BOTH_FORMS if config.get(key)), {})
 

@@ -1,0 +1,89 @@
+"""Asks llama.cpp how likely tokens are: `python ask_llama.py LIBRARY FILE IDS ANSWERS`.
+
+LIBRARY is the shared library of xllamacpp 2026.10.11549, whose own functions are called; IDS is a torch file of
+tokens, ANSWERS becomes one of the log probability of each but the first. The key/value cache is float32 and
+attention is not flash attention, which rounds.
+"""
+
+import ctypes
+import sys
+from pathlib import Path
+
+import torch
+
+CHUNK = 256
+WORDS = 256
+"""Numbers of 32 bits in what is passed by value, more than llama.cpp looks at."""
+
+
+class Parameters(ctypes.Structure):
+    """The parameters of a model or a context, as their numbers of 32 bits."""
+
+    _fields_ = (("word", ctypes.c_int32 * WORDS),)
+
+
+class Batch(ctypes.Structure):
+    """llama_batch."""
+
+    _fields_ = (
+        ("count", ctypes.c_int32),
+        ("token", ctypes.POINTER(ctypes.c_int32)),
+        ("vectors", ctypes.c_void_p),
+        ("position", ctypes.POINTER(ctypes.c_int32)),
+        ("sequences", ctypes.POINTER(ctypes.c_int32)),
+        ("sequence", ctypes.POINTER(ctypes.POINTER(ctypes.c_int32))),
+        ("answered", ctypes.POINTER(ctypes.c_int8)),
+    )
+
+
+LENGTH, THREADS, FLASH, KEYS, VALUES = 0, (7, 8), 13, 26, 27
+"""Where they stand in a context's parameters, in this version: checked by what is there by default."""
+DEFAULTS = {LENGTH: 512, FLASH: -1, KEYS: 1, VALUES: 1}
+
+
+def main(library: str, file: str, ids: str, answers: str) -> None:
+    """Read the tokens and write what they weigh."""
+    llama = ctypes.CDLL(library)
+    llama.llama_model_default_params.restype = llama.llama_context_default_params.restype = Parameters
+    llama.llama_model_load_from_file.restype = llama.llama_init_from_model.restype = ctypes.c_void_p
+    llama.llama_model_load_from_file.argtypes = [ctypes.c_char_p, Parameters]
+    llama.llama_init_from_model.argtypes = [ctypes.c_void_p, Parameters]
+    llama.llama_batch_init.restype = Batch
+    llama.llama_decode.argtypes = [ctypes.c_void_p, Batch]
+    llama.llama_get_logits_ith.restype = ctypes.POINTER(ctypes.c_float)
+    llama.llama_get_logits_ith.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+    llama.llama_model_get_vocab.restype = ctypes.c_void_p
+    llama.llama_model_get_vocab.argtypes = llama.llama_vocab_n_tokens.argtypes = [ctypes.c_void_p]
+    llama.llama_backend_init()
+    tokens = torch.load(ids).tolist()
+    model = llama.llama_model_load_from_file(file.encode(), llama.llama_model_default_params())
+    assert model, "llama.cpp does not load this file"
+    settings = llama.llama_context_default_params()
+    assert {place: settings.word[place] for place in DEFAULTS} == DEFAULTS, list(settings.word)[:32]
+    settings.word[LENGTH] = -(-len(tokens) // CHUNK) * CHUNK
+    for place in THREADS:
+        settings.word[place] = 1
+    for place in (FLASH, KEYS, VALUES):
+        settings.word[place] = 0
+    context = llama.llama_init_from_model(model, settings)
+    size = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
+    weights = []
+    for start in range(0, len(tokens), CHUNK):
+        part = tokens[start : start + CHUNK]
+        batch = llama.llama_batch_init(CHUNK, 0, 1)
+        batch.count = len(part)
+        for i, token in enumerate(part):
+            batch.token[i], batch.position[i] = token, start + i
+            batch.sequences[i], batch.sequence[i][0], batch.answered[i] = 1, 0, 1
+        assert llama.llama_decode(context, batch) == 0
+        for i, following in enumerate(tokens[start + 1 : start + 1 + len(part)]):
+            row = llama.llama_get_logits_ith(context, i)
+            logits = torch.frombuffer(
+                (ctypes.c_float * size).from_address(ctypes.addressof(row.contents)), dtype=torch.float32
+            )
+            weights.append(logits.double().log_softmax(-1)[following])
+    torch.save(torch.stack(weights), Path(answers))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

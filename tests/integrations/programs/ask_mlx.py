@@ -1,0 +1,40 @@
+"""Asks mlx-lm what it does with a config.json: `python ask_mlx.py < cases.json > answers.json`.
+
+Its own attention layers are built from the config and turn vectors of ones; the rest of it is not loaded, so that
+mlx alone is enough.
+"""
+
+import importlib
+import json
+import sys
+from importlib.metadata import files
+from types import ModuleType
+from typing import Any
+
+import mlx.core as mx
+
+package: Any = ModuleType("mlx_lm")
+(models,) = [one for one in files("mlx-lm") or () if str(one) == "mlx_lm/models/rope_utils.py"]
+package.__path__ = [str(models.locate().parent.parent)]
+sys.modules["mlx_lm"] = package
+
+ATTENTION = {"llama": "Attention", "deepseek_v3": "DeepseekV3Attention"}
+
+
+def answer(case: dict[str, Any]) -> dict[str, Any]:
+    """A pair's cos and sin, and by how much scores are multiplied."""
+    config = case["given"]
+    model = importlib.import_module(f"mlx_lm.models.{config['model_type']}")
+    layer = getattr(model, ATTENTION[config["model_type"]])(model.ModelArgs.from_dict(config))
+    pairs = case["rotary_dim"] // 2
+    half = config["model_type"] == "llama"
+    first = mx.arange(2 * pairs) < pairs if half else mx.arange(2 * pairs) % 2 == 0
+    tables = []
+    for position in case["positions"]:
+        turned = layer.rope(first.astype(mx.float32)[None, None, None], offset=position)[0, 0, 0].tolist()
+        tables.append(turned if half else turned[::2] + turned[1::2])
+    return {"scores": layer.scale * case["head_dim"] ** 0.5, "tables": tables}
+
+
+if __name__ == "__main__":
+    json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
