@@ -52,6 +52,10 @@ MODERNBERT = Family(
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
 )
+ALTERNATING = Family(
+    pattern="sliding_window_pattern", fixed_pattern=2, defaults={"sliding_window_pattern": 2}
+)
+BY_DEPTH = ("num_hidden_layers",)
 BETA = ("llama_4_scaling_beta", "max_position_embeddings")
 PARTIAL = Family(partial="partial_rotary_factor")
 
@@ -67,13 +71,13 @@ FAMILIES: dict[str, Family] = {
     "starcoder2": Family(),
     "granite": Family(),
     "gemma": Family(),
-    "gemma2": Family(pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
+    "gemma2": ALTERNATING,
     "gemma3_text": GEMMA3,
     "modernbert": MODERNBERT,
     "olmo3": Family(local="rope_theta", local_base=500_000.0),
     "glm4": Family(pairing="interleaved", partial="partial_rotary_factor"),
     "exaone4": Family(pattern="sliding_window_pattern", still=True, defaults={"sliding_window_pattern": 4}),
-    "gpt_oss": Family(pattern="sliding_window_pattern", defaults={"sliding_window_pattern": 2}),
+    "gpt_oss": ALTERNATING,
     "smollm3": Family(turns="no_rope_layers", extra=("no_rope_layer_interval",)),
     "llama4_text": Family(
         pairing="interleaved",
@@ -93,11 +97,11 @@ FAMILIES: dict[str, Family] = {
     ),
     "beam": Family(scale="beam"),
     "laguna": Family(partial="partial_rotary_factor", silent_partial=1.0),
-    "granite_swa": Family(bases="layer_rope_theta"),
-    "granitemoe_swa": Family(bases="layer_rope_theta"),
-    "muse_spark_text": Family(turns="layer_rope_theta", still_from_last=4),
-    "muse_glimmer_text": Family(turns="layer_rope_theta", still_from_last=4),
-    "granitemoehybrid": Family(switch="position_embedding_type"),
+    "granite_swa": Family(bases="layer_rope_theta", derives=BY_DEPTH),
+    "granitemoe_swa": Family(bases="layer_rope_theta", derives=BY_DEPTH),
+    "muse_spark_text": Family(turns="layer_rope_theta", still_from_last=4, derives=BY_DEPTH),
+    "muse_glimmer_text": Family(turns="layer_rope_theta", still_from_last=4, derives=BY_DEPTH),
+    "granitemoehybrid": Family(switch="position_embedding_type", derives=("layers_block_type",)),
     "jamba": Family(kind="none"),
     "phi": PARTIAL,
     "phi3": Family(
@@ -190,12 +194,15 @@ TOWER = Family(defaults={"rope_theta": 10_000.0}, layout="qwen-vl-vision")
 BLOCKS = replace(TOWER, heads="num_heads", layers="depth")
 GLM4V = replace(MROPE, sections=(8, 12, 12), partial="partial_rotary_factor", silent_partial=1.0)
 ALIKE: tuple[tuple[Family, str], ...] = (
-    (Family(), "arcee apertus aria_text bitnet cwm diffllama doge emu3_text_model esmc eurobert flex_olmo"),
+    (Family(), "arcee apertus aria_text bitnet diffllama doge emu3_text_model esmc eurobert flex_olmo"),
     (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
-    (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3 lfm2"),
-    (Family(), "minimax minimax_m2 mllama_text_model nomic_bert olmo olmoe olmo_hybrid phimoe seed_oss"),
-    (Family(), "solar_open vaultgemma mellum unlimited_ocr_text voxtral_realtime_encoder"),
-    (PARTIAL, "qwen3_next"),
+    (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3"),
+    (Family(), "minimax_m2 mllama_text_model nomic_bert olmo olmoe phimoe seed_oss"),
+    (Family(), "solar_open mellum voxtral_realtime_encoder"),
+    (Family(derives=BY_DEPTH), "cwm minimax olmo_hybrid vaultgemma"),
+    (Family(head_dim=None, derives=("sliding_window",)), "unlimited_ocr_text"),
+    (Family(derives=("full_attn_idxs",)), "lfm2"),
+    (replace(PARTIAL, derives=("full_attention_interval",)), "qwen3_next"),
     (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
     (PARTIAL, "nemotron glm4_moe persimmon zaya mimo_v2_flash phi4_multimodal"),
     (PARTIAL, "glmasr_encoder nemotron3_diarization_audio nemotron3_5_transcribe_asr_audio"),
@@ -222,7 +229,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (replace(GEMMA4, back=beside), "embedding_gemma2_text"),
     (replace(PARTIAL, attends="attn_layer_indices", otherwise="5.10.1"), "bamba"),
     (replace(SLICE, beside=("partial_rotary_factor",)), "dots3_note_text"),
-    (replace(SLICE, length="model_max_length"), "bailing_hybrid"),
+    (replace(SLICE, length="model_max_length", derives=("layer_group_size",)), "bailing_hybrid"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
     (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
     (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
@@ -231,13 +238,23 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (MROPE, "qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text"),
     (replace(MROPE, extra=("position_id_per_seconds",)), "qwen2_5_omni_talker"),
     (STRIDED, "qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text cosmos3_edge_text"),
-    (replace(STRIDED, sections=(11, 11, 10), partial="partial_rotary_factor"), "qwen3_5_text qwen3_5_moe_text"),
+    (
+        replace(
+            STRIDED,
+            sections=(11, 11, 10),
+            partial="partial_rotary_factor",
+            derives=("full_attention_interval",),
+        ),
+        "qwen3_5_text qwen3_5_moe_text",
+    ),
     (GLM4V, "glm4v_moe_text glm_image_text"),
     (replace(GLM4V, pairing="interleaved"), "glm4v_text glm_ocr_text"),
     (ERNIE_VL, "ernie4_5_vl_moe_text"),
     (replace(PARTIAL, pairing="interleaved"), "glm"),
-    (FAMILIES["exaone4"], "afmoe exaone_moe flint kolibri1"),
-    (FAMILIES["cohere2"], "cohere2_moe"),
+    (FAMILIES["exaone4"], "exaone_moe"),
+    (Family(pattern="global_attn_every_n_layers", still=True), "afmoe"),
+    (Family(still=True, derives=BY_DEPTH), "flint kolibri1"),
+    (replace(FAMILIES["cohere2"], derives=("first_k_dense_replace",)), "cohere2_moe"),
     (FAMILIES["deepseek_v3"], "axk1 deepseek_v2 deepseek_v32 glm4_moe_lite youtu"),
     (replace(FAMILIES["deepseek_v3"], otherwise="5.10.1"), "glm_moe_dsa"),
     (replace(FAMILIES["deepseek_v3"], layers="num_layers"), "longcat_flash"),
