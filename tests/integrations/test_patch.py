@@ -8,11 +8,12 @@ from torch import nn
 
 import posenc
 from integrations.small import own as small_own
-from integrations.small import small
+from integrations.small import answers, small
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
+from posenc.integrations.huggingface.measuring.shown import Shown
 
 LEARNED = {"gpt2", "bert"}
 ALIBI = {"bloom", "mpt"}
@@ -140,3 +141,39 @@ def test_what_cannot_be_swapped_is_said(family: str, message: str) -> None:
     model = small(family)
     with pytest.raises(InvalidArgument, match=message), patched(model, small_own(model, 12)):
         pass
+
+
+@pytest.mark.parametrize("family", ["cohere", "gemma3", "llama4", "llama-2-yarn"])
+def test_a_block_within_a_block_lays_angles_out_as_the_class_does(family: str) -> None:
+    """Without rotation all halves are alike: the layout cannot be read off a module that is patched already."""
+    model, ids = tiny(family), tokens()
+    before, encoding = logits(model, ids), own(tiny(family), "float32")
+    still = {name: posenc.NoPE() for name in read(model.config).turning}
+    with patched(model, still):
+        without = logits(model, ids)
+        with patched(model, encoding):
+            assert torch.equal(logits(model, ids), before)
+        assert torch.equal(logits(model, ids), without)
+    assert not torch.equal(without, before)
+
+
+def test_a_patched_tower_can_be_patched_again() -> None:
+    model = small("pixtral")
+    given = Shown(model).form.given(1, False, 0)
+    before = answers(model, **given)
+    with patched(model, posenc.NoPE()), patched(model, small_own(model, 12)):
+        assert torch.equal(answers(model, **given), before)
+
+
+@pytest.mark.parametrize("family", ["llama-2-yarn", "cohere", "gemma3"])
+def test_a_patched_model_is_compiled_in_one_graph_and_exported(family: str) -> None:
+    model, ids = tiny(family), tokens()[:1, :12]
+    with patched(model, own(model, "float32")), torch.no_grad():
+        exported = torch.export.export(model, (), {"input_ids": ids, "use_cache": False}, strict=False)
+        torch._dynamo.reset()
+        compiled = torch.compile(model, backend="aot_eager", fullgraph=True)(input_ids=ids, use_cache=False).logits
+        before = model(input_ids=ids, use_cache=False).logits
+        found = exported.module()(input_ids=ids, use_cache=False).logits
+    close = 2e-5 * before.abs().max().item()  # kernels of another order of sums
+    torch.testing.assert_close(found, before, rtol=0, atol=close)
+    torch.testing.assert_close(compiled, before, rtol=0, atol=close)

@@ -52,9 +52,7 @@ MODERNBERT = Family(
     first_full=0,
     defaults={"rope_theta": 160_000.0, "local_rope_theta": 10_000.0, "global_attn_every_n_layers": 3},
 )
-ALTERNATING = Family(
-    pattern="sliding_window_pattern", fixed_pattern=2, defaults={"sliding_window_pattern": 2}
-)
+ALTERNATING = Family(pattern="sliding_window_pattern", fixed_pattern=2, defaults={"sliding_window_pattern": 2})
 BY_DEPTH = ("num_hidden_layers",)
 BETA = ("llama_4_scaling_beta", "max_position_embeddings")
 PARTIAL = Family(partial="partial_rotary_factor")
@@ -93,14 +91,15 @@ FAMILIES: dict[str, Family] = {
         scale="ministral3",
         beside=(*BETA, "partial_rotary_factor"),  # of the whole head, which turns in this slice only
         second_factor=True,
+        otherwise="5.10.1",
         extra=("rope_interleave", "qk_rope_head_dim", "qk_nope_head_dim"),
     ),
     "beam": Family(scale="beam"),
     "laguna": Family(partial="partial_rotary_factor", silent_partial=1.0),
     "granite_swa": Family(bases="layer_rope_theta", derives=BY_DEPTH),
     "granitemoe_swa": Family(bases="layer_rope_theta", derives=BY_DEPTH),
-    "muse_spark_text": Family(turns="layer_rope_theta", still_from_last=4, derives=BY_DEPTH),
-    "muse_glimmer_text": Family(turns="layer_rope_theta", still_from_last=4, derives=BY_DEPTH),
+    "muse_spark_text": Family(turns="layer_rope_theta", still_from_last=4, derives=BY_DEPTH, rescales=True),
+    "muse_glimmer_text": Family(turns="layer_rope_theta", still_from_last=4, derives=BY_DEPTH, rescales=True),
     "granitemoehybrid": Family(switch="position_embedding_type", derives=("layers_block_type",)),
     "jamba": Family(kind="none"),
     "phi": PARTIAL,
@@ -220,7 +219,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(head_dim="kv_channels"), "jetmoe"),
     (replace(MODERNBERT, back=int, extra=("local_attention", "sliding_window")), "modernbert-decoder"),
     (replace(MODERNBERT, extra=("local_attention",)), "ultrabert"),
-    (Family(pairing="interleaved", back=beside), "openai_privacy_filter"),
+    (Family(pairing="interleaved", back=beside, rescales=True), "openai_privacy_filter"),
     (Family(), "minimax_m3_vl_text falcon_h1 gemma3n_text lfm3 ministral lfm2_moe dots1"),
     (Family(back=halved), "t5gemma2_text"),
     (Family(back=unseen), "moshi"),
@@ -255,8 +254,8 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(pattern="global_attn_every_n_layers", still=True), "afmoe"),
     (Family(still=True, derives=BY_DEPTH), "flint kolibri1"),
     (replace(FAMILIES["cohere2"], derives=("first_k_dense_replace",)), "cohere2_moe"),
-    (FAMILIES["deepseek_v3"], "axk1 deepseek_v2 deepseek_v32 glm4_moe_lite youtu"),
-    (replace(FAMILIES["deepseek_v3"], otherwise="5.10.1"), "glm_moe_dsa"),
+    (FAMILIES["deepseek_v3"], "axk1 deepseek_v32 glm4_moe_lite youtu"),
+    (replace(FAMILIES["deepseek_v3"], otherwise="5.10.1"), "deepseek_v2 glm_moe_dsa"),
     (replace(FAMILIES["deepseek_v3"], layers="num_layers"), "longcat_flash"),
     (FAMILIES["gptj"], "codegen"),
     (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),

@@ -56,6 +56,8 @@ class Family:
         axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
         sections: pairs of every axis where the rope dictionary does not say mrope_section.
         second_factor: whether YaRN's second number multiplies the scores.
+        rescales: whether its code multiplies queries between their norm and their turning, so that the factor of cos
+            and sin does not show beside it.
         states_head_dim: whether transformers scales only where head_dim is stated.
         tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
         sides: the keys of the sides of a picture and of its patches, whose places positions are.
@@ -105,6 +107,7 @@ class Family:
     axes: Callable[..., AxisMap] | None = None
     sections: tuple[int, ...] = ()
     second_factor: bool = False
+    rescales: bool = False
     states_head_dim: bool = False
     tables: Literal["one", "each"] = "one"
     sides: tuple[str, str] = ("image_size", "patch_size")
