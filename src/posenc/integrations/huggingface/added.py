@@ -119,8 +119,8 @@ def _of_keys(mask: Tensor, causal: bool, past: int) -> Tensor:
     differ = allowed != keys[:, None, None] & before
     if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is no padding sees itself
         raise InvalidArgument(
-            "attention_mask has rows that differ, as those of packed documents do; a patched T5 takes a mask of keys, "
-            "the same for every query: pass one of shape (batch, keys), and every document in a row of its own"
+            "attention_mask has rows that differ, as those of packed documents do; a patched T5 takes one "
+            "mask of keys for every query: pass one of shape (batch, keys), and each document in a row of its own"
         )
     return keys
 

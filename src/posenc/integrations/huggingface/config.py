@@ -234,7 +234,7 @@ class Reader(Source):
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if stated not in (None, head_dim):
             raise InvalidArgument(
-                f"head_dim={stated} contradicts {self.family.head_dim or 'width / heads'}={head_dim}; remove head_dim"
+                f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
             )
         rotary_dim = head_dim
         if not isinstance(schedule, Proportional):

@@ -125,8 +125,8 @@ class Layout:
             return [3 * self.head_dim * h + i for h in range(self.heads) for i in head]
         if PARTS.search(name):
             raise InvalidArgument(
-                f"{name} belongs to queries or keys and is not converted; merge adapters, undo quantisation, or pass "
-                "the weights of the language model alone"
+                f"{name} belongs to queries or keys and is not converted; merge adapters and undo quantisation "
+                "first, and pass the weights of the language model alone"
             )
         return None
 

@@ -256,7 +256,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (replace(FAMILIES["cohere2"], derives=("first_k_dense_replace",)), "cohere2_moe"),
     (FAMILIES["deepseek_v3"], "axk1 deepseek_v32 glm4_moe_lite youtu"),
     (replace(FAMILIES["deepseek_v3"], otherwise="5.10.1"), "deepseek_v2 glm_moe_dsa"),
-    (replace(FAMILIES["deepseek_v3"], layers="num_layers"), "longcat_flash"),
+    (replace(FAMILIES["deepseek_v3"], layers="num_layers", rescales=True), "longcat_flash"),
     (FAMILIES["gptj"], "codegen"),
     (TABLE, "bert electra ernie aimv2_text_model albert align_text_model bert-generation big_bird"),
     (TABLE, "chinese_clip_text_model clip_text_model clipseg_text_model convbert dpr flava_text_model git"),

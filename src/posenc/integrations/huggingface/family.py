@@ -56,8 +56,8 @@ class Family:
         axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
         sections: pairs of every axis where the rope dictionary does not say mrope_section.
         second_factor: whether YaRN's second number multiplies the scores.
-        rescales: whether its code multiplies queries between their norm and their turning, so that the factor of cos
-            and sin does not show beside it.
+        rescales: whether its code multiplies queries before they turn, so that the factor of cos and sin does not
+            show beside that.
         states_head_dim: whether transformers scales only where head_dim is stated.
         tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
         sides: the keys of the sides of a picture and of its patches, whose places positions are.

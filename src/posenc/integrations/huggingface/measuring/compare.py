@@ -36,7 +36,7 @@ def differences(measured: Measured, positions: ModelPositions) -> list[str]:
             found.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
     seen = {i for _, i in layers}
     for i, kind in enumerate(positions.layers):
-        if i not in seen and positions.kinds[kind] != STILL:
+        if i not in seen and positions.kinds[kind] != STILL and not positions.kinds[kind].get("width"):
             found.append(f"layer {i} ({kind}): read {positions.kinds[kind].name}, and was not seen to attend")
     found += _tables(measured, positions)
     return found
