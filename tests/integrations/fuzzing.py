@@ -40,7 +40,7 @@ JUNK: tuple[Any, ...] = (
 TOWERS = ("pixtral", "qwen2_5_vl_vision", "qwen3_vl_vision", "vit", "whisper")
 """Families that see or hear, of whose configs the defaults are seeds too."""
 DERIVING = tuple(name for name, family in FAMILIES.items() if family.derives and name in CONFIG_MAPPING)
-"""Families whose class makes ``layer_types`` of other keys, of whose configs the defaults are seeds without them."""
+"""Families whose class makes ``layer_types`` of other keys: the defaults without them are seeds."""
 LENGTH = 96
 LINEAR = Linear(2)
 """What the test of this test puts in place of a schedule."""

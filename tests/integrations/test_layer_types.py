@@ -26,6 +26,7 @@ def silent(name: str, **more: Any) -> dict[str, Any]:
 
 
 def layers(positions: ModelPositions) -> tuple[Any, ...]:
+    """What every layer has."""
     return [positions.kinds[kind] for kind in positions.layers], positions.windows
 
 
@@ -39,12 +40,10 @@ def check_as_its_class(config: dict[str, Any]) -> None:
 def test_json_without_layer_types_is_read_as_its_class_reads_it(name: str) -> None:
     config = silent(name)
     try:
-        read(config)
-    except InvalidArgument as error:
-        assert name not in DERIVING
-        assert "layer_types" in str(error)
-        return
-    check_as_its_class(config)
+        check_as_its_class(config)
+    except InvalidArgument as error:  # rope_parameters by layer type, and no types of layers
+        if name in DERIVING or "every layer type needs its own entry" not in str(error):
+            raise
 
 
 @pytest.mark.parametrize(
@@ -76,7 +75,7 @@ def test_where_only_some_layers_attend_only_they_turn() -> None:
 @pytest.mark.parametrize("name", ["gemma2", "gpt_oss"])
 def test_a_pattern_that_the_code_does_not_ask_for_is_refused(name: str) -> None:
     check_as_its_class(silent(name, sliding_window_pattern=2))
-    with pytest.raises(InvalidArgument, match="sliding_window_pattern=3 .* whose code has 2; state layer_types"):
+    with pytest.raises(InvalidArgument, match=r"sliding_window_pattern=3 .* whose code has 2; state layer_types"):
         read(silent(name, sliding_window_pattern=3))
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import posenc
-from integrations.small import own as small_own
 from integrations.small import answers, small
+from integrations.small import own as small_own
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument
