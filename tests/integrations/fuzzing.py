@@ -26,6 +26,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from integrations.tiny import MODELS, OLD_SIZES, SIZES
 from posenc.errors import PosencError
 from posenc.integrations.huggingface import read, write
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.patch import _layout
 from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
@@ -38,6 +39,8 @@ JUNK: tuple[Any, ...] = (
 )
 TOWERS = ("pixtral", "qwen2_5_vl_vision", "qwen3_vl_vision", "vit", "whisper")
 """Families that see or hear, of whose configs the defaults are seeds too."""
+DERIVING = tuple(name for name, family in FAMILIES.items() if family.derives and name in CONFIG_MAPPING)
+"""Families whose class makes ``layer_types`` of other keys: the defaults without them are seeds."""
 LENGTH = 96
 LINEAR = Linear(2)
 """What the test of this test puts in place of a schedule."""
@@ -49,7 +52,7 @@ WIDEST = 4096
 
 @cache
 def seeds() -> list[dict[str, Any]]:
-    """Real configs, and those of small models of every family in both spellings."""
+    """Real configs, those of some small models in both spellings, and defaults of towers and of ``DERIVING``."""
     found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
     for name, (kind, more) in MODELS.items():
         sizes = OLD_SIZES if name in ("gptj", "gpt2") else {} if name in ("bloom", "mpt") else SIZES
@@ -60,9 +63,12 @@ def seeds() -> list[dict[str, Any]]:
             found.append(write(read(kept), spelling="v4"))
         except PosencError:
             continue
-    for name in TOWERS:
-        made = CONFIG_MAPPING[name]().to_dict()
-        kept = {key: value for key, value in made.items() if key in {**KEYS, **RARE} or key == "model_type"}
+    for name in (*TOWERS, *DERIVING):
+        made = {**dict.fromkeys(FAMILIES[name].derives), **CONFIG_MAPPING[name]().to_dict()}
+        own = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[name].derives)}
+        kept = {key: value for key, value in made.items() if key in own or key == "model_type"}
+        kept = {key: value for key, value in kept.items() if name in TOWERS or key != "layer_types"}
+        kept |= {key: 3 for key in ("full_attention_interval",) if key in kept}
         found.append(json.loads(json.dumps(kept)))
     ordered = (
         json.loads(json.dumps(seed, sort_keys=True)) for seed in found
@@ -163,7 +169,8 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
-    if len(kinds) != 1 or positions.layout:  # GPT-J has a table in every layer; towers turn by places
+    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].bases:
+        # GPT-J has a table in every layer; towers turn by places; Granite-SWA has a module for each base
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
     for name, ours in positions.encodings(LENGTH, "float32").items():

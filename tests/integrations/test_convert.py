@@ -161,3 +161,39 @@ def test_a_norm_of_other_heads_is_refused() -> None:
     }
     with pytest.raises(InvalidArgument, match=r"q_norm.weight is \(3, 8\); heads and head_dim make \(4, 8\)"):
         convert_pairing(state, to="half", heads=4, head_dim=8)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "layers.0.self_attn.q_proj.weight_scale",
+        "layers.0.self_attn.k_proj.qweight",
+        "layers.0.self_attn.k_proj.scales",
+        "layers.0.self_attn.q_proj.lora_B.weight",
+        "layers.0.self_attn.q_proj.lora_B.default.weight",
+        "layers.0.self_attn.q_proj.base_layer.weight",
+        "layers.0.self_attn.qkv_proj.weight_scale",
+        "layers.0.attention.query_key_value.weight_scale",
+        "layers.0.self_attn.qk_norm.weight",
+        "layers.0.attn.wq.weight",
+        "layers.0.attn.c_attn.weight",
+        "layers.0.attention.query.weight",
+    ],
+)
+def test_what_belongs_to_queries_or_keys_and_is_not_understood_is_refused(name: str) -> None:
+    state = {
+        "layers.0.self_attn.q_proj.weight": torch.zeros(64, 8),
+        "layers.0.self_attn.v_proj.weight_scale": torch.ones(4),
+    }
+    assert convert_pairing(state, to="half", **SIZES).keys() == state.keys()
+    with pytest.raises(InvalidArgument, match=f"{name} belongs to queries or keys"):
+        convert_pairing({**state, name: torch.ones(64, 1)}, to="half", **SIZES)
+
+
+@pytest.mark.parametrize("tower", ["vision_tower.encoder", "model.visual", "audio_tower", "vision_model"])
+def test_towers_beside_a_language_model_are_refused(tower: str) -> None:
+    state = {"layers.0.self_attn.q_proj.weight": torch.zeros(64, 8)}
+    with pytest.raises(InvalidArgument, match="lies in a tower"):
+        convert_pairing(
+            {**state, f"{tower}.layers.0.self_attn.q_proj.weight": torch.zeros(64, 8)}, to="half", **SIZES
+        )

@@ -146,3 +146,19 @@ def test_t5_with_a_cache_is_the_whole() -> None:
         last = model(**given, decoder_input_ids=ids[:, 6:], past_key_values=first.past_key_values).last_hidden_state
     torch.testing.assert_close(last, whole[:, 6:], rtol=0, atol=2e-5 * float(whole.abs().max()))
     assert model.config._attn_implementation == "eager"
+
+
+def test_t5_refuses_masks_of_which_every_query_has_its_own() -> None:
+    """Two documents in a row: handed on as a mask of keys, every token would see what the last one sees."""
+    model = small("t5")
+    given = texts(model)
+    ids, T = given["input_ids"], given["input_ids"].shape[1]
+    document = torch.arange(T) // 5
+    packed = (document[:, None] == document).expand(len(ids), 1, T, T)
+    keys = torch.ones(len(ids), T, dtype=torch.int64)
+    keys[1, :4] = keys[0, 9:] = 0
+    for stack in (model.encoder, model.decoder):
+        with torch.no_grad(), put_in(model, own(model, 12)):
+            stack(input_ids=ids, attention_mask=keys)
+            with pytest.raises(InvalidArgument, match="attention_mask has rows that differ"):
+                stack(input_ids=ids, attention_mask=packed)

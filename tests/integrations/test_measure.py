@@ -71,6 +71,50 @@ def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
     assert measure(model).layers[0].factor == pytest.approx(factor, rel=1e-5)
 
 
+YARN = {"rope_type": "yarn", "rope_theta": 1e4, "factor": 40.0, "original_max_position_embeddings": 64}
+
+
+@pytest.mark.parametrize("model_type", ["arcee", "phi3", "gpt_neox", "falcon"])
+def test_a_factor_that_was_read_wrongly_is_found_out(model_type: str) -> None:
+    """Also where queries come out of one map with keys and values: all at once, or head by head."""
+    pairs = {"phi3": 48, "gpt_neox": 12, "falcon": 32}.get(model_type, 40)
+    lists = {"rope_type": "longrope", "short_factor": [1.0] * pairs, "long_factor": [2.0] * pairs}
+    found = measure(small(model_type, rope_parameters={**YARN, **lists, "attention_factor": 1.25}))
+    positions = read(found.config)
+    assert differences(found, positions) == []
+    assert found.layers[0].factor == pytest.approx(1.25, rel=1e-5)
+    (kind,) = positions.kinds
+    wrong = replace(positions.rotary.get("schedule"), attention_factor=3.0)
+    wrongly = replace(positions, kinds={kind: positions.rotary.with_(schedule=wrong)})
+    assert [text.partition(": ")[2] for text in differences(found, wrongly)] == [
+        "read cos and sin times 3, measured 1.25"
+    ] * 2
+
+
+def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out() -> None:
+    model = small("deepseek_v3", rope_parameters={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0})
+    positions = read(model.config)
+    assert positions.softmax_factor == pytest.approx(1.8739, rel=1e-4)
+    assert differences(measure(model), positions) == []
+    for layer in model.layers:
+        layer.self_attn.scaling = layer.self_attn.qk_head_dim**-0.5
+    for text in (found := differences(measure(model), positions)):
+        assert "read scores times 1.8739 / √D, measured 1 / √D" in text
+    assert len(found) == len(model.layers)
+
+
+def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> None:
+    model = small("qwen3_next")
+    positions = read(model.config)
+    found = measure(model)
+    assert differences(found, positions) == []
+    wrongly = replace(positions, layers=("rotary",) * len(positions.layers))
+    idle = [i for i, kind in enumerate(positions.layers) if kind == "nope"]
+    assert differences(found, wrongly) == [
+        f"layer {i} (rotary): read rotary, and was not seen to attend" for i in idle
+    ]
+
+
 @pytest.mark.parametrize(
     ("model_type", "wrong", "said"),
     [

@@ -1,18 +1,23 @@
 """A tiny model of every family gives the same logits with our positions, other ones with others, its own after."""
 
 import copy
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
 import posenc
+from integrations.small import answers, small
 from integrations.small import own as small_own
-from integrations.small import small
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
+from posenc.integrations.huggingface.measuring.shown import Shown
 
 LEARNED = {"gpt2", "bert"}
 ALIBI = {"bloom", "mpt"}
@@ -140,3 +145,61 @@ def test_what_cannot_be_swapped_is_said(family: str, message: str) -> None:
     model = small(family)
     with pytest.raises(InvalidArgument, match=message), patched(model, small_own(model, 12)):
         pass
+
+
+@pytest.mark.parametrize("family", ["cohere", "gemma3", "llama-2-yarn"])
+def test_a_block_within_a_block_lays_angles_out_as_the_class_does(family: str) -> None:
+    """Without rotation all halves are alike: the layout cannot be read off a module that is patched already."""
+    model, ids = tiny(family), tokens()
+    before, encoding = logits(model, ids), own(tiny(family), "float32")
+    still = {name: posenc.NoPE() for name in read(model.config).turning}
+    with patched(model, still):
+        without = logits(model, ids)
+        with patched(model, encoding):
+            assert torch.equal(logits(model, ids), before)
+        assert torch.equal(logits(model, ids), without)
+    assert not torch.equal(without, before)
+
+
+def test_a_patched_tower_can_be_patched_again() -> None:
+    model = small("pixtral")
+    given = Shown(model).form.given(1, False, 0)
+    before = answers(model, **given)
+    with patched(model, posenc.NoPE()), patched(model, small_own(model, 12)):
+        assert torch.equal(answers(model, **given), before)
+
+
+PROGRAM = """
+import sys, torch
+from integrations.tiny import tiny, tokens
+from posenc.integrations.huggingface import patched, read
+
+model, given = tiny(sys.argv[1]), {"input_ids": tokens()[:1, :12], "use_cache": False}
+with patched(model, read(model.config).as_layers(12, "float32")), torch.no_grad():
+    exported = torch.export.export(model, (), given, strict=False).module()
+    compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
+    found = compiled(**given).logits, exported(**given).logits
+    own = model(**given).logits
+for logits in found:  # the same sums, some in another order
+    torch.testing.assert_close(logits, own, rtol=0, atol=2e-5 * own.abs().max().item())
+"""
+
+
+@pytest.mark.parametrize("family", ["cohere", "gemma3"])
+def test_a_patched_model_is_exported(family: str) -> None:
+    model, given = tiny(family), {"input_ids": tokens()[:1, :12], "use_cache": False}
+    with patched(model, own(model, "float32")), torch.no_grad():
+        found = torch.export.export(model, (), given, strict=False).module()(**given).logits
+        ours = model(**given).logits
+    # the same sums, some in another order
+    torch.testing.assert_close(found, ours, rtol=0, atol=2e-5 * ours.abs().max().item())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["cohere", "gemma3"])
+def test_a_patched_model_is_compiled_in_one_graph_and_exported(family: str) -> None:
+    """In an interpreter of its own, since run-time checks of annotations cannot be traced."""
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, family]
+    path = os.pathsep.join([str(Path(posenc.__file__).parents[1]), str(Path(__file__).parents[1])])
+    run = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+    assert run.returncode == 0, run.stderr

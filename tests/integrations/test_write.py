@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from integrations.fuzzing import from_json, rotations
+from integrations.fuzzing import CONFIGS, from_json, rotations
 from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
@@ -50,7 +50,7 @@ def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
         for spelling in ("v5", "v4"):
             if _refused(positions, schedule, spelling):
                 continue
-            written = write(positions, schedule, spelling=spelling)
+            written = write(positions, schedule, spelling=spelling, max_length=_length(positions, schedule))
             loaded = from_json(json.loads(json.dumps(written)))
             wanted = positions.rescaled(schedule)
             assert read(loaded).layers == positions.layers
@@ -60,10 +60,15 @@ def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
                 torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-5, msg=f"{schedule} {spelling}")
 
 
+def _length(positions: ModelPositions, schedule: Schedule | LengthSchedule | None) -> int | None:
+    """Stated for schedules that reach no further than a model was pretrained, whatever it was released for."""
+    return positions.original_length if isinstance(schedule, DynamicNTK | Proportional | PerPair) else None
+
+
 def _refused(positions: ModelPositions, schedule: Schedule | LengthSchedule, spelling: str) -> bool:
     """Whether it has no place in the config, for one of the reasons that are known."""
     try:
-        write(positions, schedule, spelling=spelling)
+        write(positions, schedule, spelling=spelling, max_length=_length(positions, schedule))
     except InvalidArgument as error:
         known = ("use 'v5'", "no place for", "stand still", "has no rope dictionary")
         return any(reason in str(error) for reason in known)
@@ -122,7 +127,7 @@ def test_deepseek_keeps_its_factor_on_scores(schedule: Schedule | LengthSchedule
     ours = positions if schedule is None else positions.rescaled(schedule)
     with patched(model, ours.as_layers(48, "float32")):
         want = logits(model, ids)
-    written = write(positions, schedule)
+    written = write(positions, schedule, max_length=_length(positions, schedule))
     assert read(written).softmax_factor == pytest.approx(positions.softmax_factor)
     other = type(model)(from_json(json.loads(json.dumps(written)))).eval()
     other.load_state_dict(model.state_dict())
@@ -132,7 +137,25 @@ def test_deepseek_keeps_its_factor_on_scores(schedule: Schedule | LengthSchedule
 def test_deepseek_without_a_place_for_its_factor() -> None:
     positions = read(tiny("deepseek-v3").config)
     with pytest.raises(InvalidArgument, match="factor 1 has no place for DeepSeek's second number; use Default"):
-        write(positions, DynamicNTK(1.0, 64))
+        write(positions, DynamicNTK(1.0, 64), max_length=64)
     stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
     assert read(write(positions, stated)).softmax_factor == pytest.approx(stated.softmax_factor)
     assert FAMILIES["deepseek_v3"].second_factor
+
+
+def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
+    """Llama 3.1: pretrained to 8192, tuned to 131 072 under a schedule that another one would replace."""
+    config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
+    positions = read(config)
+    assert (positions.original_length, positions.tuned_length) == (8192, 131_072)
+    for shorter in (Linear(2.0), NTK(4.0), DynamicNTK(2.0, 8192)):
+        with pytest.raises(InvalidArgument, match=r"replace Llama3.* released for 131072; state max_length"):
+            write(positions, shorter)
+    assert write(positions, Linear(2.0), max_length=16_384)["max_position_embeddings"] == 16_384
+    assert write(positions, YaRN(32.0, 8192))["max_position_embeddings"] == 262_144
+    assert write(positions, Default())["max_position_embeddings"] == 8192  # to scale nothing is no extension
+    own = positions.rotary.get("schedule")
+    assert write(positions, own)["max_position_embeddings"] == 131_072
+    plain = read(json.loads((CONFIGS / "llama-2-7b.json").read_text()))
+    assert plain.tuned_length == plain.original_length
+    assert write(plain, Linear(2.0))["max_position_embeddings"] == 2 * plain.original_length

@@ -40,7 +40,7 @@ class Known:
 
     name, identity, unit, learning_rate, model = "a known model", "known", "byte", 1e-3, None
     schedule: Schedule | LengthSchedule = Default()
-    calls, fail_at, original_length = 0, -1, 2048
+    calls, fail_at, original_length, pretrained_length = 0, -1, 2048, 2048
 
     def __init__(self, sees: Callable[[posenc.Encoding], int]) -> None:
         self.sees, self.contexts = sees, list[str]()

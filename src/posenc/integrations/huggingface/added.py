@@ -107,6 +107,24 @@ def first_row(module: Any) -> int:
     return int(getattr(module, "offset", 0 if padding is None else padding + 1))
 
 
+def _of_keys(mask: Tensor, causal: bool, past: int) -> Tensor:
+    """A mask of rows as one of keys, the same for every query but for what comes after it.
+
+    Raises:
+        InvalidArgument: queries or heads that see other keys than others do.
+    """
+    allowed = mask if mask.dtype == torch.bool else mask == 0  # what is added to scores, in some older code
+    keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
+    before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
+    differ = allowed != keys[:, None, None] & before
+    if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is no padding sees itself
+        raise InvalidArgument(
+            "attention_mask has rows that differ, as those of packed documents do; a patched T5 takes one "
+            "mask of keys for every query: pass one of shape (batch, keys), and each document in a row of its own"
+        )
+    return keys
+
+
 class _Stack:
     """What self-attentions of T5 that have one table share in a forward: it, placed where their tokens stand."""
 
@@ -178,9 +196,7 @@ def attended(
     orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
     if stack.past + T != S:  # a cache of a fixed size, filled up to here
         orders = make.plain(T, offset=stack.past, device=query.device), make.plain(S, device=query.device)
-    seen = None if attention_mask is None else attention_mask[:, 0, -1, :S]
-    if seen is not None and seen.dtype != torch.bool:  # what is added to scores, in some older code
-        seen = seen == 0
+    seen = None if attention_mask is None else _of_keys(attention_mask[..., :S], module.is_causal, stack.past)
     sight = Sight(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=seen)
     y = posenc.attention(query, key, value, stack.placed, sight, scale=scaling, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None

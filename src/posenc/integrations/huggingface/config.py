@@ -19,7 +19,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_outer
 from posenc.integrations.huggingface.layers import ModelPositions
-from posenc.integrations.huggingface.policies import by_layer, layer_types, scales
+from posenc.integrations.huggingface.policies import by_layer, derived_types, layer_types, scales
 from posenc.integrations.huggingface.scaling import rope_type, schedule_from
 from posenc.integrations.huggingface.schema import KEYS, NEAR, POSITIONS, ROPE
 from posenc.integrations.huggingface.source import Source
@@ -136,6 +136,8 @@ class Reader(Source):
     def result(self) -> ModelPositions:
         """Everything, after refusing what nothing consumes."""
         check_keys(self.config, self.family, self.model_type)
+        if self.family.derives and not self.get("layer_types"):
+            self.config = {**self.config, "layer_types": list(derived_types(self))}
         kinds, layers = self.kinds()
         schedules = [recipe.get("schedule") for recipe in kinds.values()]
         originals = [getattr(schedule, "original_length", None) for schedule in schedules]
@@ -235,7 +237,7 @@ class Reader(Source):
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if stated not in (None, head_dim):
             raise InvalidArgument(
-                f"head_dim={stated} contradicts {self.family.head_dim}={head_dim}; remove head_dim"
+                f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
             )
         rotary_dim = head_dim
         if not isinstance(schedule, Proportional):

@@ -20,6 +20,10 @@ from posenc.errors import InvalidArgument, UnknownName
 SEPARATE = re.compile(r"(^|\.)(?P<which>[qk])_(?P<what>proj|norm|layernorm)(\.norms\.\d+)?\.(weight|bias)$")
 JOINED = re.compile(r"(^|\.)(qkv_proj|qkv)\.(weight|bias)$")
 PER_HEAD = re.compile(r"(^|\.)query_key_value\.(weight|bias)$")
+PARTS = re.compile(r"(^|[._])(q|k|qk|qkv|w[qk]|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)")
+"""Whatever belongs to a map to queries and keys, or to their norm."""
+TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
+"""Where a model sees or hears, whose heads are of other sizes and turn in their own way."""
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 
 
@@ -44,7 +48,8 @@ def convert_pairing(
         head_dim, rotary_dim: channels of a head, and how many of them turn; all by default.
 
     Raises:
-        InvalidArgument: no such weight, or one whose rows do not fit the head counts.
+        InvalidArgument: no such weight, one whose rows do not fit the head counts, or another tensor of queries or
+            keys, such as a scale of quantised weights or an adapter.
     """
     if to not in get_args(Pairing):
         raise UnknownName("pairing", to, get_args(Pairing))
@@ -90,6 +95,10 @@ class Layout:
 
     def rows(self, name: str, count: int) -> list[int] | None:
         """The new order of this tensor's rows; None where it keeps its own."""
+        if PARTS.search(name) and TOWER.search(name):
+            raise InvalidArgument(
+                f"{name} lies in a tower that sees or hears; pass the weights of the language model alone"
+            )
         if LATENT.search(name):
             raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
         if found := SEPARATE.search(name):
@@ -114,6 +123,11 @@ class Layout:
                 *range(2 * self.head_dim, 3 * self.head_dim),
             ]
             return [3 * self.head_dim * h + i for h in range(self.heads) for i in head]
+        if PARTS.search(name):
+            raise InvalidArgument(
+                f"{name} belongs to queries or keys and is not converted; merge adapters and undo quantisation "
+                "first, and pass the weights of the language model alone"
+            )
         return None
 
     def _permuted(self, heads: int) -> list[int]:

@@ -27,7 +27,8 @@ class Family:
         partial: the key of the share of channels that turn; None where every channel turns whatever is said.
         silent_partial: that share where the config is silent; None where it must be stated.
         rotary_dim: the key of the number of channels that turn, instead of a share.
-        head_dim: the key of the channels per head; width / heads where it is absent.
+        head_dim: the key of the channels per head; width / heads where it is absent, and None where its class takes
+            that whatever is said.
         full_head_dim: the key of the channels per head in full layers, where they have others.
         defaults: values that hold when the config is silent, because every released model of the family has
             them; the reader states each one it uses. A value that varies within a family is not here.
@@ -37,6 +38,9 @@ class Family:
         local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
         pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
         first_full: the first full layer under that pattern; by default the last of each group.
+        fixed_pattern: that distance where it is in the family's code and no config can change it.
+        derives: the keys that transformers' config class makes ``layer_types`` of, by a rule that is not read here,
+            where they are not stated.
         back: how many tokens back, itself included, a token sees by a window of so many, as encoders count theirs.
         both_sides: the same, where the config says that tokens also see what comes after them
             (use_bidirectional_attention).
@@ -52,6 +56,8 @@ class Family:
         axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
         sections: pairs of every axis where the rope dictionary does not say mrope_section.
         second_factor: whether YaRN's second number multiplies the scores.
+        rescales: whether its code multiplies queries before they turn, so that the factor of cos and sin does not
+            show beside that.
         states_head_dim: whether transformers scales only where head_dim is stated.
         tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
         sides: the keys of the sides of a picture and of its patches, whose places positions are.
@@ -77,7 +83,7 @@ class Family:
     partial: str | None = None
     silent_partial: float | None = None
     rotary_dim: str | None = None
-    head_dim: str = "head_dim"
+    head_dim: str | None = "head_dim"
     full_head_dim: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     fixed_base: float | None = None
@@ -86,6 +92,8 @@ class Family:
     local_base: float | None = None
     pattern: str | None = None
     first_full: int | None = None
+    fixed_pattern: int | None = None
+    derives: tuple[str, ...] = ()
     back: Callable[[int], int | None] = int
     both_sides: Callable[[int], int] | None = None
     still: bool = False
@@ -99,6 +107,7 @@ class Family:
     axes: Callable[..., AxisMap] | None = None
     sections: tuple[int, ...] = ()
     second_factor: bool = False
+    rescales: bool = False
     states_head_dim: bool = False
     tables: Literal["one", "each"] = "one"
     sides: tuple[str, str] = ("image_size", "patch_size")

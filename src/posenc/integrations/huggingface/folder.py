@@ -16,9 +16,6 @@ from torch import nn
 
 from posenc.errors import InvalidArgument, MissingExtra, StudyError
 
-EDGE = 2**20
-"""Bytes at either end of a weight file that its identity is made from, beside its size."""
-
 
 def opened(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
     """Model and tokenizer; whatever transformers says when it cannot becomes one line."""
@@ -52,6 +49,9 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
     except Exception as error:  # transformers, safetensors and gguf each have exceptions of their own
         raise StudyError(f"{str(path)!r} cannot be loaded: {_first(error)}; download the model again") from error
+    if packed:  # its weights are plain numbers now, and are saved as such
+        model.hf_quantizer = None
+        vars(model.config).pop("quantization_config", None)
     missing = sorted(info["missing_keys"])
     if missing:
         raise StudyError(
@@ -121,16 +121,13 @@ def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -
 
 
 def identity(path: Path) -> str:
-    """Sixteen hexadecimal digits from the config and from sizes and ends of the weight files."""
+    """Sixteen hexadecimal digits from the config and from all bytes of the weight files."""
     digest = hashlib.sha256()
     files = [path] if path.is_file() else sorted([*path.glob("*.safetensors"), *path.glob("*.bin")])
     config = path / "config.json"
     if config.exists():
         digest.update(json.dumps(json.loads(config.read_text()), sort_keys=True).encode())
     for file in files:
-        size = file.stat().st_size
         with file.open("rb") as stream:
-            head = stream.read(EDGE)
-            stream.seek(max(0, size - EDGE))
-            digest.update(f"{file.name} {size}".encode() + head + stream.read(EDGE))
+            digest.update(file.name.encode() + hashlib.file_digest(stream, "sha256").digest())
     return digest.hexdigest()[:16]

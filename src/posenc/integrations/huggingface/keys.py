@@ -13,7 +13,7 @@ from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.silent import silent
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
-ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk")
+ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
 """Names that are about positions even where no family here has the key."""
 HARMLESS = ("position_buckets", "per_layer_config")
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
@@ -62,6 +62,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
         family.bases,
         family.switch,
         "use_bidirectional_attention" if family.both_sides else None,
+        *family.derives,
         *family.extra,
     ]
     rope: tuple[str, ...] = BOTH_FORMS

@@ -72,6 +72,12 @@ class ModelPositions:
         return {name: recipe for name, recipe in self.kinds.items() if turns(recipe)}
 
     @property
+    def tuned_length(self) -> int:
+        """The length that the model was released for: the longest input under a schedule that its config states."""
+        scaled = bool(self.turning) and self.rotary.get("schedule") != Default()
+        return max(self.max_length, self.original_length) if scaled else self.original_length
+
+    @property
     def troubles(self) -> tuple[str, ...]:
         """What is known to go wrong with such positions in transformers."""
         found = tuple(TROUBLES[recipe.name] for recipe in self.kinds.values() if recipe.name in TROUBLES)

@@ -5,6 +5,7 @@ with the square of their length, and each piece's logits are gone before the nex
 """
 
 import copy
+import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -53,7 +54,8 @@ class Pretrained:
         self.model: Any = model.eval().to(device)
         self.positions = read(self.model.config)
         self.schedule = self.positions.rotary.get("schedule")
-        self.original_length = self.positions.original_length
+        self.original_length = self.positions.tuned_length
+        self.pretrained_length = self.positions.original_length
         self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
         self.identity = identity(path)
 
@@ -74,8 +76,8 @@ class Pretrained:
         with torch.inference_mode(), self.placed(encoding):
             pieces = self._pieces(tokens[:-1], tick)
             parts = [
-                F.cross_entropy(self._logits(hidden), part, reduction="none")
-                for (hidden, _), part in zip(pieces, targets.split(self._step(len(targets))), strict=True)
+                F.cross_entropy(logits, part, reduction="none")
+                for (logits, _), part in zip(pieces, targets.split(self._step(len(targets))), strict=True)
             ]
         return torch.cat(parts).cpu()
 
@@ -90,31 +92,33 @@ class Pretrained:
 
         Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
         """
-        trunk, device = self._trunk, self.model.device
         with torch.inference_mode(), self.placed(encoding):
-            for _, kept in self._pieces(context, tick):
+            for _, kept in self._pieces(context, tick, self._last):
                 read = kept
-            ends = [
-                trunk(q[None].to(device), past_key_values=copy.deepcopy(read), use_cache=True).last_hidden_state[
-                    0, -1
-                ]
-                for q in questions
-            ]
-            return self._logits(torch.stack(ends)).cpu()
+            ends = [self._found(q, copy.deepcopy(read), self._last).logits[0, -1].float() for q in questions]
+            return torch.stack(ends).cpu()
+
+    def _found(self, tokens: Int[Tensor, " T"], cache: Any = None, few: Mapping[str, int] | None = None) -> Any:
+        """What the model itself makes of tokens after those of its cache: its logits are scaled by its own code."""
+        rows = tokens[None].to(self.model.device)
+        return self.model(rows, past_key_values=cache, use_cache=True, **(few or {}))
 
     @property
-    def _trunk(self) -> Any:
-        """The layers of the language model, without its output map; of a composite model its text part."""
-        return self.model.get_decoder()
+    def _last(self) -> dict[str, int]:
+        """What to call it with for the logits of the last token alone, where it can leave the others out."""
+        takes = "logits_to_keep" in inspect.signature(self.model.forward).parameters
+        return {"logits_to_keep": 1} if takes else {}
 
-    def _pieces(self, tokens: Int[Tensor, " T"], tick: Callable[[float], None]) -> Iterator[tuple[Tensor, Any]]:
-        """What the trunk makes of a text, piece by piece, and all it keeps of what it has read."""
+    def _pieces(
+        self, tokens: Int[Tensor, " T"], tick: Callable[[float], None], few: Mapping[str, int] | None = None
+    ) -> Iterator[tuple[Tensor, Any]]:
+        """Logits of a text, piece by piece, and all that the model keeps of what it has read."""
         pieces, kept = tokens.split(self._step(len(tokens))), None
-        with self._ticking(tick, len(tokens)) as trunk:
+        with self._ticking(tick, len(tokens)):
             for piece in pieces:
-                found = trunk(piece[None].to(self.model.device), past_key_values=kept, use_cache=True)
+                found = self._found(piece, kept, few)
                 kept = found.past_key_values
-                yield found.last_hidden_state[0], kept
+                yield found.logits[0].float(), kept
 
     def _step(self, length: int) -> int:
         return PIECE if self._parts else length
@@ -125,15 +129,14 @@ class Pretrained:
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
-            one = torch.zeros(1, 1, dtype=torch.int64, device=self.model.device)
-            kept = getattr(self._trunk(one, use_cache=True), "past_key_values", None)
+            kept = getattr(self._found(torch.zeros(1, dtype=torch.int64)), "past_key_values", None)
         layers = getattr(kept, "layers", [None])
         return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     @contextmanager
-    def _ticking(self, tick: Callable[[float], None], length: int) -> Iterator[Any]:
-        """The trunk; inside, every layer that is done calls ``tick`` with its share of a text of this length."""
-        trunk = self._trunk
+    def _ticking(self, tick: Callable[[float], None], length: int) -> Iterator[None]:
+        """Inside, every layer that is done calls ``tick`` with its share of a text of this length."""
+        trunk = self.model.get_decoder()
         blocks = next((m for m in trunk.children() if isinstance(m, nn.ModuleList)), [trunk])
 
         def done(block: nn.Module, given: Any, found: Any) -> None:
@@ -142,7 +145,7 @@ class Pretrained:
         with ExitStack() as hooks:
             for block in blocks:
                 hooks.callback(block.register_forward_hook(done).remove)
-            yield trunk
+            yield
 
     def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
         """The model's positions for a request of this length, the stretched layers under another schedule.
@@ -186,17 +189,6 @@ class Pretrained:
         made = copy.deepcopy(self.model)
         made.load_state_dict(weights)
         save(made, self.tokenizer, folder, self.patch(schedule, length))
-
-    def _logits(self, hidden: Tensor) -> Tensor:
-        """The output layer, with the scalings that Cohere, Granite and Gemma 2 put after it."""
-        config = text_config(self.model.config)
-        logits: Tensor = self.model.get_output_embeddings()(hidden).float()
-        if getattr(config, "logit_scale", None):
-            logits = logits * config.logit_scale
-        if getattr(config, "logits_scaling", None):
-            logits = logits / config.logits_scaling
-        cap = getattr(config, "final_logit_softcapping", None)
-        return cap * torch.tanh(logits / cap) if cap else logits
 
     @property
     def weights(self) -> int:

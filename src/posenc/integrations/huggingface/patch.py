@@ -162,34 +162,37 @@ def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str
     ):  # a module for each base, which its own config has
         base = config.rope_parameters["rope_theta"]
         own = {name: one for name, one in encodings.items() if positions.kinds[name].get("base") == base}
-    lay_out: dict[str, Callable[[Encoding, Tensor, torch.dtype], Any]] = {}
+    lay_out = {name: _laid_out(module, positions, name) for name in own}
     forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         name = layer_type if layer_type in own else next(iter(own), None)
         if name is None:  # a base that no layer has
             return forward_before(x, position_ids=position_ids)
-        pairs = positions.kinds[name].get("rotary_dim") // 2
-        if positions.layout:  # a row a patch
-            if name not in lay_out:
-                ask = partial(forward_before, x[:1])
-                lay_out[name] = _over_a_grid(ask, positions.encodings(phases="float32")[name], position_ids, pairs)
-            return lay_out[name](own[name], position_ids, x.dtype)
-        if name not in lay_out:
-            kind = {} if layer_type is None else {"layer_type": layer_type}
-            at = torch.arange(2, device=position_ids.device)[None]
-            lay = _layout(forward_before(x[:1], position_ids=at, **kind), pairs)
-            lay_out[name] = lambda encoding, at, dtype: lay(*_cos_sin(encoding, at, pairs), dtype)
         return lay_out[name](own[name], position_ids, x.dtype)
 
     return forward
 
 
+def _laid_out(
+    module: nn.Module, positions: ModelPositions, name: str
+) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
+    """How a rotary module lays out the angles of a kind, asked of its class: the module may be patched already."""
+    device = next(module.buffers(), torch.empty(0)).device
+    pairs, types = positions.kinds[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
+    kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
+    ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
+    if positions.layout:  # a row a patch
+        return _over_a_grid(ask, positions.encodings(phases="float32")[name], device, pairs)
+    lay = _layout(ask(position_ids=torch.arange(2, device=device)[None]), pairs)
+    return lambda encoding, at, dtype: lay(*_cos_sin(encoding, at, pairs), dtype)
+
+
 def _over_a_grid(
-    ask: Callable[..., Any], read: Encoding, position_ids: Tensor, pairs: int
+    ask: Callable[..., Any], read: Encoding, device: torch.device, pairs: int
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
     """The same for a tower's patches, whose rows and columns some hand over the other way round."""
-    both = torch.arange(2, device=position_ids.device)[:, None].expand(-1, position_ids.shape[-1])
+    both = torch.arange(2, device=device)[:, None].expand(-1, read.axes)
     lay = _layout(ask(position_ids=both), pairs)
 
     def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, turned: bool) -> Any:

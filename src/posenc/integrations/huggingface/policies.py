@@ -9,6 +9,7 @@ position_embedding_type, without which none does                    Granite hybr
 attn_layer_indices, the numbers of layers that attend                Bamba
 """
 
+import copy
 from collections.abc import Collection, Mapping
 from typing import Any, Protocol
 
@@ -88,7 +89,12 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
     stated, count = stated_types(reader), reader.depth
     if stated:
         return stated
-    every = reader.need(reader.family.pattern or "layer_types")
+    every, fixed = reader.need(reader.family.pattern or "layer_types"), reader.family.fixed_pattern
+    if fixed not in (None, every):
+        raise InvalidArgument(
+            f"{reader.family.pattern}={every} in model_type {reader.model_type!r}, whose code has {fixed}; state "
+            "layer_types instead"
+        )
     if isinstance(every, str):  # the last layer is global whatever the letters say
         near = [every[i % len(every)] == "L" and i < count - 1 for i in range(count)]
         return tuple(NEAR if within else FULL for within in near)
@@ -99,6 +105,27 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
         )
     full = every - 1 if reader.family.first_full is None else reader.family.first_full
     return tuple(FULL if i % every == full else NEAR for i in range(count))
+
+
+def derived_types(reader: Reader) -> tuple[str, ...]:
+    """``layer_types`` as transformers' config class makes them of the rest of the config."""
+    model_type = reader.model_type
+    why = "transformers is not installed, or older than this model_type"
+    try:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+        made = CONFIG_MAPPING[model_type].from_dict(copy.deepcopy(dict(reader.config)))
+        types = tuple(made.layer_types or ())
+    except Exception as error:  # a missing transformers, or whatever its class raises for odd values
+        why, types = (why if isinstance(error, (ImportError, KeyError)) else repr(error)), ()
+    if not types:
+        raise InvalidArgument(
+            f"the config of model_type {model_type!r} has no layer_types, which transformers' class makes of "
+            f"{', '.join(reader.family.derives)}, and it could not be asked ({why}); add layer_types, or pass what "
+            "AutoConfig makes of the config"
+        )
+    reader.assume(f"layer_types as transformers' class makes them of {', '.join(reader.family.derives)}")
+    return types
 
 
 def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:

@@ -31,12 +31,14 @@ def write(
         positions: what ``read`` returned.
         schedule: that of the layers that are stretched; default the one that was read.
         max_length: the longest input that the config shall allow; default factor × original length where the
-            schedule is replaced. With dynamic scaling it is the original length, where the scaling starts.
+            schedule is replaced. With dynamic scaling it is the original length, where the scaling starts. Must be
+            stated where a schedule would replace one with which the model was released for a longer input.
         spelling: ``"v5"``, one ``rope_parameters``; ``"v4"``, ``rope_scaling`` beside ``rope_theta``, which
             transformers reads too and which servers with older readers need. Not for nested layer types.
 
     Raises:
-        InvalidArgument: a family whose config has no place for this schedule.
+        InvalidArgument: a family whose config has no place for this schedule, or one that reaches less far than the
+            schedule that it would replace.
     """
     if spelling not in get_args(Spelling):
         raise UnknownName("spelling", spelling, get_args(Spelling))
@@ -63,10 +65,18 @@ def _stretched(
     positions: ModelPositions, schedule: Schedule | LengthSchedule, max_length: int | None
 ) -> tuple[ModelPositions, int]:
     """The positions under this schedule, and the longest input that the config then allows."""
-    positions = positions.rescaled(schedule)
+    before, positions = positions, positions.rescaled(schedule)
+    if positions is before and max_length is None:
+        return positions, positions.max_length
+    reached = max_length or math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
     if isinstance(schedule, DynamicNTK):  # which starts at the length that the config allows
-        return positions, positions.original_length
-    return positions, max_length or math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
+        reached = positions.original_length
+    if max_length is None and before.tuned_length > reached and schedule != Default():
+        raise InvalidArgument(
+            f"{schedule} reaches {reached} positions and would replace {before.rotary.get('schedule')}, with which "
+            f"the model was released for {before.tuned_length}; state max_length to replace it all the same"
+        )
+    return positions, reached
 
 
 def _says(positions: ModelPositions, schedule: Schedule | LengthSchedule | None) -> bool:

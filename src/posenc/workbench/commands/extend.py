@@ -105,8 +105,8 @@ def _request(
         torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
     length = _length(to or ("8x" if ours else "2x"), model.original_length)
     names = None if methods is None else tuple(name.strip() for name in methods.split(","))
-    factor = max(1.0, length / model.original_length)
-    chosen = named(names, model.schedule, model.original_length, factor, beta_fast)
+    factor = max(1.0, length / model.pretrained_length)
+    chosen = named(names, model.schedule, model.pretrained_length, factor, beta_fast)
     steps = (60 if ours else 0) if finetune is None else finetune
     return replace(base, length=length, methods=chosen, finetune=steps)
 

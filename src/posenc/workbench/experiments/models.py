@@ -31,10 +31,11 @@ Tick = Callable[[float], None]
 class LanguageModel(Protocol):
     """Scores a text under any schedule of its rotary layers.
 
-    ``schedule`` is the one that it was configured with; ``rescaled`` are its positions, for a request of a length,
-    with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or ``"byte"``),
-    ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those under the
-    encoding of the ``placed`` block around the call.
+    ``schedule`` is the one that it was configured with, ``original_length`` the length that it is trained to, and
+    ``pretrained_length`` that before any scaling, which methods start from; ``rescaled`` are its positions, for a
+    request of a length, with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or
+    ``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those
+    under the encoding of the ``placed`` block around the call.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LanguageModel(Protocol):
     unit: str
     schedule: Schedule | LengthSchedule
     original_length: int
+    pretrained_length: int
     model: Any
     learning_rate: float
 
@@ -91,6 +93,7 @@ class Ours:
         if model.encoding.schedule is None:
             raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be rescaled")
         self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
+        self.pretrained_length = original_length
         self.schedule: Schedule | LengthSchedule = model.encoding.schedule
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:

@@ -195,7 +195,13 @@ def _source(plain: Attention, found: Turning | None) -> tuple[list[int], float |
     turned = [] if found is None else [channel for pair in found.pairs for channel in pair]
     first = plain.q[:, :, 0].flatten(0, 1)
     for x in reversed(plain.inputs):
-        for before in (x.reshape(B, T, H, D)[:, 0], x.reshape(B, H, T, D)[:, :, 0]):
+        rows = x.reshape(B, T, -1)[:, 0]
+        forms = [rows[:, : H * D].unflatten(-1, (H, D))]  # alone, or before keys and values
+        if x.numel() == plain.q.numel():
+            forms.append(x.reshape(B, H, T, D)[:, :, 0])
+        elif rows.shape[-1] % H == 0:  # joined head by head
+            forms.append(rows.unflatten(-1, (H, -1))[..., :D])
+        for before in forms:
             known = source(first, before.flatten(0, 1).float(), turned)
             if known is not None:
                 return known

@@ -10,8 +10,9 @@ from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.integrations.families import FAMILIES as LAYOUTS
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.layers import STILL, ModelPositions
-from posenc.integrations.huggingface.measuring.measured import Measured, MeasuredLayer, Table
+from posenc.integrations.huggingface.measuring.measured import EXACT, Measured, MeasuredLayer, Table
 
 ROUNDING = 1e-5
 """How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
@@ -33,9 +34,10 @@ def differences(measured: Measured, positions: ModelPositions) -> list[str]:
         found += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
         if layer.scores is not None and layer.scores.window != positions.windows[i]:
             found.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
-    seen = {positions.layers[i] for _, i in layers if i < len(positions.layers)}
-    unseen = sorted(kind for kind in {*positions.layers} - seen if positions.kinds[kind] != STILL)
-    found += [f"no layer of {kind!r} was seen to attend" for kind in unseen]
+    seen = {i for _, i in layers}
+    for i, kind in enumerate(positions.layers):
+        if i not in seen and positions.kinds[kind] != STILL and not positions.kinds[kind].get("width"):
+            found.append(f"layer {i} ({kind}): read {positions.kinds[kind].name}, and was not seen to attend")
     found += _tables(measured, positions)
     return found
 
@@ -66,8 +68,29 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
     off, p = _apart(expected, layer)
     if off > ROUNDING:
         found.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
-    found += _axes(layer, encoding)
+    found += _axes(layer, encoding) + _factors(layer, positions, encoding)
     return found + _bias(layer, encoding)
+
+
+def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding) -> list[str]:
+    """What cos and sin are multiplied by, and in families with DeepSeek's second number what the scores are."""
+    found, family = [], FAMILIES[positions.model_type]
+    if (
+        layer.factor is not None
+        and layer.turning is not None
+        and "rotate" in encoding.doors
+        and not family.rescales
+    ):
+        first = torch.zeros(1, 1, 1, layer.head_dim if not hasattr(encoding, "head_dim") else encoding.head_dim)
+        first[..., 0] = 1
+        read = float(encoding.at(_places(encoding, positions, layer)[..., :1]).rotate(first, first)[0].norm())
+        if not math.isclose(read, layer.factor, rel_tol=EXACT):
+            found.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
+    if layer.scores is not None and family.second_factor:
+        measured = layer.scores.scale * layer.head_dim**0.5
+        if not math.isclose(positions.softmax_factor, measured, rel_tol=EXACT):
+            found.append(f"read scores times {positions.softmax_factor:.5g} / √D, measured {measured:.5g} / √D")
+    return found
 
 
 def _maps(

@@ -97,7 +97,7 @@ class Scores:
     """What is added to and taken from the products of queries and keys.
 
     Args:
-        scale: what q·k is multiplied by, the mean over rows.
+        scale: what q·k is multiplied by, the mean over the rows that see several keys.
         bias: ``(H, T, T)``, what is added, 0 at every query's own key; None where nothing is.
         follows_content: whether what is added depends on the tokens.
         causal: whether no query sees a later key.
@@ -122,18 +122,20 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
     seen &= torch.isfinite(values).all(0).all(0)
     products, values = (x - x.diagonal(dim1=-2, dim2=-1)[..., None] for x in (products, values))  # of no weight
     ours, theirs = ((x - x.mean(0)).masked_fill(~seen, 0) for x in (products, values))
-    scale = (ours * theirs).sum((0, -1)) / ours.square().sum((0, -1)).clamp(min=1e-30)
+    size = ours.square().sum((0, -1))  # none in the first row of a causal model, which sees one key
+    scale = (ours * theirs).sum((0, -1)) / size.clamp(min=1e-30)
+    mean = float(scale.sum() / (size > 0).sum().clamp(min=1))
     rest = theirs - scale[None, :, :, None] * ours
     follows = float(rest.norm() / theirs.norm().clamp(min=1e-30)) > 1e-3
     added = (values - scale[None, :, :, None] * products).mean(0).masked_fill(~seen, 0)
-    size = float(values[:, :, seen].abs().max()) if bool(seen.any()) else 0.0
-    bias = None if follows or float(added.abs().max()) < 1e-4 * max(size, 1.0) else added.float()
+    largest = float(values[:, :, seen].abs().max()) if bool(seen.any()) else 0.0
+    bias = None if follows or float(added.abs().max()) < 1e-4 * max(largest, 1.0) else added.float()
     T = len(seen)
     back = [int(seen[i, : i + 1].sum()) for i in range(T)]
     window = back[-1] if back[-1] < T else None
     steady = all(n == min(i + 1, back[-1]) for i, n in enumerate(back))
     causal = not bool(seen.triu(1).any())
-    return Scores(float(scale.mean()), bias, follows, causal, None if not steady else window, not steady)
+    return Scores(mean, bias, follows, causal, None if not steady else window, not steady)
 
 
 def source(

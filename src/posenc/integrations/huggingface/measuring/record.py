@@ -26,8 +26,8 @@ class Attention:
         module: the path of the module that it was computed in.
         q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer turns, they are turned.
         scores: what the softmax was given, ``(B, heads, T, T)``, bias, window and scale included.
-        inputs: what came out of the modules around it with as many numbers as q: queries before they were turned
-            among them.
+        inputs: what came out of the modules around it with as many numbers as q or more: queries before they were
+            turned among them, alone or joined with keys and values.
     """
 
     module: str
@@ -123,7 +123,7 @@ class _Recorder(TorchFunctionMode):
         queries, keys = (x.detach().reshape(self.batch, -1, length, x.shape[-1]).float() for x in (q, k))
         rows = scores.detach()[..., :length].reshape(self.batch, -1, length, length).float()
         own = self.path[-1] if self.path else ""
-        inputs = tuple(x for x in self.outputs if x.numel() == q.numel())
+        inputs = tuple(x for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * length) == 0)
         self.found.attentions.append(Attention(own, queries, keys, rows, inputs))
 
     def _look_up(self, table: Tensor | None, index: Tensor) -> bool:

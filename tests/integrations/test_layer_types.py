@@ -1,0 +1,88 @@
+"""Configs that leave ``layer_types`` out: read as transformers' class makes them, or refused, in every family."""
+
+import copy
+import json
+import sys
+from typing import Any
+
+import pytest
+from tools.walk_type import completed
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.layers import ModelPositions
+
+HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]
+DERIVING = [name for name in HERE if FAMILIES[name].derives]
+EVERY = [pytest.param(name, marks=[] if name in DERIVING else pytest.mark.slow) for name in HERE]
+
+
+def silent(name: str, **more: Any) -> dict[str, Any]:
+    """The JSON of a default config without its layer types."""
+    config = completed(name, copy.deepcopy(CONFIG_MAPPING[name]().to_dict()))
+    return {**{key: value for key, value in json.loads(json.dumps(config)).items() if key != "layer_types"}, **more}
+
+
+def layers(positions: ModelPositions) -> tuple[Any, ...]:
+    """What every layer has."""
+    return [positions.kinds[kind] for kind in positions.layers], positions.windows
+
+
+def check_as_its_class(config: dict[str, Any]) -> None:
+    """The same from JSON as from the object that transformers makes of it."""
+    made = CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
+    assert layers(read(config)) == layers(read(made))
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_json_without_layer_types_is_read_as_its_class_reads_it(name: str) -> None:
+    config = silent(name)
+    try:
+        check_as_its_class(config)
+    except InvalidArgument as error:  # rope_parameters by layer type, and no types of layers
+        if name in DERIVING or "every layer type needs its own entry" not in str(error):
+            raise
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("qwen3_next", "full_attention_interval", 3),
+        ("qwen3_5_text", "full_attention_interval", 2),
+        ("lfm2", "full_attn_idxs", [2, 5, 8]),
+        ("bailing_hybrid", "layer_group_size", 5),
+        ("granitemoehybrid", "layers_block_type", ["mamba", "attention"] * 16),
+        ("cohere2_moe", "first_k_dense_replace", 2),
+        ("afmoe", "global_attn_every_n_layers", 3),
+        ("afmoe", "global_attn_every_n_layers", 1),
+        ("minimax", "num_hidden_layers", 7),
+    ],
+)
+def test_keys_that_layer_types_are_made_of(name: str, key: str, value: object) -> None:
+    check_as_its_class(silent(name, **{key: value}))
+
+
+def test_where_only_some_layers_attend_only_they_turn() -> None:
+    config = silent("qwen3_next", full_attention_interval=4, num_hidden_layers=8)
+    assert read(config).layers == ("nope", "nope", "nope", "rotary") * 2
+    assert any("full_attention_interval" in note for note in read(config).assumed)
+    with pytest.raises(InvalidArgument, match="did you mean 'full_attention_interval'"):
+        read(silent("qwen3_next", full_attention_intervall=4))
+
+
+@pytest.mark.parametrize("name", ["gemma2", "gpt_oss"])
+def test_a_pattern_that_the_code_does_not_ask_for_is_refused(name: str) -> None:
+    check_as_its_class(silent(name, sliding_window_pattern=2))
+    with pytest.raises(InvalidArgument, match=r"sliding_window_pattern=3 .* whose code has 2; state layer_types"):
+        read(silent(name, sliding_window_pattern=3))
+
+
+@pytest.mark.parametrize("name", DERIVING)
+def test_without_transformers_they_must_be_stated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, stated = silent(name), CONFIG_MAPPING[name](**silent(name)).layer_types
+    monkeypatch.setitem(sys.modules, "transformers.models.auto.configuration_auto", None)
+    with pytest.raises(InvalidArgument, match=r"no layer_types.*transformers is not installed.*add layer_types"):
+        read(config)
+    read({**config, "layer_types": stated})
