@@ -196,8 +196,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(), "arcee apertus aria_text bitnet diffllama doge emu3_text_model esmc eurobert flex_olmo"),
     (Family(), "gpt_neox_japanese granite4_vision_text granite_docling_text granitemoe granitemoeshared gte"),
     (Family(), "higgs_audio_v2 hy_v3 hyperclovax dia_encoder internlm3 iquestcoder jais2 jina_embeddings_v3"),
-    (Family(), "minimax_m2 mllama_text_model nomic_bert olmo olmoe phimoe seed_oss"),
-    (Family(), "solar_open mellum voxtral_realtime_encoder"),
+    (Family(), "minimax_m2 mllama_text_model nomic_bert olmo olmoe phimoe seed_oss solar_open mellum"),
     (Family(derives=BY_DEPTH), "cwm minimax olmo_hybrid vaultgemma"),
     (Family(head_dim=None, derives=("sliding_window",)), "unlimited_ocr_text"),
     (Family(derives=("full_attn_idxs",)), "lfm2"),
@@ -231,7 +230,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (replace(SLICE, length="model_max_length", derives=("layer_group_size",)), "bailing_hybrid"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
     (Family(pairing="interleaved", fixed_base=10_000.0), "roformer"),
-    (Family(), "csm evolla gradium_phonon_tts pocket_tts"),
+    (Family(), "csm evolla gradium_phonon_tts pocket_tts voxtral_realtime_encoder"),
     (INTERLEAVED, "ernie4_5 ernie4_5_moe helium"),
     (replace(INTERLEAVED, otherwise="5.10.1"), "blt_patcher"),
     (MROPE, "qwen2_vl_text qwen2_5_vl_text qwen2_5_omni_text paddleocr_vl_text"),
@@ -239,10 +238,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (STRIDED, "qwen3_vl_text qwen3_vl_moe_text qwen3_omni_moe_text cosmos3_edge_text"),
     (
         replace(
-            STRIDED,
-            sections=(11, 11, 10),
-            partial="partial_rotary_factor",
-            derives=("full_attention_interval",),
+            STRIDED, sections=(11, 11, 10), partial="partial_rotary_factor", derives=("full_attention_interval",)
         ),
         "qwen3_5_text qwen3_5_moe_text",
     ),
