@@ -201,7 +201,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (Family(head_dim=None, derives=("sliding_window",)), "unlimited_ocr_text"),
     (Family(derives=("full_attn_idxs",)), "lfm2"),
     (replace(PARTIAL, derives=("full_attention_interval",)), "qwen3_next"),
-    (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4 axk2"),
+    (Family(head_dim="qk_rope_head_dim", extra=("qk_rope_head_dim", "qk_nope_head_dim")), "minicpm3 hy_v4"),
     (PARTIAL, "nemotron glm4_moe persimmon zaya mimo_v2_flash phi4_multimodal"),
     (PARTIAL, "glmasr_encoder nemotron3_diarization_audio nemotron3_5_transcribe_asr_audio"),
     (
@@ -226,6 +226,7 @@ ALIKE: tuple[tuple[Family, str], ...] = (
     (GEMMA4, "gemma4_text gemma4_unified_text"),
     (replace(GEMMA4, back=beside), "embedding_gemma2_text"),
     (replace(PARTIAL, attends="attn_layer_indices", otherwise="5.10.1"), "bamba"),
+    (SLICE, "axk2"),
     (replace(SLICE, beside=("partial_rotary_factor",)), "dots3_note_text"),
     (replace(SLICE, length="model_max_length", derives=("layer_group_size",)), "bailing_hybrid"),
     (Family(), "hunyuan_v1_dense hunyuan_v1_moe"),
