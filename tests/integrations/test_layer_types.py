@@ -83,6 +83,6 @@ def test_a_pattern_that_the_code_does_not_ask_for_is_refused(name: str) -> None:
 def test_without_transformers_they_must_be_stated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     config, stated = silent(name), CONFIG_MAPPING[name](**silent(name)).layer_types
     monkeypatch.setitem(sys.modules, "transformers.models.auto.configuration_auto", None)
-    with pytest.raises(InvalidArgument, match=r"no layer_types.*transformers is not installed.*add layer_types"):
+    with pytest.raises(InvalidArgument, match=r"no layer_types.*transformers.*add layer_types"):
         read(config)
     read({**config, "layer_types": stated})

@@ -195,3 +195,13 @@ def test_what_no_position_depends_on_is_shrunk() -> None:
 def test_what_cannot_be_measured_is_said(config: object, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         measure(config)
+
+
+def test_a_model_in_training_is_measured_without_dropout_and_stays_in_training() -> None:
+    model = small("roformer").train()
+    model.encoder.layer[0].eval()
+    found = measure(model)
+    assert differences(found, read(model.config)) == []
+    assert model.training
+    assert model.encoder.layer[1].training
+    assert not model.encoder.layer[0].training

@@ -156,6 +156,6 @@ def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
     assert write(positions, Default())["max_position_embeddings"] == 8192  # to scale nothing is no extension
     own = positions.rotary.get("schedule")
     assert write(positions, own)["max_position_embeddings"] == 131_072
-    plain = read(json.loads((CONFIGS / "llama-2-7b.json").read_text()))
+    plain = read(json.loads((CONFIGS / "smollm2-135m.json").read_text()))
     assert plain.tuned_length == plain.original_length
     assert write(plain, Linear(2.0))["max_position_embeddings"] == 2 * plain.original_length

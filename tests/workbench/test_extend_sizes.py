@@ -1,5 +1,6 @@
 """extend at the sizes people have: mixed layers, shards, bfloat16, long texts in pieces, tuned weights saved."""
 
+import copy
 import json
 import subprocess
 import sys
@@ -10,18 +11,31 @@ import torch
 import transformers
 import typer
 from torch.nn import functional as F
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from typer.testing import CliRunner
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
+from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
-from posenc.schedules import Linear, YaRN
+from posenc.integrations.huggingface.measuring.shrink import shrunk
+from posenc.schedules import Default, Linear, YaRN
+from posenc.workbench.commands.extend import _request
 from posenc.workbench.commands.extend import extend as command
+from posenc.workbench.experiments.extend import Request
 from posenc.workbench.experiments.ledger import Ledger
 from workbench import tiny_folders
+from workbench.pretrained import save_llama, save_tokenizer
 
 transformers.logging.set_verbosity_error()
 TOKENS = torch.randint(3, 26, (129,), generator=torch.Generator().manual_seed(0))
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 4.0,
+    "original_max_position_embeddings": 64,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+}
 ROUNDED = 1e-4
 """float32 logits of order ten, four layers deep, each a sum of 32 products in another order: 10 · 4 · 32 · 2⁻²⁴."""
 
@@ -50,6 +64,85 @@ def test_models_of_mixed_layers_are_read_in_pieces_and_stretched_as_their_config
     linear = ours.losses(TOKENS, ours.rescaled(Linear(2.0), 128))
     assert torch.allclose(linear, their_losses(told), rtol=0, atol=ROUNDED)
     assert not torch.allclose(linear, their_losses(model), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "scaling"),
+    [
+        ("falcon_h1", {"lm_head_multiplier": 0.02}),
+        ("hyperclovax", {"logits_scaling": 0.125}),
+        ("granite", {"logits_scaling": 8.0}),
+        ("cohere", {"logit_scale": 0.0625}),
+    ],
+)
+def test_logits_are_scaled_as_the_model_scales_them(
+    model_type: str, scaling: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same key divides in one family and multiplies in another."""
+    if model_type not in CONFIG_MAPPING:
+        pytest.skip(f"this version of transformers has no {model_type}")
+    monkeypatch.setattr(load, "PIECE", 24)
+    said = shrunk(copy.deepcopy(CONFIG_MAPPING[model_type]().to_dict()))
+    config = CONFIG_MAPPING[model_type].from_dict({**said, **scaling})
+    torch.manual_seed(0)
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    torch.nn.init.normal_(model.get_output_embeddings().weight)
+    model.save_pretrained(tmp_path)
+    save_tokenizer(tmp_path)
+    ours = Pretrained(tmp_path)
+    encoding = ours.rescaled(ours.schedule, 128)
+    assert torch.allclose(ours.losses(TOKENS, encoding), their_losses(model), rtol=0, atol=ROUNDED)
+    asked = ours.answers(TOKENS[:50], [TOKENS[50:60]], encoding)[0]
+    with torch.no_grad():
+        whole = model(input_ids=TOKENS[None, :60], use_cache=False).logits[0, -1].float()
+    assert torch.allclose(asked, whole, rtol=0, atol=ROUNDED)
+    assert whole.std() > 0.01
+
+
+def test_weights_that_differ_anywhere_have_another_identity(tmp_path: Path) -> None:
+    """In the middle of a file of the same size too, where a merged adapter changes it."""
+    file = tmp_path / "model.safetensors"
+    before = bytes(5 * 2**20)
+    file.write_bytes(before)
+    known = identity(tmp_path)
+    file.write_bytes(before[: 2**21] + b"\x01" + before[2**21 + 1 :])
+    assert identity(tmp_path) != known
+    file.write_bytes(before)
+    assert identity(tmp_path) == known
+
+
+def test_a_gguf_file_is_tuned_and_saved_as_a_folder(tmp_path: Path) -> None:
+    pytest.importorskip("gguf")
+    from workbench.tiny_gguf import save_gguf
+
+    save_gguf(file := tmp_path / "one.gguf")
+    (tmp_path / "text.txt").write_text("cdefghij" * 500)
+    app = typer.Typer()
+    app.command()(command)
+    asked = [str(file), "--to", "2x", "--text", str(tmp_path / "text.txt"), "--output", str(tmp_path / "out")]
+    asked += ["--methods", "yarn", "--documents", "2", "--finetune", "2"]
+    run = CliRunner().invoke(app, asked)
+    assert run.exit_code == 0, run.output
+    assert "tuned/" in run.stdout
+    saved = Pretrained(tmp_path / "out" / "tuned")
+    assert saved.schedule in (Default(), YaRN(2.0, 64))
+    assert not hasattr(saved.model.config, "quantization_config")
+
+
+def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path) -> None:
+    """Twice of what it is tuned to, while methods scale what it was before any scaling."""
+    save_llama(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    scaled = {**LLAMA3, "rope_theta": config["rope_parameters"]["rope_theta"]}
+    config |= {"rope_parameters": scaled, "max_position_embeddings": 256}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model = Pretrained(tmp_path)
+    assert (model.original_length, model.pretrained_length) == (256, 64)
+    request = _request(model, "2x", "yarn,linear", None, 32.0, Request(0, 1, (), 0, "float32", "cpu"))
+    assert request.length == 512
+    assert [m.schedule for m in request.methods] == [Default(), YaRN(8.0, 64), Linear(8.0)]
+    grown = model.patch(Linear(8.0), 512)
+    assert grown["max_position_embeddings"] == 512
 
 
 def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) -> None:
@@ -140,7 +233,9 @@ READ = """
 import resource, sys
 from pathlib import Path
 import torch
+from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
+from posenc.integrations.huggingface.measuring.shrink import shrunk
 model = Pretrained(Path(sys.argv[1]))
 tokens = torch.randint(3, 26, (int(sys.argv[2]) + 1,))
 encoding = model.rescaled(model.schedule, len(tokens))

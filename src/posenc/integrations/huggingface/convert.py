@@ -23,7 +23,7 @@ PER_HEAD = re.compile(r"(^|\.)query_key_value\.(weight|bias)$")
 PARTS = re.compile(r"(^|[._])(q|k|qk|qkv|w[qk]|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)")
 """Whatever belongs to a map to queries and keys, or to their norm."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
-"""Where a model sees or hears, whose heads are of other sizes and turn in their own way."""
+"""Where a model sees or hears, whose heads turn in their own way."""
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 
 
@@ -95,9 +95,11 @@ class Layout:
 
     def rows(self, name: str, count: int) -> list[int] | None:
         """The new order of this tensor's rows; None where it keeps its own."""
-        if PARTS.search(name) and TOWER.search(name):
+        known = any(pattern.search(name) for pattern in (LATENT, SEPARATE, JOINED, PER_HEAD))
+        if PARTS.search(name) and (TOWER.search(name) or not known):
             raise InvalidArgument(
-                f"{name} lies in a tower that sees or hears; pass the weights of the language model alone"
+                f"{name} belongs to queries or keys and is not converted; merge adapters and undo quantisation "
+                "first, and pass the weights of the language model alone"
             )
         if LATENT.search(name):
             raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
@@ -123,11 +125,6 @@ class Layout:
                 *range(2 * self.head_dim, 3 * self.head_dim),
             ]
             return [3 * self.head_dim * h + i for h in range(self.heads) for i in head]
-        if PARTS.search(name):
-            raise InvalidArgument(
-                f"{name} belongs to queries or keys and is not converted; merge adapters and undo quantisation "
-                "first, and pass the weights of the language model alone"
-            )
         return None
 
     def _permuted(self, heads: int) -> list[int]:

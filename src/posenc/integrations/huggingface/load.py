@@ -5,11 +5,11 @@ with the square of their length, and each piece's logits are gone before the nex
 """
 
 import copy
-import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -93,30 +93,27 @@ class Pretrained:
         Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
         """
         with torch.inference_mode(), self.placed(encoding):
-            for _, kept in self._pieces(context, tick, self._last):
+            for _, kept in self._pieces(context, tick, last=True):
                 read = kept
-            ends = [self._found(q, copy.deepcopy(read), self._last).logits[0, -1].float() for q in questions]
+            ends = [self._asked(q, copy.deepcopy(read), last=True).logits[0, -1].float() for q in questions]
             return torch.stack(ends).cpu()
 
-    def _found(self, tokens: Int[Tensor, " T"], cache: Any = None, few: Mapping[str, int] | None = None) -> Any:
-        """What the model itself makes of tokens after those of its cache: its logits are scaled by its own code."""
-        rows = tokens[None].to(self.model.device)
-        return self.model(rows, past_key_values=cache, use_cache=True, **(few or {}))
+    def _asked(self, tokens: Int[Tensor, " T"], cache: Any = None, last: bool = False) -> Any:
+        """What the model itself answers to tokens after those of its cache, its logits scaled by its own code.
 
-    @property
-    def _last(self) -> dict[str, int]:
-        """What to call it with for the logits of the last token alone, where it can leave the others out."""
-        takes = "logits_to_keep" in inspect.signature(self.model.forward).parameters
-        return {"logits_to_keep": 1} if takes else {}
+        With ``last`` it leaves out the logits of all but the last token, where it can.
+        """
+        few = {"logits_to_keep": 1} if last and "logits_to_keep" in signature(self.model.forward).parameters else {}
+        return self.model(tokens[None].to(self.model.device), past_key_values=cache, use_cache=True, **few)
 
     def _pieces(
-        self, tokens: Int[Tensor, " T"], tick: Callable[[float], None], few: Mapping[str, int] | None = None
+        self, tokens: Int[Tensor, " T"], tick: Callable[[float], None], last: bool = False
     ) -> Iterator[tuple[Tensor, Any]]:
         """Logits of a text, piece by piece, and all that the model keeps of what it has read."""
         pieces, kept = tokens.split(self._step(len(tokens))), None
         with self._ticking(tick, len(tokens)):
             for piece in pieces:
-                found = self._found(piece, kept, few)
+                found = self._asked(piece, kept, last)
                 kept = found.past_key_values
                 yield found.logits[0].float(), kept
 
@@ -129,7 +126,7 @@ class Pretrained:
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
-            kept = getattr(self._found(torch.zeros(1, dtype=torch.int64)), "past_key_values", None)
+            kept = getattr(self._asked(torch.zeros(1, dtype=torch.int64)), "past_key_values", None)
         layers = getattr(kept, "layers", [None])
         return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 

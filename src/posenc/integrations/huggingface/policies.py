@@ -109,22 +109,17 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
 
 def derived_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types`` as transformers' config class makes them of the rest of the config."""
-    model_type = reader.model_type
-    why = "transformers is not installed, or older than this model_type"
+    keys = ", ".join(reader.family.derives)
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-        made = CONFIG_MAPPING[model_type].from_dict(copy.deepcopy(dict(reader.config)))
-        types = tuple(made.layer_types or ())
-    except Exception as error:  # a missing transformers, or whatever its class raises for odd values
-        why, types = (why if isinstance(error, (ImportError, KeyError)) else repr(error)), ()
-    if not types:
+        types = tuple(CONFIG_MAPPING[reader.model_type].from_dict(copy.deepcopy(dict(reader.config))).layer_types)
+    except Exception as error:  # no transformers, one that is too old, or whatever its class raises for odd values
         raise InvalidArgument(
-            f"the config of model_type {model_type!r} has no layer_types, which transformers' class makes of "
-            f"{', '.join(reader.family.derives)}, and it could not be asked ({why}); add layer_types, or pass what "
-            "AutoConfig makes of the config"
-        )
-    reader.assume(f"layer_types as transformers' class makes them of {', '.join(reader.family.derives)}")
+            f"the config of model_type {reader.model_type!r} has no layer_types; transformers' class makes them of "
+            f"{keys}, and cannot be asked here ({error!r}): add layer_types"
+        ) from error
+    reader.assume(f"layer_types as transformers' class makes them of {keys}")
     return types
 
 

@@ -81,7 +81,7 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
         and "rotate" in encoding.doors
         and not family.rescales
     ):
-        first = torch.zeros(1, 1, 1, layer.head_dim if not hasattr(encoding, "head_dim") else encoding.head_dim)
+        first = torch.zeros(1, 1, 1, getattr(encoding, "head_dim", layer.head_dim))
         first[..., 0] = 1
         read = float(encoding.at(_places(encoding, positions, layer)[..., :1]).rotate(first, first)[0].norm())
         if not math.isclose(read, layer.factor, rel_tol=EXACT):

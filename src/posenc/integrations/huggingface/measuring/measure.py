@@ -81,15 +81,19 @@ def _tried(model: Any) -> None:
 
 
 class _Stepwise:
-    """Inside, attention is computed by torch's own functions, which the recorder stands at."""
+    """Inside, attention is computed by torch's own functions, where the recorder stands, and nothing drops out."""
 
     def __init__(self, model: Any) -> None:
         self.model, self.before = model, getattr(getattr(model, "config", None), "_attn_implementation", None)
 
     def __enter__(self) -> None:
+        self.training = [module for module in self.model.modules() if module.training]
+        self.model.eval()
         if self.before not in ("eager", "sdpa", None):
             self.model.set_attn_implementation("eager")
 
     def __exit__(self, *_: object) -> None:
+        for module in self.training:
+            module.training = True
         if self.before not in ("eager", "sdpa", None):
             self.model.set_attn_implementation(self.before)
