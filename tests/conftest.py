@@ -60,7 +60,7 @@ def unchecked() -> Iterator[None]:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
     from posenc import sight
-    from posenc.kernels.attention import blocks
+    from posenc.attention import blocks
     from posenc.laws import paths
 
     for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):

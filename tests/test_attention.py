@@ -13,8 +13,8 @@ import reference
 from attending import attend
 from memory import peak_bytes
 from posenc import ALiBi, NoPE, SSMax
+from posenc.attention.blocks import ROWS, TRAINING_ROWS
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.blocks import ROWS, TRAINING_ROWS
 from posenc.positions import left_padded, packed, plain
 
 EXACT = 1e-6

@@ -45,7 +45,6 @@ ROOMS = {
     "palette": 0,
     "numbers": 0,
     "transformer": 0,
-    "checkpoints": 1,
     "tasks": 1,
     "screen": 0,
     "files": 0,

@@ -7,7 +7,7 @@ from torch import Tensor
 import reference
 from attending import attend
 from posenc import ALiBi, OffsetBias, Placed
-from posenc.attention import choice
+from posenc.attention import attend as attend_module
 from posenc.kernels.attention import channels
 from posenc.positions import plain
 
@@ -104,16 +104,13 @@ def test_slopes_are_never_below_float32(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("hides", ["key_mask", "segments", "nothing"])
 def test_the_default_device_changes_nothing(hides: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither what is found by looking at masks nor what is tried out and measured first."""
-    monkeypatch.setattr(choice, "made", {})
-    monkeypatch.setattr(choice, "SHORT", 8)
-    monkeypatch.setattr(choice, "LONG", 8)
+    """Neither what is found by looking at masks nor what is tried out first."""
+    monkeypatch.setattr(attend_module, "LONG", 8)
     q, k, v = torch.randn(3, 1, 2, 8, 4)
     masks = {"key_mask": plain(8)[None] > 2, "segments": plain(8) // 3}
     given, placed = {hides: masks[hides]} if hides in masks else {}, ALiBi(2).at(plain(8))
     want = attend(q, k, v, placed, causal=True, **given)
     channels._exact.cache_clear()
-    choice.made.clear()
     with torch.device("meta"):
         got = attend(q, k, v, placed, causal=True, **given)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-6)

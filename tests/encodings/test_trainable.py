@@ -177,3 +177,19 @@ def test_rows_without_keys_have_gradients_of_zero_when_parts_are_merged() -> Non
     ):
         assert torch.allclose(got, expected, atol=1e-14)
         assert bool((expected[:, :, :2] == 0).all())
+
+
+@pytest.mark.parametrize("text", ["nope", "alibi", "t5", "shaw"])
+def test_rows_without_keys_have_finite_gradients_inside_transforms(text: str) -> None:
+    q, k, v = torch.randn(3, 1, 2, 6, 8, dtype=torch.float64)
+    sight = posenc.Sight(causal=True, key_mask=torch.tensor([[False, False, True, True, True, True]]))
+    with torch.no_grad():
+        placed = posenc.encoding(text, heads=2, head_dim=8).double().at(plain(6), dtype=torch.float64)
+
+    def total(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return posenc.attention(q, k, v, placed, sight).sin().sum()
+
+    leaves = tuple(x.clone().requires_grad_() for x in (q, k, v))
+    want = torch.autograd.grad(total(*leaves), leaves)
+    for got, expected in zip(torch.func.grad(total, (0, 1, 2))(q, k, v), want, strict=True):
+        assert torch.allclose(got, expected, atol=1e-13)

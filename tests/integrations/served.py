@@ -227,9 +227,15 @@ def record() -> dict[str, Any]:
 
 
 @cache
+def fields_of(schedule: Any) -> Any:
+    """The fields of SmolLM2 under this schedule, whose original length is shorter than the model's."""
+    length = getattr(schedule, "original_length", None)
+    return gguf(read(SMOLLM), schedule, max_length=length and math.ceil(length * schedule.factor))
+
+
 def record_gguf() -> dict[str, Any]:
     """The fields that llama.cpp is asked about, by schedule."""
-    fields = {str(schedule): gguf(read(SMOLLM), schedule) for schedule in SMOLLM_SCHEDULES}
+    fields = {str(schedule): fields_of(schedule) for schedule in SMOLLM_SCHEDULES}
     return {
         name: {"values": one.values, "tensors": {key: tensor.tolist() for key, tensor in one.tensors.items()}}
         for name, one in fields.items()

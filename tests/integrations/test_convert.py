@@ -10,9 +10,9 @@ from torch import Tensor
 import posenc
 from integrations.tiny import SIZES as TINY
 from integrations.tiny import logits, tiny, tokens
+from llama2c import load, load_tokenizer
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import check_conversion, convert_pairing, patched, probe_pairing
-from posenc.workbench.checkpoints.llama2c import load, load_tokenizer
 from posenc.workbench.transformer import Transformer, TransformerConfig
 
 SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}

@@ -15,9 +15,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from integrations.served import LLAMA_CPP, PROGRAMS, SMOLLM, SMOLLM_SCHEDULES, record_gguf, recorded
+from integrations.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCHEDULES, fields_of, record_gguf, recorded
 from posenc.integrations.huggingface import patched, read
-from posenc.integrations.servers import Fields, gguf
+from posenc.integrations.servers import Fields
 from posenc.schedules import Default, YaRN
 
 BLOCKS, TOKENS = 4, 384
@@ -115,7 +115,7 @@ def unscaled(llama_cpp: Callable[[Fields], Tensor]) -> Tensor:
 def test_llama_cpp_reads_as_transformers(
     schedule: Any, model: Any, ids: Tensor, llama_cpp: Callable[[Fields], Tensor], unscaled: Tensor
 ) -> None:
-    fields, wanted = gguf(read(SMOLLM), schedule), by_transformers(model, ids, schedule)
+    fields, wanted = fields_of(schedule), by_transformers(model, ids, schedule)
     right = (llama_cpp(fields) - wanted).abs().mean()
     assert right <= CLOSE
     if schedule != Default():
@@ -130,7 +130,7 @@ def test_llama_cpp_does_not_read_the_ends_of_a_ramp(
 ) -> None:
     """Fields as they were until this was run: a YaRN of other ends under keys that architecture llama ignores."""
     schedule = YaRN(4.0, 256, attention_factor=1.3, beta_fast=16.0)
-    plain = gguf(read(SMOLLM), YaRN(4.0, 256)).values
+    plain = fields_of(YaRN(4.0, 256)).values
     scaling = "llama.rope.scaling"
     before = {**plain, f"{scaling}.yarn_beta_fast": 16.0, f"{scaling}.yarn_attn_factor": 1.3 / 1.1386294361119891}
     assert torch.equal(llama_cpp(Fields(before)), llama_cpp(Fields(plain)))

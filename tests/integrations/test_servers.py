@@ -20,12 +20,12 @@ from integrations.served import (
     PLAIN,
     SCHEDULES,
     SIZES,
-    SMOLLM,
     SMOLLM_SCHEDULES,
     VLLM,
     YARN,
     Case,
     by_mlx,
+    fields_of,
     record_gguf,
     recorded,
 )
@@ -65,7 +65,7 @@ def test_mlx(schedule: Any) -> None:
 @pytest.mark.parametrize("schedule", SMOLLM_SCHEDULES, ids=str)
 def test_gguf(schedule: Any, tmp_path: Path) -> None:
     """The fields that llama.cpp was asked about, and GGUF's own reader finds them in a file, in float32."""
-    record, fields = recorded()[LLAMA_CPP][str(schedule)], gguf(read(SMOLLM), schedule)
+    record, fields = recorded()[LLAMA_CPP][str(schedule)], fields_of(schedule)
     assert record_gguf()[str(schedule)] == record
     package = pytest.importorskip("gguf")
     writer = package.GGUFWriter(tmp_path / "positions.gguf", "llama")

@@ -12,7 +12,7 @@ from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.bias import climbs
 from posenc.errors import UnknownName
 from posenc.kernels.attention import channels
-from posenc.kernels.attention.channels import GATED_SPAN, SPAN, exact, gated, linear
+from posenc.kernels.attention.channels import SPAN, exact, linear
 from posenc.positions import plain
 
 FAR = torch.cat((torch.zeros(1, dtype=torch.int64), torch.arange(SPAN - 39, SPAN)))
@@ -124,53 +124,6 @@ def test_positions_that_go_back_or_far_have_no_channels() -> None:
 
 GATES = torch.rand(2, 1, 3, 41).add(0.01) * torch.tensor([[0.003], [1.0], [9.0]])
 """Of three heads, of queries and of keys."""
-
-
-@pytest.mark.parametrize("start", [0, 2**31 - GATED_SPAN])
-@pytest.mark.parametrize("which", ["both", "query", "key"])
-def test_a_gated_bias_is_exact_all_along_its_span(which: str, start: int) -> None:
-    """Eight sums of what is as large as the bias; rests are a thousandth of a gate, and eight thousand positions of
-    them are rounded by 2^-21 of it."""
-    at = start + torch.cat((torch.zeros(1, dtype=torch.int64), torch.arange(GATED_SPAN - 40, GATED_SPAN)))
-    of_q, of_k = (
-        gate if which in ("both", side) else None for gate, side in zip(GATES, ("query", "key"), strict=True)
-    )
-    q, k = gated(of_q, of_k, at, at)
-    rates = sum(x for x in (0 if of_q is None else of_q[..., None], 0 if of_k is None else of_k[..., None, :]))
-    want = (at[None] - at[:, None]) * rates.double()
-    difference = summed(q, k).double() - want
-    difference = (difference - difference.diagonal(dim1=-2, dim2=-1)[..., None]).tril().abs()
-    largest = GATES.amax((0, 1, 3)).double()[:, None, None]
-    assert (difference <= 8 * 2.0**-24 * want.abs() + 4 * 2.0**-21 * largest).all()
-
-
-def test_a_gated_bias_is_wrong_where_rests_are_added_among_what_is_large() -> None:
-    """The bound above tells right from wrong."""
-    at = torch.cat((torch.zeros(1, dtype=torch.int64), torch.arange(GATED_SPAN - 40, GATED_SPAN)))
-    q, k = gated(*GATES, at, at)
-    mixed = [0, 4, 1, 5, 2, 6, 3, 7]
-    want = (at[None] - at[:, None]) * (GATES[0][..., None] + GATES[1][..., None, :]).double()
-    difference = summed(q[..., mixed], k[..., mixed]).double() - want
-    difference = (difference - difference.diagonal(dim1=-2, dim2=-1)[..., None]).tril().abs()
-    largest = GATES.amax((0, 1, 3)).double()[:, None, None]
-    assert (difference > 8 * 2.0**-24 * want.abs() + 4 * 2.0**-21 * largest).any()
-
-
-def test_gates_have_channels_where_no_gradient_is_wanted() -> None:
-    (q, k, v), here = given("grape-a", 40, 4)
-    assert here.bias is not None
-    learning = here.bias.meeting(q, k, 0.25)
-    assert learning.channels(torch.float32, 0.25) is None
-    with torch.no_grad():
-        still = here.bias.meeting(q, k, 0.25)
-        assert still.channels(torch.float32, 0.25) is not None
-        assert still.channels(torch.bfloat16, 0.25) is None
-        far = ENCODINGS["grape-a"]().at(torch.arange(40) * GATED_SPAN).bias
-        assert far is not None
-        assert far.meeting(q, k, 0.25).channels(torch.float32, 0.25) is None
-        y = attention(q, k, v, here, True)
-        want = scores(q, k, here, True).softmax(-1) @ v
-    torch.testing.assert_close(y, want, rtol=0, atol=40 * 2.0**-23)
 
 
 def test_ways_can_be_named_and_give_the_same() -> None:

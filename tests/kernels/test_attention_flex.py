@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import posenc
 from posenc import ALiBi, Sight, attention, positions
 from posenc import scores as scores_of
+from posenc.attention.blocks import ROWS
 from posenc.attention.work import Work
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.attention import flex
-from posenc.kernels.attention.blocks import ROWS
 from posenc.kernels.attention.flex import alibi_score_mod, line_score_mod
 
 attend = sys.modules["posenc.attention.attend"]

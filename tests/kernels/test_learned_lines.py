@@ -6,7 +6,7 @@ from torch import Tensor
 
 import posenc
 from posenc import attention, scores
-from posenc.kernels.attention import blocks
+from posenc.attention import blocks
 from posenc.kernels.attention.block import SHARES_KEYS
 from posenc.kernels.attention.diagonals import Diagonals
 from posenc.positions import plain

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from llama2c import Tokenizer, load, load_tokenizer
 from posenc.errors import InvalidArgument, UnreadableFile
-from posenc.workbench.checkpoints.llama2c import Tokenizer, load, load_tokenizer
 from posenc.workbench.transformer import Cache, Transformer
 
 STORY = (

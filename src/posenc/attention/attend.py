@@ -17,15 +17,13 @@ from torch.autograd import forward_ad
 from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-from posenc.attention.choice import Ways, choice
+from posenc.attention.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attention.decay import decayed
 from posenc.attention.fit import check, check_types
 from posenc.attention.work import IMPLS, Impl, Work, said
-from posenc.encodings.alibi import LinearBias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import for_every_head, fused
-from posenc.kernels.attention.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.kernels.attention.channels import widened
 from posenc.kernels.attention.flex import flexible, serves
 from posenc.sight import Sight, Spans
@@ -88,8 +86,7 @@ def attention(
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
         impl: which way is taken where several are right: ``"line"`` or ``"channels"``, ``"blocks"`` for neither.
-            ``"auto"`` takes what was faster when both were tried on this machine, at the first long call of its
-            kind (``posenc.attention.choice.made``); the ways differ in the last digits.
+            ``"auto"`` takes channels from 1024 tokens on, and the line below; the ways differ in the last digits.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together.
@@ -167,7 +164,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, work: Work, dropout: float) -> Floa
     if spans is not None:
         return _by_spans(q, k, v, work, spans, dropout)
     learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *work.trained))
-    if work.bias is not None and work.may_widen(q, dropout) and not _along_line(q, work, learning):
+    if work.bias is not None and work.may_widen(q, dropout) and not _along_line(q, work):
         channels = work.bias.channels(q.dtype, work.scale)
         if channels is not None:
             wide, bare = widened(q, k, v, channels), replace(work, bias=None, trained=())
@@ -193,24 +190,15 @@ def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
     return q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * scale
 
 
-def _along_line(q: Tensor, work: Work, learning: bool) -> bool:
-    """Whether the line is taken where channels are right too: asked for, or faster on this machine."""
+LONG = 1024
+"""From so many tokens on channels win, one call whose lead grows with the length; shorter calls take the line."""
+
+
+def _along_line(q: Tensor, work: Work) -> bool:
+    """Whether the line is taken where channels are right too: asked for, or for few tokens."""
     if work.line is None or work.trained or torch.compiler.is_compiling() or not q.is_cpu:
         return False
-    return work.impl == "line" or (work.impl == "auto" and choice(q, learning, _ways).impl == "line")
-
-
-def _ways(heads: int, length: int) -> Ways:
-    """Both ways for any bias that has a line and channels, to be timed.
-
-    Channels come first: they are one call whose lead grows with the length, past what is timed.
-    """
-    at = torch.arange(length)
-    placed = Placed(at, at, bias=LinearBias(torch.full((heads,), 0.1), at, at))
-    return {
-        "channels": lambda q, k, v: attention(q, k, v, placed, True, impl="channels"),
-        "line": lambda q, k, v: attention(q, k, v, placed, True, impl="line"),
-    }
+    return work.impl == "line" or (work.impl == "auto" and work.queries < LONG)
 
 
 def _by_spans(

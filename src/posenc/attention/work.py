@@ -10,21 +10,21 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention.blocks import mask_dtype
+from posenc.kernels.attention.block import mask_dtype
 from posenc.kernels.attention.channels import LEAST_SCALE, exact
 from posenc.kernels.memory import may_be_looked_at
 from posenc.sight import Sight
 
 Impl = Literal["auto", "line", "channels", "blocks"]
 """``"line"``: a bias along a line as views of it, block by block. ``"channels"``: as more channels of queries and
-keys, in one call of torch's attention. ``"blocks"``: neither. ``"auto"``: whichever was faster when tried here."""
+keys, in one call of torch's attention. ``"blocks"``: neither. ``"auto"``: by the length of the call alone."""
 
 IMPLS = get_args(Impl)
 
 
 @dataclass(frozen=True, eq=False)
 class Work:
-    """Sight, bias and scale of one call; what ``kernels.attention.blocks.Work`` asks for."""
+    """Sight, bias and scale of one call."""
 
     sight: Sight
     bias: Bias | None

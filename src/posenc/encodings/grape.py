@@ -20,13 +20,12 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from posenc.encodings.alibi import slopes
-from posenc.encodings.bias import Bias, check_channels, climbs, heads_second, offsets
+from posenc.encodings.bias import Bias, check_channels, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import for_every_head
-from posenc.kernels.attention.channels import GATED_SPAN, Channels, gated
 from posenc.schedules.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]
@@ -73,15 +72,6 @@ class GatedSlopes(Bias):
         rates = [] if of_q is None else [of_q[:, :, first:last]]
         rates += [] if of_k is None else [of_k[:, :, :keys].mT]
         return -heads_second(slopes * distance) * (rates[0] if len(rates) == 1 else rates[0] + rates[1])
-
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """In float32, and where no gradient is wanted: that of a gate would be the difference of two large sums."""
-        learning = torch.is_grad_enabled() and any(gate.requires_grad for gate in self.trainable)
-        if dtype != torch.float32 or learning or not climbs(self.q_positions, self.k_positions, GATED_SPAN):
-            return None
-        slopes = (self.slopes / scale)[:, None]
-        of_q, of_k = (None if gate is None else gate[..., 0] * slopes for gate in self.gates)
-        return gated(of_q, of_k, self.q_positions, self.k_positions)
 
 
 @final

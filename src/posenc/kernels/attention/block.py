@@ -138,3 +138,8 @@ def fused_backward(
         grad, q, k, v, *of, 0.0, is_causal, attn_mask=mask, scale=scale
     )
     return dq, dk, dv
+
+
+def mask_dtype(q: Tensor) -> torch.dtype:
+    """float32 under 16-bit q; float64 under float64, where torch 2.13's CPU kernel misreads a float32 mask."""
+    return torch.promote_types(q.dtype, torch.float32)

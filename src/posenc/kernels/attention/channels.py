@@ -25,9 +25,6 @@ UNIT = 256.0
 SPAN = 1 << 16
 """Positions may lie this far apart: a piece of a slope has 8 bits, and 8 + 16 are what float32 sums exactly."""
 
-GATED_SPAN, GATED_BITS = 1 << 13, 10
-"""Where gates are multiplied by positions: 10 + 13 bits, and one more for the sum of two."""
-
 LEAST_SCALE = 2.0**-7
 """Scores may be scaled by no less, or float16 could not hold a slope in units of it."""
 
@@ -86,49 +83,6 @@ def of_sums(
     q = torch.stack([x for piece in of_queries for x in (ones[1], piece)], dim=-1)
     k = torch.stack([x for piece in of_keys for x in (piece, ones[0])], dim=-1)
     return q.to(dtype), k.to(dtype)
-
-
-def gated(
-    of_q: Float[Tensor, "B H T"] | None,
-    of_k: Float[Tensor, "B H S"] | None,
-    q_positions: Int[Tensor, "*B T"],
-    k_positions: Int[Tensor, "*B S"],
-) -> Channels:
-    """(p_k − p_q)·(a_q + b_k) in float32, for positions less than ``GATED_SPAN`` from their row's first.
-
-    Each of a and b (None for zeros) is a whole number of steps, which 10 bits say, and a rest. All tokens of a head
-    have the same step, so that products of whole steps and their sums are exact, and large terms have cancelled
-    before rests, a thousandth of them, are added.
-    """
-    start = k_positions.amin(-1, keepdim=True)
-    q_at, k_at = ((at - start).float() for at in (q_positions, k_positions))
-    q_at, k_at = (at if at.dim() == 1 else at[:, None] for at in (q_at, k_at))
-    largest = [gate.detach().abs().amax((0, 2)) for gate in (of_q, of_k) if gate is not None]
-    exponent = torch.frexp(torch.stack(largest).amax(0)).exponent - GATED_BITS
-    q, k = [], []
-    for part in range(2):
-        if of_q is not None:
-            now = _stepped(of_q, exponent, part)
-            q += [now, -now * q_at]
-            k += [k_at, torch.ones_like(k_at)]
-        if of_k is not None:
-            now = _stepped(of_k, exponent, part)
-            q += [torch.ones_like(q_at), -q_at]
-            k += [now * k_at, now]
-    return _stacked(q), _stacked(k)
-
-
-def _stepped(gate: Float[Tensor, "B H T"], exponent: Int[Tensor, " H"], part: int) -> Float[Tensor, "B H T"]:
-    """The whole steps of 2^exponent in a gate, or what is left."""
-    whole = torch.ldexp(torch.ldexp(gate, -exponent[:, None]).round(), exponent[:, None])
-    return gate - whole if part else whole
-
-
-def _stacked(channels: list[Tensor]) -> Float[Tensor, "#B #H T r"]:
-    """Channels ``(T,)``, ``(B, 1, T)`` or ``(B, H, T)`` side by side."""
-    channels = [x if x.dim() == 3 else x[None, None] for x in channels]
-    batch, heads = (max(x.shape[axis] for x in channels) for axis in (0, 1))
-    return torch.stack([x.expand(batch, heads, -1) for x in channels], dim=-1)
 
 
 def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor, Tensor, Tensor]:

@@ -7,18 +7,20 @@ line is the block's mask; rows are turned back afterwards.
 
 import math
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
+from posenc.attention.work import Work
 from posenc.kernels.attention.banded import banded_forward, far_backward
 from posenc.kernels.attention.block import (
     fused,
     fused_backward,
     fused_forward,
+    mask_dtype,
     plain_backward,
     plain_forward,
     products,
@@ -31,49 +33,6 @@ ROWS = 128
 
 TRAINING_ROWS = 256
 """Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
-
-
-class Work(Protocol):
-    """What is added to the scores of a block of rows, made whenever it is asked for."""
-
-    @property
-    def queries(self) -> int: ...
-
-    @property
-    def all_keys(self) -> int: ...
-
-    @property
-    def scale(self) -> float: ...
-
-    @property
-    def exact_rows(self) -> bool: ...
-
-    @property
-    def is_causal(self) -> bool: ...
-
-    @property
-    def whole(self) -> bool: ...
-
-    @property
-    def line(self) -> Tensor | None: ...
-
-    @property
-    def trained(self) -> tuple[Tensor, ...]: ...
-
-    @property
-    def needs_scores(self) -> bool: ...
-
-    def with_trained(self, tensors: tuple[Tensor, ...]) -> "Work": ...
-
-    def keys(self, last: int) -> int: ...
-
-    def start(self, first: int) -> int: ...
-
-    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None: ...
-
-    def mask(
-        self, first: int, last: int, scores: Tensor | None = None, start: int = 0
-    ) -> Float[Tensor, "#B #H #rows S"]: ...
 
 
 class Masks:
@@ -169,11 +128,6 @@ def block_scores(
     """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
     scores = products(q, k) * work.scale
     return scores + work.mask(first, last, scores if work.needs_scores else None, start)
-
-
-def mask_dtype(q: Tensor) -> torch.dtype:
-    """float32 under 16-bit q; float64 under float64, where torch 2.13's CPU kernel misreads a float32 mask."""
-    return torch.promote_types(q.dtype, torch.float32)
 
 
 class _Recomputed(torch.autograd.Function):

@@ -1,1 +1,0 @@
-"""Real checkpoints, read into the small transformer; one file per format."""
