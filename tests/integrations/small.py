@@ -14,7 +14,10 @@ from tools.walk_type import completed, merged
 from torch import Tensor, nn
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from posenc.encodings import ALiBi, Encoding, NoPE, Sinusoidal
+from posenc.encodings.alibi import ALiBi
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.nope import NoPE
+from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.added import first_row
 from posenc.integrations.huggingface.families import FAMILIES

@@ -12,7 +12,7 @@ from tools.walk_type import corrected_since
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from integrations.small import answers, other, own, small
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.families import FAMILIES

@@ -14,7 +14,7 @@ import posenc
 from integrations.small import answers, small
 from integrations.small import own as small_own
 from integrations.tiny import MODELS, logits, tiny, tokens
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.measuring.shown import Shown

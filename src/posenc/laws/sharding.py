@@ -1,7 +1,5 @@
 """Laws of what is divided: a sequence over ranks, in order or zig-zag, permuted, in rings; heads over ranks."""
 
-import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +10,7 @@ from posenc.encodings.compose import Heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Carry, Placed
 from posenc.encodings.some_heads import SomeHeads
+from posenc.kernels.attention.block import merge
 from posenc.laws.doors import inputs
 from posenc.laws.law import law, near
 from posenc.laws.subject import Subject, each_layer
@@ -121,7 +120,7 @@ def ring_is_whole(subject: Subject) -> None:
         shards = chunks(layer.q.shape[2], RANKS)
         for rank, own in enumerate(shards):
             outs, sums = zip(*(_seen(layer, own, keys) for keys in shards), strict=True)
-            got = together(outs, sums)
+            got = merge(list(zip(outs, sums, strict=True)))[0]
             near(got, layer.whole[:, :, own], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
 
 
@@ -130,13 +129,6 @@ def _seen(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
     sight = layer.sight(queries, keys)
     return attention(q, k, layer.v[:, :, keys], here, sight, return_logsumexp=True)
-
-
-def together(outs: Sequence[Tensor], sums: Sequence[Tensor]) -> Tensor:
-    """Parts of attention as one: each weighted by exp of its logsumexp."""
-    lse = torch.stack(tuple(sums))
-    weights = lse.softmax(0).masked_fill(lse == -math.inf, 0.0)
-    return (weights[..., None] * torch.stack(tuple(outs))).sum(0)
 
 
 def _no_split(subject: Subject) -> str:

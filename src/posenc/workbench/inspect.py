@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read

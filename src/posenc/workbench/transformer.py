@@ -14,8 +14,9 @@ from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 import posenc
-from posenc.encodings import Encoding, Placed
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
+from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import posenc.attention
 from posenc import positions as make
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.layers import ModelPositions

@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc.clock import Phases
-from posenc.encodings import Encoding, Layers, Stack
 from posenc.encodings.catalogue import ModelShape, build
-from posenc.encodings.layers import stretched
+from posenc.encodings.compose import Stack
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.layers import Layers, stretched
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.schema import NEAR

@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.folder import identity, opened, save

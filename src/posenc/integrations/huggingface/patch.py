@@ -1,4 +1,4 @@
-"""Swaps one loaded model's positions for ours, and undoes it on the way out; nothing process-wide changes.
+"""Swaps one loaded model's positions for ours, and undoes it on the way out; only T5's attention stays registered.
 
 A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and turns its queries and keys
 itself, so that module's ``forward`` is all that is replaced, on this one instance. ALiBi families are handed
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import positions as make
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.added import alibi, relative, tables
@@ -58,7 +58,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``YaRN.softmax_factor``) is
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
-    or hear keep their own positions; a tower loaded alone is patched as any other model.
+    or hear keep their own positions; a tower loaded alone is patched as any other model. T5 takes masks of keys
+    and refuses those of which every query has its own.
 
     Raises:
         InvalidArgument: an encoding of another kind, size or pairing than the model's.

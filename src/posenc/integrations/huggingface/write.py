@@ -71,7 +71,7 @@ def _stretched(
     reached = max_length or math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
     if isinstance(schedule, DynamicNTK):  # which starts at the length that the config allows
         reached = positions.original_length
-    if max_length is None and before.tuned_length > reached and schedule != Default():
+    if max_length is None and before.tuned_length > max(reached, before.original_length) and schedule != Default():
         raise InvalidArgument(
             f"{schedule} reaches {reached} positions and would replace {before.rotary.get('schedule')}, with which "
             f"the model was released for {before.tuned_length}; state max_length to replace it all the same"

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.experiments.job import Launcher, Progress
 from posenc.workbench.experiments.ledger import Ledger

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional as F
 
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
 from posenc.schedules import LengthSchedule, Schedule, planned

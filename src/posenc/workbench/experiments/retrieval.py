@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.experiments.extend import Read, Request
 from posenc.workbench.experiments.job import Launcher, Progress

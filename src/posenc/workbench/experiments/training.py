@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import posenc
-from posenc.encodings import Encoding
+from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
 from posenc.workbench.experiments.devices import over
 from posenc.workbench.experiments.evaluate import evaluate

@@ -7,8 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 import posenc
-from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape, canonical_text
+from posenc.encodings.encoding import Encoding
 from posenc.workbench.palette import style
 from posenc.workbench.views.layer import python, visible
 from posenc.workbench.views.view import Axis, Heatmap, View, bounded, within

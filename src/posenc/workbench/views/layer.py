@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import torch
 
-from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape, build, settings_of
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
 

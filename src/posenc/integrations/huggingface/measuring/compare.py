@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings import Encoding
 from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.integrations.families import FAMILIES as LAYOUTS
 from posenc.integrations.huggingface.families import FAMILIES
