@@ -185,7 +185,7 @@ for logits in found:  # the same sums, some in another order
 """
 
 
-@pytest.mark.parametrize("family", ["cohere", "gemma3"])
+@pytest.mark.parametrize("family", ["cohere", pytest.param("gemma3", marks=pytest.mark.slow)])
 def test_a_patched_model_is_exported(family: str) -> None:
     model, given = tiny(family), {"input_ids": tokens()[:1, :12], "use_cache": False}
     with patched(model, own(model, "float32")), torch.no_grad():
