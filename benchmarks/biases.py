@@ -26,7 +26,7 @@ TEXTS = {
     "transformer-xl": None,
     "deberta": None,
     "cope": None,
-    "grape-a": LINE,
+    "grape-a": None,
     "fox": LINE,
 }
 """Biases over one axis, and the ratio that the project asks of each; None where what is made is as large as q·k."""
