@@ -21,7 +21,11 @@ Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], Tensor]
 WINDOW = 3
 
 
-@law()
+def _before_attention(subject: Subject) -> str:
+    return "" if {"bias", "scale"} & set(subject.declared.doors) else "all it does is done before attention"
+
+
+@law(_before_attention)
 def shared_placings_train(subject: Subject) -> None:
     """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too."""
     S = subject.longest(9)
