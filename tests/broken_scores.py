@@ -1,5 +1,6 @@
 """Encodings broken on purpose in what newer doors ask for: shortcuts, order, carries, scales, axes, tracing."""
 
+import copy
 from typing import ClassVar
 
 import torch
@@ -156,13 +157,9 @@ class BrokenFoX(Encoding):
 class PlacedBroken(Placed):
     """What BrokenFoX is at positions: the carry dropped, if it says so."""
 
-    def __init__(
-        self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions, gates: Carry | None = None
-    ) -> None:
+    def __init__(self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions) -> None:
         super().__init__(q_positions, k_positions)
-        self.broken, self.carried, self.unread = fox, 4, gates is None
-        if gates is not None:
-            self.bias = fox.kind(gates)
+        self.broken, self.carried, self.unread = fox, 4, True
 
     def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
         gates = self.broken.fox.gates(x)
@@ -171,7 +168,10 @@ class PlacedBroken(Placed):
         return self.carrying(gates), gates
 
     def carrying(self, carry: Carry | None) -> Placed:
-        return PlacedBroken(self.broken, self.q_positions, self.k_positions, carry)
+        here = copy.copy(self)
+        if carry is not None:
+            here.bias, here.unread = self.broken.kind(carry), False
+        return here
 
 
 class Counts(Biased):
