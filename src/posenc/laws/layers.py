@@ -18,7 +18,6 @@ from posenc.laws.subject import Subject, each_layer
 from posenc.sight import Sight
 
 Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], Tensor]
-WINDOW = 3
 
 
 def _before_attention(subject: Subject) -> str:
@@ -32,9 +31,8 @@ def shared_placings_train(subject: Subject) -> None:
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     for name, sight in (("causal", Sight(causal=True)), ("left-padded", Sight(causal=True, key_mask=padded))):
         want = _derivatives(subject, S, _defined, sight)
-        ways: dict[str, Attend] = {"attention": attention}
-        if name == "left-padded" and not subject.declared.needs_scores:
-            ways["a ring of two"] = _ring
+        rings = name == "left-padded" and not subject.declared.needs_scores
+        ways: dict[str, Attend] = {"attention": attention} | ({"a ring of two": _ring} if rings else {})
         for way, attend in ways.items():
             for order, got in enumerate(_derivatives(subject, S, attend, sight)):
                 what = f"{name}, {way}, {('gradients', 'gradients with a graph', 'second derivatives')[order]}"
@@ -91,11 +89,11 @@ def windows_travel(subject: Subject) -> None:
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
     made = subject.make().double()
-    layers = Layers({"near": made}, ("near",), layers=1, windows={"near": WINDOW})
+    layers = Layers({"near": made}, ("near",), layers=1, windows={"near": 3})
     alone = layers.layer(0).at(subject.plain(S), dtype=torch.float64)
     here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].read(x)[0], alone.read(x)[0]
     q, k = bare.rotate(q, k)
-    for window, seen in ((None, WINDOW), (2, 2), (S, WINDOW)):
+    for window, seen in ((None, 3), (2, 2), (S, 3)):
         want = attention(q, k, v, bare, Sight(causal=True, window=seen))
         near(attention(q, k, v, here, Sight(causal=True, window=window)), want, 0.0, f"window {window}")
 
