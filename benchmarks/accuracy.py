@@ -11,7 +11,7 @@ from torch import Tensor
 
 import posenc
 from posenc.clock import Clock, cos_sin_float32, phase
-from posenc.schedules import Default
+from posenc.scaling import Default
 
 LIMITS = {"1e3": 10**3, "1e4": 10**4, "1e5": 10**5, "1e6": 10**6, "1e7": 10**7, "2^31": 2**31}
 CHANNELS = 128
@@ -20,7 +20,7 @@ CosSin = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 def methods() -> dict[str, CosSin]:
     """Everything that makes cos and sin of 64 hands at base 10000, by name."""
-    spectrum = Default().spectrum(CHANNELS, 1e4)
+    spectrum = Default().frequencies(CHANNELS, 1e4)
     clock = Clock(spectrum)
     found: dict[str, CosSin] = {
         "posenc, exact": clock,
@@ -60,7 +60,7 @@ def _from_angles(angles: Tensor) -> tuple[Tensor, Tensor]:
 def errors() -> dict[str, dict[str, float]]:
     """The largest error of every method over 200 positions in the upper half below each limit."""
     table: dict[str, dict[str, float]] = {name: {} for name in methods()}
-    truth = posenc.Clock(Default().spectrum(CHANNELS, 1e4))
+    truth = posenc.Clock(Default().frequencies(CHANNELS, 1e4))
     for label, limit in LIMITS.items():
         at = torch.linspace(limit / 2, limit - 1, 200, dtype=torch.float64).to(torch.int64)
         exact = truth(at, torch.float64)

@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import posenc
 from benchmarks.measure import Outputs, Row, Table
-from posenc.attention.work import Impl
+from posenc.attend.call import Backend
 from posenc.encodings.alibi import alibi_bias
 
 OURS = {torch.float32: 2e-5, torch.bfloat16: 0.04}
@@ -33,12 +33,12 @@ def table(
     """Causal attention under ALiBi, forward or forward and backward; the base has no bias at all."""
     q, k, v, grad = inputs(length, dtype, backward, (heads, kv_heads, channels), device)
     alibi = posenc.ALiBi(heads).to(device)
-    at = posenc.positions.plain(length, device=device)
+    at = posenc.positions.arange(length, device=device)
     whole = runs(q, k, v, grad, backward)
     grouped = heads != kv_heads
 
-    def ours(impl: Impl = "auto") -> Callable[[], Outputs]:
-        return whole(lambda: posenc.attention(q, k, v, alibi.at(at), True, impl=impl))
+    def ours(backend: Backend = "auto") -> Callable[[], Outputs]:
+        return whole(lambda: posenc.attention(q, k, v, alibi.at(at), causal=True, backend=backend))
 
     rows = [
         Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=grouped))),
@@ -75,22 +75,22 @@ def hiding(
     if how == "left-padded":
         start = length // 16
         at, seen, target = (row - start).clamp(min=0), (row >= start).expand(length, -1), PADDED_TARGET
-        sight = posenc.Sight(causal=True, key_mask=seen[:1], padding=(start,))
+        mask = posenc.Mask(causal=True, key_mask=seen[:1], left_padding=(start,))
     else:
         lengths = [length // 4] * 4
         at, segments = posenc.positions.packed(lengths, device=device)
         seen, target = segments[:, None] == segments, PACKED_TARGET
-        sight = posenc.Sight(causal=True, q_segments=segments, documents=(tuple(lengths),))
+        mask = posenc.Mask(causal=True, q_segments=segments, documents=(tuple(lengths),))
     seen = seen.tril()
     bias = _full_bias(heads, length).to(device, dtype).masked_fill(~seen, -math.inf)
 
     def ours() -> Tensor:
-        return posenc.attention(q, k, v, alibi.at(at), sight)
+        return posenc.attention(q, k, v, alibi.at(at), mask)
 
     rows = [
         Row("no bias and nothing hidden, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True))),
         Row("posenc", whole(ours), OURS[dtype], target),
-        Row("posenc, without a bias", whole(lambda: posenc.attention(q, k, v, nope.at(at), sight)), None, target),
+        Row("posenc, without a bias", whole(lambda: posenc.attention(q, k, v, nope.at(at), mask)), None, target),
         Row("full (H, L, L) bias and mask, SDPA", whole(lambda: sdpa(q, k, v, attn_mask=bias)), None),
     ]
     title = f"ALiBi, {how}, {heads} heads, L={length}, {said(dtype, backward)}"

@@ -36,12 +36,12 @@ def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") 
     """Causal attention under every bias, forward or forward and backward; the base has none."""
     q, k, v, grad = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
     x = torch.randn(1, length, HEADS * HEAD_DIM, generator=torch.Generator().manual_seed(1)).to(device, dtype)
-    at = posenc.positions.plain(length, device=device)
+    at = posenc.positions.arange(length, device=device)
     whole = runs(q, k, v, grad, backward)
 
     def under(text: str) -> Callable[[], Tensor]:
         made = posenc.encoding(text, width=HEADS * HEAD_DIM, heads=HEADS, head_dim=HEAD_DIM).to(device)
-        return lambda: posenc.attention(q, k, v, made.at(at).read(x)[0], True)
+        return lambda: posenc.attention(q, k, v, made.at(at).with_content(x)[0], causal=True)
 
     rows = [Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True)))]
     rows += [Row(text, whole(under(text)), target=target) for text, target in TEXTS.items()]

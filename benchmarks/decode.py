@@ -44,15 +44,15 @@ def table(dtype: torch.dtype) -> Table:
     rows.append(Row("floor: fresh memory for q and k", partial(_fresh, q, k)))
     if native.find(native.ROTATION):
         rows.append(Row("floor: that, and a native call a layer that turns nothing", partial(_called, q, k)))
-    for impl in impls("cpu")[1:]:
-        target = 0.25 if impl == "native" else None
-        rows.append(Row(f"posenc, {impl}, half", _ours(q, k, at, "half", impl), OURS[dtype], target))
+    for backend in impls("cpu")[1:]:
+        target = 0.25 if backend == "native" else None
+        rows.append(Row(f"posenc, {backend}, half", _ours(q, k, at, "half", backend), OURS[dtype], target))
         rows.append(
             Row(
-                f"posenc, {impl}, interleaved",
-                _ours(q, k, at, "interleaved", impl),
+                f"posenc, {backend}, interleaved",
+                _ours(q, k, at, "interleaved", backend),
                 OURS[dtype],
-                check=partial(_same_pairs, q, k, at, impl),
+                check=partial(_same_pairs, q, k, at, backend),
             )
         )
 
@@ -105,8 +105,8 @@ def _theirs(q: Tensor, k: Tensor, at: Tensor) -> Callable[[], Outputs]:
     return run
 
 
-def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str, impl: str) -> Callable[[], Outputs]:
-    rotary = posenc.Rotary(128, pairing=pairing, impl=impl)
+def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str, backend: str) -> Callable[[], Outputs]:
+    rotary = posenc.Rotary(128, pairing=pairing, backend=backend)
 
     @torch.no_grad()
     def run() -> Outputs:
@@ -119,10 +119,10 @@ def _ours(q: Tensor, k: Tensor, at: Tensor, pairing: str, impl: str) -> Callable
     return run
 
 
-def _same_pairs(q: Tensor, k: Tensor, at: Tensor, impl: str) -> Outputs:
+def _same_pairs(q: Tensor, k: Tensor, at: Tensor, backend: str) -> Outputs:
     """Interleaved rotation of reordered channels, put back into the order of ``"half"``."""
     from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half
 
     there, back = interleaved_from_half(128), half_from_interleaved(128)
-    turned = _ours(q[..., there], k[..., there], at, "interleaved", impl)()
+    turned = _ours(q[..., there], k[..., there], at, "interleaved", backend)()
     return tuple(x[..., back] for x in turned)

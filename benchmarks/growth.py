@@ -1,4 +1,4 @@
-"""How costs that positions cause grow with the length: L, 2L, 4L, 8L and the fitted power."""
+"""How costs that positions cause grow with the length: L, 2L, 4L, 8L and the resized power."""
 
 import statistics
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def growths() -> list[Growth]:
     # Longer tables have float64 temporaries of a size that glibc maps anew each time: the last doubling is dearer.
     long = [1 << n for n in (13, 14, 15, 16)]
     rotary, alibi = posenc.Rotary(64, pairing="half"), posenc.ALiBi(8)
-    at = {length: posenc.positions.plain(length) for length in long}
+    at = {length: posenc.positions.arange(length) for length in long}
     tables = [lambda length=length: rotary.tables(at[length]) for length in long]
     found.append(Growth("RoPE, cos and sin tables", "s", long, _seconds(tables)))
     qk = {length: torch.randn(2, 1, 8, length, 64) for length in long}
@@ -67,7 +67,7 @@ def growths() -> list[Growth]:
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, at: Tensor, alibi: posenc.ALiBi) -> Tensor:
-    return posenc.attention(q, k, v, alibi.at(at), True)
+    return posenc.attention(q, k, v, alibi.at(at), causal=True)
 
 
 def _memory(attend: Callable[..., Tensor], lengths: list[int]) -> list[float]:
@@ -75,7 +75,7 @@ def _memory(attend: Callable[..., Tensor], lengths: list[int]) -> list[float]:
     alibi, extra = posenc.ALiBi(8), []
     for length in lengths:
         q, k, v = torch.randn(3, 1, 8, length, 64)
-        at = posenc.positions.plain(length)
+        at = posenc.positions.arange(length)
         peak = peak_memory(lambda q=q, k=k, v=v, at=at: (attend(q, k, v, at, alibi),))
         extra.append(float(peak - q.numel() * q.element_size()))
     return extra

@@ -78,7 +78,7 @@ def slug(device: str) -> str:
 def growth_lines(found: list[growth.Growth]) -> Iterable[str]:
     yield "## Growth with the length"
     yield ""
-    yield f"Costs at L, 2L, 4L, 8L and the fitted power of L, at most {growth.TARGET} where there is a target."
+    yield f"Costs at L, 2L, 4L, 8L and the resized power of L, at most {growth.TARGET} where there is a target."
     yield ""
     yield "| cost | L | at L | 2L | 4L | 8L | exponent | |"
     yield "|---|---|---|---|---|---|---|---|"

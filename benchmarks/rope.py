@@ -107,7 +107,7 @@ def table(
     """One job: this pairing and type, forward or forward and backward."""
     generator = torch.Generator().manual_seed(0)
     q, k, q_grad, k_grad = (torch.randn(shape, generator=generator).to(device, dtype) for _ in range(4))
-    at = posenc.positions.plain(shape[2], device=device)
+    at = posenc.positions.arange(shape[2], device=device)
     if backward:
         q.requires_grad_()
         k.requires_grad_()
@@ -132,10 +132,10 @@ def table(
     rows = [Row("clone", lambda: tuple(x.clone() for x in moved))]
     if backward:
         rows.append(Row("floor: clone, as a function with its own gradient", whole(Cloned.apply)))
-    for impl in impls(device):
-        placed = posenc.Rotary(shape[3], pairing=pairing, impl=impl).to(device).at(at)
-        target = TARGETS.get(("fresh", dtype)) if impl == "native" else None
-        rows.append(Row(f"posenc, {impl}", whole(placed.rotate), OURS[dtype], target))
+    for backend in impls(device):
+        placed = posenc.Rotary(shape[3], pairing=pairing, backend=backend).to(device).at(at)
+        target = TARGETS.get(("fresh", dtype)) if backend == "native" else None
+        rows.append(Row(f"posenc, {backend}", whole(placed.rotate), OURS[dtype], target))
     for name, turn in (peers(pairing, shape[2], shape[3], dtype, device) if with_peers else {}).items():
         rows.append(Row(name, whole(turn), THEIRS[dtype]))
     size = 2 * 2 * q.numel() * q.element_size() * (2 if backward else 1)
@@ -151,13 +151,13 @@ def at_hand(
     """The job without fresh memory: into memory at hand and in place, beside a copy into memory at hand."""
     generator = torch.Generator().manual_seed(0)
     q, k = (torch.randn(shape, generator=generator).to(device, dtype) for _ in range(2))
-    spare, at = (q.clone(), k.clone()), posenc.positions.plain(shape[2], device=device)
+    spare, at = (q.clone(), k.clone()), posenc.positions.arange(shape[2], device=device)
     rows = [Row("copy_", lambda: (spare[0].copy_(q), spare[1].copy_(k)))]
-    for impl in impls(device)[1:]:
-        placed = posenc.Rotary(shape[3], pairing=pairing, impl=impl).to(device).at(at)
+    for backend in impls(device)[1:]:
+        placed = posenc.Rotary(shape[3], pairing=pairing, backend=backend).to(device).at(at)
         for where, sources in (("into memory at hand", (q, k)), ("in place", spare)):
-            target = TARGETS.get((where, dtype)) if impl == "native" else None
-            rows.append(_written(f"posenc, {impl}, {where}", placed, sources, spare, dtype, target))
+            target = TARGETS.get((where, dtype)) if backend == "native" else None
+            rows.append(_written(f"posenc, {backend}, {where}", placed, sources, spare, dtype, target))
 
     def exact() -> Outputs:
         cos, sin = posenc.Rotary(shape[3], pairing=pairing).to(device).tables(at, torch.float64)

@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.training import build, learn
+from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.training import build, learn
+from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks import Task, task
 from posenc.workbench.tasks.text import load
-from posenc.workbench.transformer import Transformer
 
 PLAN = Plan(
     encoding="nope",

@@ -9,15 +9,15 @@ from latex2mathml.converter import convert
 
 import posenc.workbench
 from posenc import CATALOGUE
-from posenc.workbench.claims.encodings import table as all_encodings
-from posenc.workbench.claims.models import Model, table
-from posenc.workbench.claims.properties import measured
-from posenc.workbench.figures.ink import rendered
-from posenc.workbench.figures.lesson import three_panels
-from posenc.workbench.figures.papers import both_papers
-from posenc.workbench.lab.rooms import ROOMS, find
-from posenc.workbench.views.catalogue import VIEWS, make
-from posenc.workbench.views.four import NAMES, four
+from posenc.pictures.ink import rendered
+from posenc.pictures.papers import both_papers
+from posenc.teaching.claims.encodings import table as all_encodings
+from posenc.teaching.claims.models import Model, table
+from posenc.teaching.claims.properties import measured
+from posenc.teaching.lab.rooms import ROOMS, find
+from posenc.teaching.three_panels import three_panels
+from posenc.teaching.views.catalogue import VIEWS, make
+from posenc.teaching.views.four import NAMES, four
 
 HERE = Path(__file__).parent
 
@@ -107,7 +107,7 @@ def properties() -> str:
         far = "2³¹ − 1" if p.last_position == 2**31 - 1 else str(p.last_position)
         cells = [
             name,
-            p.doors,
+            p.acts_on,
             f"{p.parameters:,}".replace(",", "\u202f"),
             far,
             _yes(p.offset_only),

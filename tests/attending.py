@@ -15,10 +15,10 @@ def attend(
     key_mask: Tensor | None = None,
     segments: Tensor | None = None,
     scale: float | None = None,
-    impl: str = "auto",
+    backend: str = "auto",
 ) -> Tensor:
     """``posenc.attention`` with everything that hides a key by its own name; segments are those of all keys."""
     T = q.shape[2]
     own = None if segments is None else segments[..., segments.shape[-1] - T :]
-    sight = posenc.Sight(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)
-    return posenc.attention(q, k, v, placed, sight, scale=scale, impl=impl)
+    mask = posenc.Mask(causal=causal, key_mask=key_mask, q_segments=own, k_segments=segments)
+    return posenc.attention(q, k, v, placed, mask, scale=scale, backend=backend)

@@ -17,7 +17,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.placed import KeyPositions, Positions, over_heads
 from posenc.encodings.rotary import rotate
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.schedules import Default
+from posenc.scaling import Default
 
 
 class PlacedTables(Placed):
@@ -38,13 +38,13 @@ class BrokenRotary(Encoding):
     """Rotary as it should be; each mutant below breaks one thing."""
 
     name: ClassVar[str] = "broken"
-    doors = ("rotate",)
+    acts_on = ("queries_keys",)
     relative = True
 
     def __init__(self, base: float = 1e4) -> None:
         super().__init__()
         self.base = base
-        self.clock = Clock(Default().spectrum(8, base))
+        self.clock = Clock(Default().frequencies(8, base))
 
     def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         cos, sin = self.clock(positions, dtype)
@@ -214,7 +214,7 @@ class SilentClamp(Encoding):
     """A learned table that gives positions past its end the last row, and says nothing."""
 
     name: ClassVar[str] = "broken"
-    doors = ("embed",)
+    acts_on = ("embeddings",)
     relative = False
     position_limit = ROWS
 
@@ -268,7 +268,7 @@ class BrokenALiBi(Encoding):
     """ALiBi with another formula in the place of −m·|k − q|."""
 
     name: ClassVar[str] = "broken"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
 
     def __init__(self, formula: Callable[[Tensor, Tensor], Tensor]) -> None:

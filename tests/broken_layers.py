@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from broken_scores import Biased
 from posenc import Bias, OffsetBias, Placed, Shaw
 from posenc.encodings.looked_up import QueryTable
-from posenc.encodings.placed import Carry, KeyPositions, Positions
+from posenc.encodings.placed import ContentState, KeyPositions, Positions
 
 
 class LearnsTwice(OffsetBias):
@@ -14,8 +14,8 @@ class LearnsTwice(OffsetBias):
 
     def derive(self) -> None:
         super().derive()
-        if self.line is not None:
-            self.line = 2 * self.line - self.line.detach()
+        if self.toeplitz is not None:
+            self.toeplitz = 2 * self.toeplitz - self.toeplitz.detach()
 
 
 class SlopesToLearn(Biased):
@@ -45,7 +45,7 @@ class CutOff(QueryTable):
 class TableOfAllLayers(Biased):
     """Queries meet a table that all layers share."""
 
-    meets = True
+    uses_queries = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,8 +73,8 @@ class GoesOnWithOldSlopes(SlopesToLearn):
 class ReadsAnew(Placed):
     """What was read is placed anew, without the window of its layer."""
 
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        return Placed(self.q_positions, self.k_positions, bias=self.bias), carry
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
+        return Placed(self.q_positions, self.k_positions, bias=self.bias), state
 
 
 class WindowForgotten(Biased):

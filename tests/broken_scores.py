@@ -1,4 +1,4 @@
-"""Encodings broken on purpose in what newer doors ask for: shortcuts, order, carries, scales, axes, tracing."""
+"""Encodings broken on purpose in what newer doors ask for: shortcuts, order, states, scales, axes, tracing."""
 
 import copy
 from typing import ClassVar
@@ -12,15 +12,15 @@ from posenc.encodings.alibi import LinearBias, slopes
 from posenc.encodings.cope import CountedBias
 from posenc.encodings.fox import ForgetBias
 from posenc.encodings.looked_up import QueryTable
-from posenc.encodings.placed import Carry, KeyPositions, Positions, over_heads, row_scale
-from posenc.kernels.attention.channels import linear
+from posenc.encodings.placed import ContentState, KeyPositions, Positions, over_heads, row_scale
+from posenc.kernels.attention.low_rank import linear
 
 
 class Biased(Encoding):
     """A bias of four heads; each mutant below gives a broken one."""
 
     name: ClassVar[str] = "broken"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
@@ -35,7 +35,7 @@ class LineOffByOne(Biased):
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         bias = super().bias(q_positions, k_positions)
-        bias.line = None if bias.line is None else bias.line.roll(1, dims=1)
+        bias.toeplitz = None if bias.toeplitz is None else bias.toeplitz.roll(1, dims=1)
         return bias
 
 
@@ -44,8 +44,8 @@ class ReachTooShort(Biased):
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         bias = OffsetBias(_near_only, 4, q_positions, k_positions)
-        bias.line = None
-        bias.reach = 1
+        bias.toeplitz = None
+        bias.constant_beyond = 1
         return bias
 
 
@@ -108,8 +108,8 @@ class WrongChannels(ForgetBias):
         known = super().ordered(q_order, k_order)
         return WrongChannels(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
 
-    def channels(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
-        found = super().channels(dtype, scale)
+    def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+        found = super().low_rank(dtype, scale)
         return None if found is None else (found[0], found[1] * 0.5)
 
 
@@ -127,7 +127,7 @@ class FirstGates(ForgetBias):
 class FromTheOrigin(LinearBias):
     """Channels that count positions from 0, and not from the first key."""
 
-    def channels(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+    def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
         far = (torch.cat((torch.zeros_like(at[..., :1]), at), -1) for at in (self.q_positions, self.k_positions))
         q, k = linear(self.slopes, *far, dtype, scale)
         return q[:, :, 1:], k[:, :, 1:]
@@ -142,9 +142,9 @@ class BrokenFoX(Encoding):
     """FoX with another bias made of its gates; as it should be if that is a ForgetBias."""
 
     name: ClassVar[str] = "broken"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
-    reads_content = True
+    needs_content = True
 
     def __init__(self, kind: type[ForgetBias] = ForgetBias, *, drops: bool = False) -> None:
         super().__init__()
@@ -155,29 +155,29 @@ class BrokenFoX(Encoding):
 
 
 class PlacedBroken(Placed):
-    """What BrokenFoX is at positions: the carry dropped, if it says so."""
+    """What BrokenFoX is at positions: the state dropped, if it says so."""
 
     def __init__(self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions) -> None:
         super().__init__(q_positions, k_positions)
-        self.broken, self.carried, self.unread = fox, 4, True
+        self.broken, self.state_size, self.awaits_content = fox, 4, True
 
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
         gates = self.broken.fox.gates(x)
-        if carry is not None:
-            gates = torch.cat((torch.zeros_like(carry) if self.broken.drops else carry, gates), dim=-1)
-        return self.carrying(gates), gates
+        if state is not None:
+            gates = torch.cat((torch.zeros_like(state) if self.broken.drops else state, gates), dim=-1)
+        return self.with_state(gates), gates
 
-    def carrying(self, carry: Carry | None) -> Placed:
+    def with_state(self, state: ContentState | None) -> Placed:
         here = copy.copy(self)
-        if carry is not None:
-            here.bias, here.unread = self.broken.kind(carry), False
+        if state is not None:
+            here.bias, here.awaits_content = self.broken.kind(state), False
         return here
 
 
 class Counts(Biased):
     """CoPE inside, whose bias each mutant below makes another of."""
 
-    meets = True
+    uses_queries = True
     roundings = 12
     needs_scores = True
 
@@ -208,7 +208,7 @@ class CountsByRow(Counts):
 class MeetsByRow(Biased):
     """What queries say of distances between the rows of the tensors."""
 
-    meets = True
+    uses_queries = True
     roundings = 12
 
     def __init__(self) -> None:
@@ -235,14 +235,14 @@ class NumberWithoutGradient(MeetsByRow):
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         at, table = (q_positions, k_positions), self.shaw.weight.double().T[None]
-        return Deaf(table, self.shaw.row, 4, *at, reach=self.shaw.behind)
+        return Deaf(table, self.shaw.row, 4, *at, constant_beyond=self.shaw.behind)
 
 
 class ScaleLate(Encoding):
     """Every row of scores is scaled by the factor of the row before."""
 
     name: ClassVar[str] = "broken"
-    doors = ("scale",)
+    acts_on = ("scale",)
     relative = False
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -273,7 +273,7 @@ class TwoAxes(BrokenRotary):
 class OtherDoors(BrokenRotary):
     """Says that it adds a bias, which it does not."""
 
-    doors = ("rotate", "bias")
+    acts_on = ("queries_keys", "bias")
 
 
 class DefaultTyped(BrokenRotary):

@@ -43,8 +43,8 @@ from posenc import (
 from posenc.encodings.hope import hybrid
 from posenc.encodings.text import parse
 from posenc.laws.subject import ROWS, Subject
-from posenc.schedules import NTK, Proportional, Pruned, YaRN
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.scaling import NTK, Proportional, Pruned, YaRN
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ OTHERS: dict[str, Callable[[], Encoding]] = {
     "xpos": lambda: XPos(8, pairing="half", scale_base=64),
     "pope": lambda: PoPE(8, 4, base=100.0),
     "fope": lambda: FoPE(8, ROWS, pairing="half", base=100.0),
-    "hope-high-frequency": lambda: Rotary(8, pairing="half", schedule=Pruned(7)),
+    "hope-high-frequency": lambda: Rotary(8, pairing="half", scaling=Pruned(7)),
     "ssmax": lambda: SSMax(4, length=4),
     "kerple": lambda: Kerple(4, kernel="power"),
     "sandwich": lambda: Sandwich(4, first=0),
@@ -140,19 +140,19 @@ VARIANTS = [
     ),
     Case(
         "rotary-ntk",
-        lambda: Rotary(8, pairing="half", schedule=NTK(4.0)),
-        other=lambda: Rotary(8, pairing="half", schedule=NTK(8.0)),
+        lambda: Rotary(8, pairing="half", scaling=NTK(4.0)),
+        other=lambda: Rotary(8, pairing="half", scaling=NTK(8.0)),
         formula=reference.Rotation(8, "half", 1e4 * 4.0 ** (8 / 6)),
     ),
     Case(
         "rotary-yarn",
-        lambda: Rotary(8, pairing="half", schedule=YaRN(4.0, 512, attention_factor=1.0)),
-        other=lambda: Rotary(8, pairing="half", schedule=YaRN(8.0, 512, attention_factor=1.0)),
+        lambda: Rotary(8, pairing="half", scaling=YaRN(4.0, 512, attention_factor=1.0)),
+        other=lambda: Rotary(8, pairing="half", scaling=YaRN(8.0, 512, attention_factor=1.0)),
     ),
     Case(
         "rotary-proportional",
-        lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.5)),
-        other=lambda: Rotary(8, pairing="interleaved", schedule=Proportional(0.75)),
+        lambda: Rotary(8, pairing="interleaved", scaling=Proportional(0.5)),
+        other=lambda: Rotary(8, pairing="interleaved", scaling=Proportional(0.75)),
     ),
     Case(
         "sinusoidal-odd",
@@ -199,7 +199,7 @@ TEXTS = (
     "query-scale(floor=5, rule=ministral3)",
     "query-scale(floor=5, rule=beam)",
     "query-scale(floor=5, rule=inkling)",
-    "rotary(schedule=yarn(4, 512))",
+    "rotary(scaling=yarn(4, 512))",
     "kerple(kernel=power, shared=True)",
     "fire(nearest=20, units=5)",
     "inkling(extent=4, basis=2, log_floor=3, clip=0.5)",

@@ -14,13 +14,13 @@ import torch
 
 from cases import CASES, Case
 from mutants import TRACED
-from posenc import ALiBi, FoX, Rotary, Sight, attention, scores
+from posenc import ALiBi, FoX, Mask, Rotary, attention, scores
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import LAWS, Broken
 from posenc.laws.law import near
 from posenc.laws.tracing import SINGLE, Whole, given
-from posenc.positions import grid, packed_rows, plain
+from posenc.positions import arange, grid, packed_rows
 
 
 def compiles_with_inductor(case: Case) -> None:
@@ -73,7 +73,7 @@ def gates_of_documents_with_any_name(backend: str) -> None:
     def call(
         x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, names: torch.Tensor
     ) -> torch.Tensor:
-        return attention(q, k, v, fox.at(plain(7)).read(x)[0], Sight(causal=True, q_segments=names))
+        return attention(q, k, v, fox.at(arange(7)).with_content(x)[0], Mask(causal=True, q_segments=names))
 
     x, q, k, v = torch.randn(2, 7, 32), *torch.randn(3, 2, 4, 7, 8)
     fast = torch.compile(call, backend=backend, fullgraph=True)
@@ -115,13 +115,13 @@ def a_causal_bias_is_never_dense() -> None:
         return graph
 
     def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        return attention(q, k, v, alibi.at(at), True)
+        return attention(q, k, v, alibi.at(at), causal=True)
 
-    fast, at = torch.compile(call, backend=watching, fullgraph=True), plain(length, offset=10**6)
+    fast, at = torch.compile(call, backend=watching, fullgraph=True), arange(length, offset=10**6)
     q, k, v = torch.randn(3, 2, 4, length, 16)
-    near(fast(q, k, v, at), scores(q, k, alibi.at(at), True).softmax(-1) @ v, SINGLE)
+    near(fast(q, k, v, at), scores(q, k, alibi.at(at), causal=True).softmax(-1) @ v, SINGLE)
     assert not squares, squares
-    with pytest.raises(RuntimeError, match=r"positions go back.*pass impl='blocks'"):
+    with pytest.raises(RuntimeError, match=r"positions go back.*pass backend='blocks'"):
         fast(q, k, v, at.flip(0))
 
 
@@ -138,7 +138,7 @@ def the_native_kernel_is_one_operator() -> None:
     if native.compiler() is None:
         return
     native.build(native.ROTATION)
-    rotary = Rotary(16, pairing="half", impl="native")
+    rotary = Rotary(16, pairing="half", backend="native")
 
     class Turn(torch.nn.Module):
         def forward(self, q: torch.Tensor, k: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -148,11 +148,11 @@ def the_native_kernel_is_one_operator() -> None:
     compiled = torch.compile(turn, fullgraph=True, dynamic=True, backend="aot_eager")
     for length in (5, 6, 9):
         q, k = (torch.randn(1, 2, length, 16, requires_grad=True) for _ in range(2))
-        both = [call(q, k, plain(length)) for call in (compiled, turn)]
+        both = [call(q, k, arange(length)) for call in (compiled, turn)]
         grads = [torch.autograd.grad(sum(y.sin().sum() for y in turned), (q, k)) for turned in both]
         torch.testing.assert_close(both[0], both[1], rtol=0, atol=0)
         torch.testing.assert_close(grads[0], grads[1], rtol=0, atol=2**-20)
-    graph = torch.export.export(turn, (q, k, plain(9))).graph
+    graph = torch.export.export(turn, (q, k, arange(9))).graph
     assert sum("posenc.turn" in str(node.target) for node in graph.nodes) == 2, graph
 
 

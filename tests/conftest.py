@@ -21,7 +21,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
 os.environ["POSENC_CACHE"] = NOTHING_BUILT.name
 
-CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "schedules", "sight")]
+CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "scalings", "mask")]
 """Modules whose annotations are checked, with everything below them."""
 
 install_import_hook(CHECKED, "checking.checked")
@@ -59,12 +59,12 @@ def unchecked() -> Iterator[None]:
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Attention in blocks of a few rows, so that laws meet several of them in short sequences."""
-    from posenc import sight
-    from posenc.attention import blocks
+    from posenc import mask
+    from posenc.attend import blocks
     from posenc.laws import paths
 
     for short in ("SHORT_DOCUMENT", "SHORT_ROW", "SHORT_PLAIN_ROW"):
-        monkeypatch.setattr(sight, short, 4)  # so that documents and padded rows are attended to one by one, too
+        monkeypatch.setattr(mask, short, 4)  # so that documents and padded rows are attended to one by one, too
     monkeypatch.setattr(paths, "LONG", 46)
     monkeypatch.setattr(blocks, "ROWS", 16)
     monkeypatch.setattr(blocks, "TRAINING_ROWS", 32)

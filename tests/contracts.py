@@ -7,7 +7,7 @@ import posenc
 import reference
 from cases import Case
 from posenc.laws import LAWS as PACKAGE
-from posenc.laws.doors import inputs
+from posenc.laws.effects import inputs
 from posenc.laws.law import ROUNDING, Law, law, near
 from posenc.laws.subject import Subject
 

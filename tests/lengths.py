@@ -18,8 +18,8 @@ from torch.fx import GraphModule
 import posenc
 from posenc.laws.decoder import tokens
 from posenc.laws.law import near
-from posenc.positions import plain
-from posenc.workbench.transformer import Cache, Transformer, TransformerConfig
+from posenc.positions import arange
+from posenc.workbench.run.transformer import Cache, Transformer, TransformerConfig
 
 LENGTHS = [9, 2, 3, 16, 31, 64, 127, 130, 257, 300]
 """Below, at and past every size of block that attention works in."""
@@ -41,14 +41,14 @@ class Reader(nn.Module):
         return self.model(row, positions)
 
     def inputs(self, length: int) -> Inputs:
-        return tokens(2, length), plain(length, offset=3)
+        return tokens(2, length), arange(length, offset=3)
 
 
 class Padded(Reader):
     """Rows of two lengths, padded on the left; the shorter is half as long."""
 
     def forward(self, row: Tensor, mask: Tensor) -> Tensor:
-        return self.model(row, posenc.positions.left_padded(mask), sight=posenc.Sight(causal=True, key_mask=mask))
+        return self.model(row, posenc.positions.left_padded(mask), mask=posenc.Mask(causal=True, key_mask=mask))
 
     def inputs(self, length: int) -> Inputs:
         starts = torch.tensor([[0], [length // 2]])
@@ -59,7 +59,7 @@ class Packed(Reader):
     """Two documents end to end."""
 
     def forward(self, row: Tensor, positions: Tensor, segments: Tensor) -> Tensor:
-        return self.model(row, positions, sight=posenc.Sight(causal=True, q_segments=segments))
+        return self.model(row, positions, mask=posenc.Mask(causal=True, q_segments=segments))
 
     def inputs(self, length: int) -> Inputs:
         return tokens(2, length), *posenc.positions.packed([length // 2, length - length // 2])
@@ -74,14 +74,14 @@ class Cached(Reader):
         return self.model(row, positions, cache=cache)
 
     def inputs(self, length: int) -> Inputs:
-        return tokens(2, 5), plain(5), tokens(2, length), plain(length, offset=5)
+        return tokens(2, 5), arange(5), tokens(2, length), arange(length, offset=5)
 
 
 class Decoding(Cached):
     """One token follows the sequence, which is in a cache."""
 
     def inputs(self, length: int) -> Inputs:
-        return tokens(2, length), plain(length), tokens(2, 1), plain(1, offset=length)
+        return tokens(2, length), arange(length), tokens(2, 1), arange(1, offset=length)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.errors import InvalidArgument, UnreadableFile
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 BASE = 10_000.0
 FIRST_BYTE, BOS = 3, 1

@@ -75,7 +75,7 @@ MUTANTS = [
     Mutant("off by one after a cache", broken.OffByOneAfterCache, feeding.whole_is_pieces),
     Mutant("positions made from the length", broken.CountsFromZero, feeding.whole_is_pieces),
     Mutant("ALiBi between rows", broken.RowsInsteadOfPositions, feeding.whole_is_pieces),
-    Mutant("a carry dropped", lambda: BrokenFoX(drops=True), feeding.whole_is_pieces),
+    Mutant("a state dropped", lambda: BrokenFoX(drops=True), feeding.whole_is_pieces),
     Mutant("a scale one position late", broken_scores.ScaleLate, feeding.whole_is_pieces),
     Mutant("padding counts as tokens", broken.PaddingCounts, feeding.batch_is_singles),
     Mutant("packed documents count on", broken.RowNumbers, feeding.packed_is_separate),

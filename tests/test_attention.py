@@ -13,9 +13,9 @@ import reference
 from attending import attend
 from memory import peak_bytes
 from posenc import ALiBi, NoPE, SSMax
-from posenc.attention.blocks import ROWS, TRAINING_ROWS
+from posenc.attend.blocks import ROWS, TRAINING_ROWS
 from posenc.errors import InvalidArgument
-from posenc.positions import left_padded, packed, plain
+from posenc.positions import arange, left_padded, packed
 
 EXACT = 1e-6
 """Biases are float32: 2^-24 of a slope times distances of a few hundred, through a softmax; the rest is float64."""
@@ -79,7 +79,7 @@ def made(name: str, heads: int) -> posenc.Encoding:
 
 @given(ENCODINGS, LENGTHS, HEADS, st.booleans(), st.integers(0, 10**6))
 def test_plain(name: str, T: int, heads: tuple[int, int], causal: bool, offset: int) -> None:
-    at = plain(T, offset=offset)
+    at = arange(T, offset=offset)
     check(made(name, heads[0]), *qkv(2, *heads, T, T), at, at, causal=causal)
 
 
@@ -87,7 +87,7 @@ def test_plain(name: str, T: int, heads: tuple[int, int], causal: bool, offset: 
 def test_cached(name: str, T: int, held: int, heads: tuple[int, int], causal: bool) -> None:
     """T new tokens after ``held`` in the cache: one token, or a prefill in chunks."""
     S = held + T
-    check(made(name, heads[0]), *qkv(1, *heads, T, S), plain(T, offset=held), plain(S), causal=causal)
+    check(made(name, heads[0]), *qkv(1, *heads, T, S), arange(T, offset=held), arange(S), causal=causal)
 
 
 @given(ENCODINGS, PIECES, HEADS, st.booleans())
@@ -127,7 +127,7 @@ def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: t
     mask[0] = False
     mask[1, :2] = False
     for causal, empty in ((True, 2), (False, 0)):
-        y = attend(q, k, v, made(name, 4).at(plain(length)), causal=causal, key_mask=mask)
+        y = attend(q, k, v, made(name, 4).at(arange(length)), causal=causal, key_mask=mask)
         assert y.dtype == dtype
         assert not y[0].any()
         assert not y[1, :, :empty].any()
@@ -141,9 +141,9 @@ def test_rows_that_see_no_key_are_zero_with_finite_gradients(name: str, dtype: t
 def test_nothing_to_attend_gives_nothing(name: str) -> None:
     encoding = made(name, 4)
     q, k, v = qkv(2, 4, 2, 0, 3)
-    assert attend(q, k, v, encoding.at(plain(0), plain(3)), causal=True).shape == (2, 4, 0, 8)
+    assert attend(q, k, v, encoding.at(arange(0), arange(3)), causal=True).shape == (2, 4, 0, 8)
     q, k, v = qkv(2, 4, 2, 3, 0)
-    y = attend(q, k, v, encoding.at(plain(3), plain(0)))
+    y = attend(q, k, v, encoding.at(arange(3), arange(0)))
     assert y.shape == (2, 4, 3, 8)
     assert not y.any()
 
@@ -155,7 +155,7 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
     """A kernel rounds weights and result to the type, u·max|v| each; scores and biases stay float32."""
     q, k, v = (x.detach().to(dtype) for x in qkv(2, 12, 4, length, length))
     u = torch.finfo(dtype).eps / 2
-    at = plain(length, offset=1000)
+    at = arange(length, offset=1000)
     bias = reference.Slopes(reference.slopes(12)).bias(at, at) if name == "alibi" else 0.0
     for causal in (True, False):
         want = reference.attention(q, k, v, bias, reference.visible(length, length, causal=causal))
@@ -165,7 +165,7 @@ def test_sixteen_bits_round_scores_and_weights_but_no_bias(name: str, dtype: tor
 
 def test_weights_sum_to_one_however_large_the_scores() -> None:
     """Of nine keys a million behind, in float32 by plain operators: a few roundings, in gradients too."""
-    placed = ALiBi(4).at(torch.tensor([1_000_000]), plain(9))
+    placed = ALiBi(4).at(torch.tensor([1_000_000]), arange(9))
     q, k = torch.zeros(1, 4, 1, 8), torch.zeros(1, 4, 9, 8)
     v = torch.randn(1, 4, 9, 8, requires_grad=True)
     y, _ = posenc.attention(q, k, v, placed, return_logsumexp=True)
@@ -179,17 +179,17 @@ def test_weights_sum_to_one_however_large_the_scores() -> None:
 
 def test_scale_comes_before_the_bias() -> None:
     q, k, v = qkv(1, 4, 4, 9, 9)
-    bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
+    bias = reference.Slopes(reference.slopes(4)).bias(arange(9), arange(9))
     want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True), scale=1.0)
-    y = attend(q, k, v, ALiBi(4).at(plain(9)), causal=True, scale=1.0)
+    y = attend(q, k, v, ALiBi(4).at(arange(9)), causal=True, scale=1.0)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
 
 
 def test_values_may_have_other_channels_than_keys() -> None:
     q, k, _ = qkv(2, 4, 2, 9, 9)
     v = torch.randn(2, 2, 9, 3, dtype=torch.float64)
-    y = attend(q, k, v, ALiBi(4).at(plain(9)), causal=True)
-    bias = reference.Slopes(reference.slopes(4)).bias(plain(9), plain(9))
+    y = attend(q, k, v, ALiBi(4).at(arange(9)), causal=True)
+    bias = reference.Slopes(reference.slopes(4)).bias(arange(9), arange(9))
     want = reference.attention(q, k, v, bias, reference.visible(9, 9, causal=True))
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
 
@@ -198,18 +198,18 @@ def test_values_may_have_other_channels_than_keys() -> None:
 def test_alibi_needs_under_two_megabytes(threads: int, causal: bool) -> None:
     """H=8, L=4096, float32, placing included; a bias tensor for these heads would take 537 MB."""
     q, k, v = torch.randn(3, 1, 8, 4096, 64)
-    encoding, at = ALiBi(8), plain(4096)
+    encoding, at = ALiBi(8), arange(4096)
     torch.set_num_threads(threads)
     try:
         with torch.inference_mode():
-            extra = peak_bytes(lambda: attend(q, k, v, encoding.at(at), causal=causal, impl="line"))
+            extra = peak_bytes(lambda: attend(q, k, v, encoding.at(at), causal=causal, backend="toeplitz"))
     finally:
         torch.set_num_threads(1)
     assert extra < 2_000_000
 
 
 def placed(T: int = 3, S: int = 5, heads: int = 4) -> posenc.Placed:
-    return ALiBi(heads).at(plain(T, offset=S - T), plain(S))
+    return ALiBi(heads).at(arange(T, offset=S - T), arange(S))
 
 
 def call(**changes: object) -> None:
@@ -240,7 +240,7 @@ def call(**changes: object) -> None:
         ({"placed": placed(3, 6)}, "k has length 5 but the encoding was placed at 6 positions"),
         ({"placed": placed(heads=8)}, "q has 4 heads and the bias 8; the encoding needs all 4, and a rank"),
         (
-            {"placed": SSMax(8).at(plain(3, offset=2), plain(5))},
+            {"placed": SSMax(8).at(arange(3, offset=2), arange(5))},
             "q has 4 heads and the scale 8; the encoding needs",
         ),
         (
@@ -249,17 +249,20 @@ def call(**changes: object) -> None:
         ),
         *(
             (
-                {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(plain(3, offset=2), plain(5))},
+                {"placed": posenc.encoding(name, heads=4, head_dim=6, width=4).at(arange(3, offset=2), arange(5))},
                 r"has 8 channels a head and the bias reads 6; make the encoding with head_dim=8",
             )
             for name in ("shaw", "cope", "grape-a", "grape-a(gates=key)", "deberta", "transformer-xl")
         ),
-        ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), plain(5))}, "placed at 3 rows of positions"),
+        ({"placed": NoPE().at(torch.zeros(3, 3, dtype=torch.int64), arange(5))}, "placed at 3 rows of positions"),
         (
             {"key_mask": torch.ones(2, 3, dtype=torch.bool)},
             r"key_mask has shape \(2, 3\); expected \(5,\) or \(B, 5\) with B=2: one per key",
         ),
-        ({"segments": plain(4)}, r"k_segments has shape \(4,\); expected \(5,\) or \(B, 5\) with B=2: one per key"),
+        (
+            {"segments": arange(4)},
+            r"k_segments has shape \(4,\); expected \(5,\) or \(B, 5\) with B=2: one per key",
+        ),
         ({"segments": torch.zeros(3, 5, dtype=torch.int64)}, r"q_segments has shape \(3, 3\); expected"),
         (
             {"segments": torch.zeros(5)},
@@ -270,7 +273,7 @@ def call(**changes: object) -> None:
         ({"placed": ALiBi(4)}, "placed is ALiBi; place the encoding first"),
         *(
             (
-                {"scale": scale, "placed": NoPE().at(plain(3), plain(5))},
+                {"scale": scale, "placed": NoPE().at(arange(3), arange(5))},
                 f"scale={scale} must be a finite number above 0",
             )
             for scale in (0.0, -0.5, math.nan, math.inf)
@@ -285,13 +288,13 @@ def test_what_does_not_fit_is_said(changes: dict[str, object], message: str) -> 
 
 def test_more_queries_than_keys_are_refused_where_rows_must_align() -> None:
     q, k, v = qkv(1, 4, 4, 5, 3)
-    at = NoPE().at(plain(5), plain(3))
-    for sight in (True, posenc.Sight(window=2)):
+    at = NoPE().at(arange(5), arange(3))
+    for mask in (posenc.Mask(causal=True), posenc.Mask(window=2)):
         with pytest.raises(
             InvalidArgument, match="5 queries and 3 keys cannot end at the same token; pass q_order"
         ):
-            posenc.attention(q, k, v, at, sight)
-    apart = posenc.Sight(causal=True, q_order=plain(5), k_order=plain(3))
+            posenc.attention(q, k, v, at, mask)
+    apart = posenc.Mask(causal=True, q_order=arange(5), k_order=arange(3))
     assert posenc.attention(q, k, v, at, apart).shape == (1, 4, 5, 8)
     assert attend(q, k, v, at).shape == (1, 4, 5, 8)
 
@@ -303,24 +306,24 @@ def test_two_devices_are_refused() -> None:
     moved = {name: torch.empty(*shape, device="meta") for name, shape in shapes.items()}
     with pytest.raises(InvalidArgument, match="q is on meta and the encoding on cpu"):
         call(**moved)
-    hiding = {"key_mask": torch.ones(2, 5, dtype=torch.bool), "segments": plain(5)}
+    hiding = {"key_mask": torch.ones(2, 5, dtype=torch.bool), "segments": arange(5)}
     for name, mask in hiding.items():
         for encoding in (ALiBi(4), NoPE()):
-            at = encoding.at(plain(3, offset=2), plain(5))
+            at = encoding.at(arange(3, offset=2), arange(5))
             with pytest.raises(InvalidArgument, match=f"{name} is on meta and q on cpu; move it"):
                 call(placed=at, **{name: mask.to("meta")})
 
 
 def test_dropout_drops_weights_and_is_refused_where_it_would_be_lost() -> None:
     q, k, v = torch.randn(3, 1, 4, 9, 8)
-    at = ALiBi(4).at(plain(9))
+    at = ALiBi(4).at(arange(9))
     torch.manual_seed(1)
-    dropped = posenc.attention(q, k, torch.ones_like(v), at, True, dropout=0.5)
+    dropped = posenc.attention(q, k, torch.ones_like(v), at, causal=True, dropout=0.5)
     assert dropped.std() > 0.1, "weights no longer add up to one"
     for wrong in (-0.1, 1.0, math.nan):
         with pytest.raises(InvalidArgument, match="must lie in 0 … 1"):
-            posenc.attention(q, k, v, at, True, dropout=wrong)
+            posenc.attention(q, k, v, at, causal=True, dropout=wrong)
     with pytest.raises(InvalidArgument, match="use dropout=0 with return_logsumexp"):
-        posenc.attention(q, k, v, at, True, dropout=0.5, return_logsumexp=True)
+        posenc.attention(q, k, v, at, causal=True, dropout=0.5, return_logsumexp=True)
     with pytest.raises(InvalidArgument, match="nor inside a function transform; use 0"):
-        torch.func.grad(lambda q: posenc.attention(q, k, v, at, True, dropout=0.5).sum())(q)
+        torch.func.grad(lambda q: posenc.attention(q, k, v, at, causal=True, dropout=0.5).sum())(q)

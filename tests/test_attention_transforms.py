@@ -8,7 +8,7 @@ from torch.autograd import forward_ad
 import posenc
 from attending import attend
 from memory import peak_bytes
-from posenc.positions import plain
+from posenc.positions import arange
 
 HEADS, LENGTH = 4, 5
 HIDING = ["nothing", "key_mask", "segments"]
@@ -20,7 +20,7 @@ def encoding(name: str) -> posenc.Encoding:
 
 def masks(hiding: str, length: int, device: str = "cpu") -> dict[str, Tensor]:
     """What hides keys, as an argument of ``attend``: a key in the middle, or another document."""
-    at = plain(length, device=device)
+    at = arange(length, device=device)
     return {"key_mask": {"key_mask": (at != 2)[None]}, "segments": {"segments": at // 3}}.get(hiding, {})
 
 
@@ -36,7 +36,7 @@ def test_shapes_can_be_tried_on_meta(name: str, hiding: str) -> None:
     """A forward of a model on meta costs nothing, and says every shape."""
     with torch.device("meta"):
         q, k, v = torch.empty(1, HEADS, LENGTH, 8), torch.empty(1, 2, LENGTH, 8), torch.empty(1, 2, LENGTH, 3)
-        placed = encoding(name).at(plain(LENGTH))
+        placed = encoding(name).at(arange(LENGTH))
     y = attend(*placed.rotate(q, k), v, placed, causal=True, **masks(hiding, LENGTH, "meta"))
     assert y.is_meta
     assert y.shape == (1, HEADS, LENGTH, 3)
@@ -44,7 +44,7 @@ def test_shapes_can_be_tried_on_meta(name: str, hiding: str) -> None:
 
 def loops(name: str, hiding: str, which: str) -> None:
     """vmap over some of q, k and v equals the calls one by one."""
-    placed, hidden = encoding(name).at(plain(LENGTH)), masks(hiding, LENGTH)
+    placed, hidden = encoding(name).at(arange(LENGTH)), masks(hiding, LENGTH)
     given = [torch.stack([x + i for i in range(3)]) if c in which else x for c, x in zip("qkv", qkv(), strict=True)]
     axes = tuple(0 if c in which else None for c in "qkv")
 
@@ -76,7 +76,7 @@ def test_vmap_is_a_loop_without_autograd(name: str, which: str) -> None:
 @pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
 @pytest.mark.usefixtures("unchecked")
 def test_a_trace_gives_what_the_call_gives(name: str) -> None:
-    placed = encoding(name).at(plain(LENGTH))
+    placed = encoding(name).at(arange(LENGTH))
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attend(*placed.rotate(q, k), v, placed, causal=True)
@@ -90,7 +90,7 @@ def test_a_trace_gives_what_the_call_gives(name: str) -> None:
 @pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
 def test_second_derivatives_are_exact(name: str, hiding: str) -> None:
     """Gradient penalties and Hessian-vector products train through them."""
-    placed, hidden = encoding(name).at(plain(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
+    placed, hidden = encoding(name).at(arange(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attend(*placed.rotate(q, k), v, placed, causal=True, **hidden)
@@ -102,7 +102,7 @@ def test_second_derivatives_are_exact(name: str, hiding: str) -> None:
 @pytest.mark.parametrize("name", ["nope", "rotary", "alibi"])
 def test_forward_derivatives_are_exact(name: str, hiding: str) -> None:
     """jvp, dual numbers and the backward pass give the same directional derivative."""
-    placed, hidden = encoding(name).at(plain(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
+    placed, hidden = encoding(name).at(arange(LENGTH), dtype=torch.float64), masks(hiding, LENGTH)
 
     def call(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         return attend(*placed.rotate(q, k), v, placed, causal=True, **hidden).square().sum()
@@ -124,10 +124,10 @@ def test_training_memory_grows_with_the_length_and_not_with_its_square(name: str
     """What is linear in the length, plus a constant, at most doubles with it; a square grows by four."""
     whole = encoding(name)
 
-    def peak(length: int, impl: str) -> int:
+    def peak(length: int, backend: str) -> int:
         q = torch.randn(1, HEADS, length, 8, requires_grad=True)
-        placed, hidden = whole.at(plain(length)), {**masks(hiding, length), "impl": impl}
+        placed, hidden = whole.at(arange(length)), {**masks(hiding, length), "backend": backend}
         return peak_bytes(lambda: torch.autograd.grad(attend(q, q, q, placed, causal=True, **hidden).sum(), q)[0])
 
-    for impl in ("line", "channels"):  # which of them "auto" takes depends on the machine and the length
-        assert peak(2048, impl) <= 2.1 * peak(1024, impl), impl
+    for backend in ("toeplitz", "channels"):  # which of them "auto" takes depends on the machine and the length
+        assert peak(2048, backend) <= 2.1 * peak(1024, backend), backend

@@ -30,7 +30,7 @@ class Kerple(Encoding):
     """Adds -r1 ln(1 + r2 |distance|) to the scores."""
 
     name: ClassVar[str] = "kerple"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
 
@@ -92,7 +92,7 @@ def test_a_broken_encoding_is_told_what_it_breaks() -> None:
         """Every token takes the position before its own, and only from the second of a piece on."""
 
         name = "late"
-        doors = ("embed",)
+        doors = ("embeddings",)
         relative = False
 
         def place(self, q_positions, k_positions, dtype):

@@ -7,7 +7,7 @@ import pytest
 from cases import BREADTH, CASES, Case
 from checking import annotations_unchecked
 from contracts import HERE
-from posenc.attention import blocks
+from posenc.attend import blocks
 from posenc.laws import Law, paths
 
 TIERS = [pytest.param(case, marks=[pytest.mark.slow] if str(case) in BREADTH else []) for case in CASES]

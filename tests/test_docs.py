@@ -15,12 +15,12 @@ import typer.main
 
 import posenc
 import posenc.workbench
-from posenc.errors import ImplUnavailable, InvalidArgument, UnknownName
-from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.claims.models import Model, table
-from posenc.workbench.cli import app
-from posenc.workbench.experiments.presets import PRESETS
-from posenc.workbench.lab.rooms import find
+from posenc.commands.app import app
+from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.claims.models import Model, table
+from posenc.teaching.lab.rooms import find
+from posenc.workbench.study.presets import PRESETS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -61,7 +61,7 @@ def test_every_block_of_python_runs(
     for block in blocks:
         try:
             exec(compile(block["code"], name(page), "exec"), space)
-        except ImplUnavailable as error:
+        except BackendUnavailable as error:
             pytest.skip(f"what it shows needs more than is installed: {error}")
     for module in [m for m in sys.modules if (tmp_path / f"{m}.py").exists()]:
         monkeypatch.delitem(sys.modules, module)
@@ -99,9 +99,9 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 def public_names() -> list[str]:
-    """Every public class and function of the face, the schedules and the position helpers."""
+    """Every public class and function of the face, the scalings and the position helpers."""
     found = {name for name in posenc.__all__ if callable(getattr(posenc, name))}
-    for module in (posenc.schedules, posenc.positions):
+    for module in (posenc.scaling, posenc.positions):
         for public, value in vars(module).items():
             own = str(getattr(value, "__module__", "")).startswith("posenc") if callable(value) else False
             if own and not public.startswith("_") and not (module is posenc.positions and inspect.isclass(value)):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.claims.page import page
-from posenc.workbench.lab.rooms import ROOMS
-from posenc.workbench.lessons.facts import FACTS, Fact
-from posenc.workbench.views.catalogue import VIEWS
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.claims.page import page
+from posenc.teaching.lab.rooms import ROOMS
+from posenc.teaching.lessons.facts import FACTS, Fact
+from posenc.teaching.views.catalogue import VIEWS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"

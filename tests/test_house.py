@@ -1,133 +1,62 @@
-"""The house stands as designed: who may import whom, where optional packages live, what a file looks like."""
+"""The house stands as designed: who may import whom, no circles, and one home for each optional package."""
 
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
-import posenc
-
 ROOT = Path(__file__).parents[1]
-SOURCES = sorted((ROOT / "src" / "posenc").rglob("*.py"))
-PYTHON = sorted(p for part in ("src", "tests", "benchmarks") for p in (ROOT / part).rglob("*.py"))
+PACKAGE = ROOT / "src" / "posenc"
 
+LIBRARY = {"errors", "positions", "mask", "scaling", "clock", "encodings", "attend", "layouts"}
+PICTURES = {"errors", "pictures"}
+RESEARCH = LIBRARY | {"kernels", "integrations", "pictures", "workbench"}
 FLOORS = {
     "names": set(),
     "errors": {"names"},
+    "layouts": {"errors"},
     "positions": {"errors"},
-    "sight": {"errors", "kernels"},
-    "schedules": {"errors"},
-    "clock": {"errors", "schedules"},
-    "kernels": {"errors", "clock"},
-    "encodings": {"errors", "names", "positions", "sight", "schedules", "clock", "kernels"},
-    "attention": {"errors", "sight", "encodings", "kernels"},
-    "laws": {"errors", "positions", "sight", "encodings", "attention", "kernels"},
-    "face": {"errors", "positions", "schedules", "clock", "sight", "encodings", "attention", "laws"},
-    "__main__": {"workbench"},
-    "integrations": {
-        "errors",
-        "positions",
-        "schedules",
-        "clock",
-        "sight",
-        "encodings",
-        "attention",
-        "laws",
-        "face",
-    },
+    "kernels": {"errors"},
+    "scaling": {"errors"},
+    "mask": {"errors", "kernels"},
+    "clock": {"errors", "scaling"},
+    "encodings": {"errors", "names", "positions", "scaling", "clock", "kernels"},
+    "attend": {"errors", "mask", "encodings", "kernels"},
+    "laws": {"errors", "positions", "mask", "encodings", "attend", "kernels"},
+    "integrations": LIBRARY | {"laws"},
+    "pictures": PICTURES,
+    "workbench": RESEARCH,
+    "teaching": RESEARCH | {"laws", "names", "teaching"},
+    "commands": RESEARCH | {"laws", "names", "teaching"},
+    "cli": {"errors", "commands"},
+    "__main__": {"cli"},
 }
-"""What each part of the library may import; the workbench may import all of it."""
-
-ROOMS = {
-    "palette": 0,
-    "numbers": 0,
-    "transformer": 0,
-    "tasks": 1,
-    "screen": 0,
-    "files": 0,
-    "templates": 0,
-    "notebook": 5,
-    "views": 1,
-    "lessons": 2,
-    "experiments": 2,
-    "launch": 3,
-    "scene": 2,
-    "figures": 3,
-    "claims": 4,
-    "inspect": 4,
-    "report": 4,
-    "lab": 5,
-    "commands": 6,
-    "cli": 7,
-    "versions": 0,
-    "entry": 8,
-}
-"""Inside the workbench a room imports rooms below its own floor, and itself."""
+"""What each part may import besides itself: those below it, in this order from the ground up."""
 
 HOMES = {
     "triton": ["kernels"],
     "transformers": ["integrations"],
     "accelerate": ["integrations"],
     "gguf": ["integrations"],
-    "safetensors": ["integrations", "workbench.experiments"],
-    "matplotlib": ["workbench.figures"],
-    "jinja2": ["workbench.templates"],
-    "starlette": ["workbench.lab"],
-    "latex2mathml": ["workbench.lab"],
-    "uvicorn": ["workbench.lab"],
+    "safetensors": ["integrations", "workbench.run"],
+    "matplotlib": ["pictures"],
+    "jinja2": ["pictures.templates"],
+    "starlette": ["teaching.lab"],
+    "latex2mathml": ["teaching.lab"],
+    "uvicorn": ["teaching.lab"],
     "ray": ["workbench.launch.ray", "workbench.launch.remote"],
-    "typer": ["workbench"],
+    "typer": ["cli", "commands"],
     "pandas": ["workbench.notebook"],
     "pyarrow": ["workbench.tasks.text"],
     "tokenizers": ["workbench.tasks.tokens"],
-    "rich": ["workbench"],
+    "rich": ["cli", "commands", "workbench.report"],
 }
 """The one place each package that is not torch may be imported from."""
-
-
-def imports(source: str) -> Iterator[str]:
-    """Every module imported anywhere in the source, ``from posenc import x`` as ``posenc.x``."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            short = node.module in ("posenc", "posenc.workbench")
-            yield from (f"{node.module}.{alias.name}" if short else node.module for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.level:
-            yield "relative import"
-
-
-def part(module: str) -> str:
-    """The part of the library that ``posenc.…`` belongs to; its face for what the face re-exports."""
-    name = [*module.split("."), "face"][1]
-    return name if name in FLOORS or name == "workbench" else "face"
-
-
-def complaints(module: str, source: str) -> list[str]:
-    """What the source of this module imports and may not."""
-    found = []
-    own, room = part(module), [*module.split("."), "", ""][2]
-    for name in imports(source):
-        top = name.split(".")[0]
-        home = HOMES.get(top)
-        if name == "relative import":
-            found.append(f"{module} uses a relative import")
-        elif home is not None and not any(f"{module}.".startswith(f"posenc.{place}.") for place in home):
-            found.append(f"{module} imports {top}, whose home is {' and '.join(home)}")
-        if top != "posenc" or own == part(name) != "workbench":
-            continue
-        if own != "workbench" and part(name) not in FLOORS[own]:
-            found.append(f"{module} imports {name}: {own} may not import {part(name)}")
-        target = [*name.split("."), "", ""][2]
-        if own == part(name) == "workbench" and room and target and room != target:
-            if not {room, target} <= ROOMS.keys():
-                found.append(f"{module} imports {name}: give both rooms a floor in ROOMS")
-            elif ROOMS[target] >= ROOMS[room]:
-                found.append(f"{module} imports {name}: {room} may not import {target}")
-    return found
 
 
 def module_of(path: Path) -> str:
@@ -135,33 +64,100 @@ def module_of(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+SOURCES = {module_of(path): path.read_text() for path in sorted(PACKAGE.rglob("*.py"))}
+PUBLIC = {
+    alias.name: node.module if f"posenc.{alias.name}" not in SOURCES else f"posenc.{alias.name}"
+    for node in ast.parse((PACKAGE / "__init__.pyi").read_text()).body
+    if isinstance(node, ast.ImportFrom)
+    for alias in node.names
+}
+"""The module behind each public name, as ``posenc.name`` loads it."""
+
+
+@cache
+def imports(source: str) -> frozenset[str]:
+    """Every module imported anywhere in the source, and those behind the public names that it uses."""
+    return frozenset(_imports(ast.parse(source)))
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name != "posenc")
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            yield "relative import"
+        elif isinstance(node, ast.ImportFrom):
+            for name in (alias.name for alias in node.names):
+                full = f"{node.module}.{name}"
+                yield (
+                    full
+                    if full in SOURCES
+                    else PUBLIC.get(name, "posenc")
+                    if node.module == "posenc"
+                    else node.module
+                )
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "posenc":
+            yield PUBLIC.get(node.attr, "posenc")
+
+
+def part(module: str) -> str:
+    return [*module.split("."), "posenc"][1]
+
+
+def complaints(module: str, source: str) -> Iterator[str]:
+    """What the source of this module imports and may not."""
+    for name in imports(source):
+        top = name.split(".")[0]
+        if name == "relative import":
+            yield f"{module} uses a relative import"
+        elif top in HOMES and not any(f"{module}.".startswith(f"posenc.{home}.") for home in HOMES[top]):
+            yield f"{module} imports {top}, whose home is {' and '.join(HOMES[top])}"
+        elif top == "posenc" and part(name) not in {part(module), "posenc", *FLOORS.get(part(module), ())}:
+            yield f"{module} imports {name}: {part(module)} may not import {part(name)}"
+
+
+def circle(sources: Mapping[str, str]) -> list[str]:
+    """Modules that import one another around, lazy imports counted; empty where there are none."""
+    graph = {module: (imports(source) & sources.keys()) - {module} for module, source in sources.items()}
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
 def test_imports_only_from_floors_below() -> None:
-    assert [found for path in SOURCES for found in complaints(module_of(path), path.read_text())] == []
+    inside = {module: source for module, source in SOURCES.items() if module != "posenc"}
+    assert {part(module) for module in inside} == set(FLOORS)
+    assert [found for module, source in inside.items() for found in complaints(module, source)] == []
+
+
+def test_no_floor_knows_one_above() -> None:
+    order = list(FLOORS)
+    assert [(a, b) for a, below in FLOORS.items() for b in below if order.index(b) > order.index(a)] == []
+
+
+def test_no_circle_of_imports() -> None:
+    assert circle(SOURCES) == []
+    assert circle({**SOURCES, "posenc.errors": "def f():\n    from posenc import Rotary"}) != []
 
 
 @pytest.mark.parametrize(
     ("module", "source", "complaint"),
     [
         ("posenc.clock", "from posenc.encodings.rotary import rotate", "clock may not import encodings"),
-        ("posenc.schedules.yarn", "import posenc", "schedules may not import face"),
-        ("posenc.schedules.yarn", "from posenc import Rotary", "schedules may not import face"),
-        (
-            "posenc.attention",
-            "def f():\n    from posenc.workbench import cli",
-            "attention may not import workbench",
-        ),
-        ("posenc.attention", "from posenc.laws import check", "attention may not import laws"),
-        ("posenc.kernels.attention.block", "from posenc.sight import Sight", "kernels may not import sight"),
-        ("posenc.laws.check", "import posenc", "laws may not import face"),
+        ("posenc.scaling.yarn", "import posenc\nposenc.Rotary", "scaling may not import encodings"),
+        ("posenc.scaling.yarn", "from posenc import Rotary", "scaling may not import encodings"),
+        ("posenc.attend", "def f():\n    from posenc.workbench import study", "attend may not import workbench"),
+        ("posenc.attend", "from posenc.laws import check", "attend may not import laws"),
+        ("posenc.kernels.attention.block", "from posenc.mask import Mask", "kernels may not import mask"),
+        ("posenc.pictures.draw", "from posenc.clock import Clock", "pictures may not import clock"),
+        ("posenc.workbench.run.plan", "from posenc.teaching import claims", "workbench may not import teaching"),
+        ("posenc.teaching.views.table", "from posenc.commands import show", "teaching may not import commands"),
         ("posenc.encodings.rotary", "import triton", "whose home is kernels"),
-        ("posenc.workbench.lab.server", "import matplotlib.pyplot as plt", "whose home is workbench.figures"),
-        (
-            "posenc.workbench.views.slopes",
-            "from posenc.workbench.figures.ink import save",
-            "may not import figures",
-        ),
+        ("posenc.teaching.lab.server", "import matplotlib.pyplot as plt", "whose home is pictures"),
         ("posenc.workbench.launch.local", "import ray", "whose home is workbench.launch.ray and"),
-        ("posenc.workbench.attic", "from posenc.workbench.views import view", "give both rooms a floor"),
+        ("posenc.attic", "from posenc.errors import PosencError", "attic may not import errors"),
         ("posenc.encodings.rotary", "from .alibi import slopes", "relative import"),
     ],
 )
@@ -169,7 +165,7 @@ def test_the_check_of_floors_can_fail(module: str, source: str, complaint: str) 
     assert any(complaint in found for found in complaints(module, source))
 
 
-def test_every_name_of_the_face_loads_nothing_optional() -> None:
+def test_every_public_name_loads_nothing_optional() -> None:
     program = "import sys, posenc; [getattr(posenc, n) for n in posenc.__all__]; print(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     names = run.stdout.split()
@@ -177,65 +173,27 @@ def test_every_name_of_the_face_loads_nothing_optional() -> None:
     assert {"posenc", "torch"} <= loaded
     oracles = {"x_transformers", "rotary_embedding_torch", "hypothesis", "pytest", "beartype"}
     assert not loaded & (set(HOMES) | oracles)
-    assert not [name for name in names if name.startswith("posenc.workbench")]
+    assert not [name for name in names if part(name) in ("pictures", "workbench", "teaching", "commands")]
 
 
-def test_a_file_says_what_it_is_and_stays_short() -> None:
-    for path in PYTHON:
-        source = path.read_text()
-        docstring = ast.get_docstring(ast.parse(source)) or ""
+def test_a_file_says_what_it_is() -> None:
+    for path in (p for folder in ("src", "tests", "benchmarks", "tools") for p in (ROOT / folder).rglob("*.py")):
+        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
         assert docstring.partition("\n")[0].strip(), f"{path}: its first line says in one sentence what it is"
-        assert "kernels" in path.parts or len(source.splitlines()) <= 350, path
 
 
-def test_the_library_prints_nothing() -> None:
-    for path in SOURCES:
-        if part(module_of(path)) == "workbench":
+def test_an_encoding_is_known_to_the_catalogue_alone() -> None:
+    """No other part asks which encoding it has, by its name or its class."""
+    import posenc
+
+    classes = {entry.make.__name__ for entry in posenc.CATALOGUE.values()}
+    for module, source in SOURCES.items():
+        if part(module) not in ("attend", "laws", "kernels", "mask", "clock", "positions"):
             continue
-        calls = [node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)]
-        assert not [f"{path}:{f.lineno}" for f in calls if isinstance(f, ast.Name) and f.id == "print"]
-
-
-KNOWS_ALL = {"posenc.encodings.catalogue", "posenc.encodings", "posenc", "posenc.names"}
-"""The catalogue, the two faces, and what people call things."""
-
-BUILT_ON = {
-    "posenc.encodings.hope": {"Rotary"},
-    "posenc.encodings.xpos": {"Rotary"},
-    "posenc.encodings.layoutlm": {"T5"},
-    "posenc.encodings.rotary": {"NoPE"},
-    "posenc.encodings.query_scale": {"inkling"},
-    "posenc.kernels.native": {"rotary"},
-}
-"""What an encoding is made of, a rule that has a model's name, and a folder of kernels."""
-
-
-def named(source: str) -> set[str]:
-    """Names of the catalogue that stand in code as text, and its classes that stand there by name."""
-    made = {entry.make.__name__ for entry in posenc.CATALOGUE.values()}
-    tree = ast.parse(source)
-    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
-    texts = {
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    }
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return (texts & set(posenc.CATALOGUE)) | (names & (made - own))
-
-
-def test_an_encoding_is_named_in_its_own_file_and_the_catalogue() -> None:
-    for path in SOURCES:
-        module = module_of(path)
-        if part(module) in ("workbench", "integrations") or module in KNOWS_ALL:
-            continue
-        home = {
-            name
-            for name, entry in posenc.CATALOGUE.items()
-            if entry.make.__module__ == module and getattr(entry.make, "name", None) == name
+        tree = ast.parse(source)
+        texts = {
+            node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
         }
-        assert named(path.read_text()) - home == BUILT_ON.get(module, set()), module
-
-
-def test_the_check_of_names_can_fail() -> None:
-    assert named('def f(x):\n    return x.name == "alibi"') == {"alibi"}
-    assert named("def f(x):\n    return isinstance(x, FoX)") == {"FoX"}
-    assert named("class FoX:\n    def f(self):\n        return FoX()") == set()
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        rotary = {"rotary"} if module == "posenc.kernels.native" else set()  # the folder of its kernel
+        assert (texts & set(posenc.CATALOGUE)) | (names & classes) == rotary, module

@@ -1,10 +1,9 @@
 """What is loaded when: a name of the face, help, completion and the lab's pages load only what they need."""
 
-import ast
 import os
 import subprocess
 import sys
-from pathlib import Path
+from importlib import import_module
 
 import pytest
 
@@ -12,7 +11,6 @@ import posenc
 
 HEAVY = {"torch", "numpy", "jaxtyping", "matplotlib", "scipy", "safetensors", "transformers", "triton", "ray"}
 LAB = {"starlette", "uvicorn"}
-FACE = Path(posenc.__file__)
 
 
 def loaded_by(program: str, **environment: str) -> set[str]:
@@ -34,41 +32,15 @@ def test_a_name_loads_torch_and_nothing_optional() -> None:
     assert loaded_by(program) & (HEAVY | LAB | {"typer", "rich"}) <= {"torch", "numpy", "jaxtyping"}
 
 
-def test_what_editors_see_is_what_there_is() -> None:
-    """The imports for type checkers and the table of homes agree, name by name."""
-    seen = {
-        alias.asname: alias.name if node.module == "posenc" else node.module
-        for block in ast.parse(FACE.read_text()).body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    homes = {name: name if home == f"posenc.{name}" else home for name, home in posenc._HOMES.items()}
-    assert {name: name if home == f"posenc.{name}" else home for name, home in seen.items()} == homes
+def test_the_table_of_names_is_what_there_is() -> None:
     assert list(posenc._HOMES) == posenc.__all__
     assert set(posenc.__all__) <= set(dir(posenc))
 
 
 @pytest.mark.parametrize("name", posenc.__all__)
 def test_every_name_is_what_its_home_calls_so(name: str) -> None:
-    module = sys.modules.get(posenc._HOMES[name]) or __import__(posenc._HOMES[name], fromlist=["_"])
-    assert getattr(posenc, name) is getattr(module, name, module)
-
-
-@pytest.mark.parametrize(
-    "first",
-    [
-        "import posenc.attention",
-        pytest.param("from posenc.attention import merge", marks=pytest.mark.slow),
-        pytest.param("posenc.attention", marks=pytest.mark.slow),
-    ],
-)
-def test_attention_is_the_function_whatever_was_loaded_first(first: str) -> None:
-    program = (
-        f"import posenc\n{first}\nassert posenc.attention.__name__ == 'attention'\nassert posenc.attention.__code__"
-    )
-    loaded_by(program)
+    home = import_module(posenc._HOMES[name])
+    assert getattr(posenc, name) is getattr(home, name)
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
@@ -83,9 +55,9 @@ def test_names_are_found_inside_a_compiled_function() -> None:
 import torch, posenc
 rope = posenc.encoding("rotary", head_dim=8)
 def forward(q):
-    placed = rope.at(posenc.positions.plain(4))
+    placed = rope.at(posenc.positions.arange(4))
     q, k = placed.rotate(q, q)
-    return posenc.attention(q, k, k, placed, True)
+    return posenc.attention(q, k, k, placed, causal=True)
 q = torch.randn(1, 1, 4, 8)
 compiled = torch.compile(forward, backend="eager", fullgraph=True)(q)
 torch.testing.assert_close(compiled, forward(q))
@@ -96,7 +68,7 @@ torch.testing.assert_close(compiled, forward(q))
 def test_help_of_every_verb_needs_no_torch() -> None:
     program = """
 from typer.main import get_command
-from posenc.workbench.cli import app
+from posenc.commands.app import app
 verbs = get_command(app)
 for words in [[], ["--help"], *([verb, "--help"] for verb in verbs.commands)]:
     verbs(words, standalone_mode=False)
@@ -110,7 +82,7 @@ def test_completion_offers_verbs_and_options_without_torch(words: str, offered: 
 import atexit, sys
 atexit.register(lambda: print(*sys.modules))
 sys.argv = ["posenc"]
-from posenc.workbench.cli import main
+from posenc.commands.app import main
 main()
 """
     asked = {
@@ -129,9 +101,9 @@ def test_what_a_study_needs_is_counted_without_torchs_compiler() -> None:
     """Which takes a second to load, before the first run."""
     program = """
 import sys
-from posenc.workbench.experiments.footprint import footprint
-from posenc.workbench.experiments.presets import preset
-from posenc.workbench.experiments.training import task_of
+from posenc.workbench.run.footprint import footprint
+from posenc.workbench.study.presets import preset
+from posenc.workbench.run.training import task_of
 study = preset("quick")
 text = study.source.load()
 for plan in study.plans(text):
@@ -144,10 +116,10 @@ assert "torch._dynamo" not in sys.modules
 def test_the_lab_is_started_without_torch() -> None:
     pytest.importorskip("starlette", reason="starlette is not installed")
     program = """
-from posenc.workbench.lab import server
+from posenc.teaching.lab import server
 server.serve = lambda host, port, open_page: print(f"serving {host}")
 from typer.testing import CliRunner
-from posenc.workbench.cli import app
+from posenc.commands.app import app
 assert CliRunner().invoke(app, ["lab", "--no-open"]).output == "serving 127.0.0.1\\n"
 """
     assert not loaded_by(program) & HEAVY
@@ -158,7 +130,7 @@ def test_pages_of_the_lab_appear_before_torch() -> None:
     pytest.importorskip("starlette", reason="starlette is not installed")
     program = """
 import asyncio, json, sys
-from posenc.workbench.lab.server import create_app
+from posenc.teaching.lab.server import create_app
 
 async def get(path):
     said = []

@@ -14,10 +14,10 @@ from posenc.positions import (
     Image,
     Text,
     Video,
+    arange,
     left_padded_rows,
     multimodal,
     packed_rows,
-    plain,
 )
 
 CONVERSATION = [Text(3), Image(4, 6), Text(2), Image(2, 2), Text(1)]
@@ -26,7 +26,7 @@ CONVERSATION = [Text(3), Image(4, 6), Text(2), Image(2, 2), Text(1)]
 @pytest.mark.parametrize("family", COUNTINGS)
 def test_text_is_plain(family: str) -> None:
     at, after = multimodal([Text(4), Text(3)], family)
-    assert torch.equal(at, plain(7).expand(3, -1))
+    assert torch.equal(at, arange(7).expand(3, -1))
     assert after == 7
 
 
@@ -97,15 +97,13 @@ def test_rows_in_a_batch_and_packed_are_as_alone() -> None:
         for tensor, own in zip((q, k, v), draw, strict=True):
             tensor[i][:, mask[i]] = own[0]
     placed = rope.at(padded)
-    batched = posenc.attention(*placed.rotate(q, k), v, placed, posenc.Sight(True, key_mask=mask))
+    batched = posenc.attention(*placed.rotate(q, k), v, placed, posenc.Mask(True, key_mask=mask))
     one_q, one_k, one_v = torch.cat(draws, -2)
     placed = rope.at(packed)
-    in_a_row = posenc.attention(
-        *placed.rotate(one_q, one_k), one_v, placed, posenc.Sight(True, q_segments=segments)
-    )
+    in_a_row = posenc.attention(*placed.rotate(one_q, one_k), one_v, placed, posenc.Mask(True, q_segments=segments))
     for i, (row, (own_q, own_k, own_v)) in enumerate(zip(rows, draws, strict=True)):
         placed = rope.at(row)
-        alone = posenc.attention(*placed.rotate(own_q, own_k), own_v, placed, True)
+        alone = posenc.attention(*placed.rotate(own_q, own_k), own_v, placed, causal=True)
         torch.testing.assert_close(batched[i][None, :, mask[i]], alone, rtol=0, atol=2e-6)
         torch.testing.assert_close(in_a_row[:, :, segments == i], alone, rtol=0, atol=2e-6)
 

@@ -8,10 +8,10 @@ import pytest
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import ALIASES, MEANT, WORDS, canonical
-from posenc.workbench.experiments.study import Study
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import find
-from posenc.workbench.views.catalogue import VIEWS, make
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import find
+from posenc.teaching.views.catalogue import VIEWS, make
+from posenc.workbench.study.study import Study
 from workbench.studies import plan_of
 
 PLAN = plan_of("rotary", train_length=16, lengths=(16,))
@@ -81,4 +81,4 @@ def test_a_setting_is_suggested_by_its_meaning_too() -> None:
 
 def test_every_word_means_something_there_is() -> None:
     settings = {name for view in VIEWS.values() for name in inspect.signature(view).parameters}
-    assert set(WORDS) <= {*posenc.CATALOGUE, *posenc.schedules.SCHEDULES, *settings}
+    assert set(WORDS) <= {*posenc.CATALOGUE, *posenc.scaling.SCALINGS, *settings}

@@ -6,26 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions import LIMIT, check, left_padded, packed, plain
+from posenc.positions import LIMIT, arange, check, left_padded, packed
 
 
 @given(st.integers(0, 50), st.integers(0, LIMIT - 50))
 def test_plain_counts_from_its_offset(length: int, offset: int) -> None:
-    at = plain(length, offset=offset)
+    at = arange(length, offset=offset)
     assert at.dtype == torch.int64
     assert at.tolist() == list(range(offset, offset + length))
 
 
 def test_plain_reaches_the_last_position_and_no_further() -> None:
-    assert plain(2, offset=LIMIT - 2).tolist() == [LIMIT - 2, LIMIT - 1]
+    assert arange(2, offset=LIMIT - 2).tolist() == [LIMIT - 2, LIMIT - 1]
     with pytest.raises(
         PositionOutOfRange, match="offset=2147483647 with length=2 leaves the positions 0 … 2147483647"
     ):
-        plain(2, offset=LIMIT - 1)
+        arange(2, offset=LIMIT - 1)
     with pytest.raises(PositionOutOfRange, match="offset=-1"):
-        plain(2, offset=-1)
+        arange(2, offset=-1)
     with pytest.raises(InvalidArgument, match="length=-1 must not be negative"):
-        plain(-1)
+        arange(-1)
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 7)), min_size=1, max_size=4))

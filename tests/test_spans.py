@@ -5,9 +5,9 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc import ALiBi, FoX, NoPE, Sight, attention, scores
+from posenc import ALiBi, FoX, Mask, NoPE, attention, scores
 from posenc.errors import InvalidArgument
-from posenc.positions import left_padded, packed, plain
+from posenc.positions import arange, left_padded, packed
 
 SHORT = 128
 T = 2 * SHORT + 3
@@ -16,9 +16,9 @@ T = 2 * SHORT + 3
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is short, in the middle of what the tests have."""
-    monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", SHORT)
-    monkeypatch.setattr("posenc.sight.SHORT_ROW", SHORT)
-    monkeypatch.setattr("posenc.sight.SHORT_PLAIN_ROW", SHORT)
+    monkeypatch.setattr("posenc.mask.SHORT_DOCUMENT", SHORT)
+    monkeypatch.setattr("posenc.mask.SHORT_ROW", SHORT)
+    monkeypatch.setattr("posenc.mask.SHORT_PLAIN_ROW", SHORT)
 
 
 def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -30,48 +30,50 @@ def inputs(B: int, *, requires_grad: bool = True) -> tuple[Tensor, Tensor, Tenso
 
 def test_facts_are_found_by_looking() -> None:
     _, segments = packed([3, 2])
-    assert Sight(q_segments=segments).documents == ((3, 2),)
-    assert Sight(q_segments=torch.stack((segments, segments.flip(0)))).documents == ((3, 2), (2, 3))
-    assert Sight(q_segments=torch.tensor([0, 1, 0])).documents is None, "a document in two parts"
-    assert Sight(q_segments=segments, k_segments=segments.clone()).documents == ((3, 2),)
-    assert Sight(q_segments=segments[-2:], k_segments=segments).documents is None, "the last tokens meet a cache"
+    assert Mask(q_segments=segments).document_lengths == ((3, 2),)
+    assert Mask(q_segments=torch.stack((segments, segments.flip(0)))).document_lengths == ((3, 2), (2, 3))
+    assert Mask(q_segments=torch.tensor([0, 1, 0])).document_lengths is None, "a document in two parts"
+    assert Mask(q_segments=segments, k_segments=segments.clone()).document_lengths == ((3, 2),)
+    assert Mask(q_segments=segments[-2:], k_segments=segments).document_lengths is None, (
+        "the last tokens meet a cache"
+    )
     mask = torch.tensor([[False, True, True], [True, True, True], [False, False, False]])
-    assert Sight(key_mask=mask).padding == (1, 0, 3)
-    assert Sight(key_mask=mask.flip(1)).padding is None, "padding on the right"
-    assert Sight(key_mask=torch.empty(1, 0, dtype=torch.bool)).padding is None
+    assert Mask(key_mask=mask).left_padding == (1, 0, 3)
+    assert Mask(key_mask=mask.flip(1)).left_padding is None, "padding on the right"
+    assert Mask(key_mask=torch.empty(1, 0, dtype=torch.bool)).left_padding is None
 
 
 def test_facts_can_be_declared_where_nobody_may_look() -> None:
     segments = torch.empty(5, dtype=torch.int64, device="meta")
-    assert Sight(q_segments=segments).documents is None
-    assert Sight(q_segments=segments, documents=((3, 2),)).documents == ((3, 2),)
+    assert Mask(q_segments=segments).document_lengths is None
+    assert Mask(q_segments=segments, document_lengths=((3, 2),)).document_lengths == ((3, 2),)
     mask = torch.empty(2, 5, dtype=torch.bool, device="meta")
-    assert Sight(key_mask=mask, padding=(0, 2)).padding == (0, 2)
+    assert Mask(key_mask=mask, left_padding=(0, 2)).left_padding == (0, 2)
 
 
 @pytest.mark.usefixtures("unchecked")
 def test_facts_that_are_wrong_are_refused() -> None:
     _, segments = packed([3, 2])
-    with pytest.raises(InvalidArgument, match=r"documents=\(\(4, 1\),\) is not what q_segments says, \(\(3,"):
-        Sight(q_segments=segments, documents=((4, 1),))
-    with pytest.raises(InvalidArgument, match=r"padding=\(1,\) is given without key_mask, which it describes"):
-        Sight(padding=(1,))
+    with pytest.raises(InvalidArgument, match=r"document_lengths=\(\(4, 1\),\) is not what q_segments says"):
+        Mask(q_segments=segments, document_lengths=((4, 1),))
+    with pytest.raises(InvalidArgument, match=r"left_padding=\(1,\) is given without key_mask, which it describes"):
+        Mask(left_padding=(1,))
 
 
 def test_spans_leave_out_what_is_hidden_and_short_ones_are_masked() -> None:
     _, segments = packed([SHORT, SHORT + 3])
-    sight = Sight(causal=True, q_segments=segments)
-    assert sight.spans(T, T) == (((SHORT, True), (SHORT + 3, True)),)
-    assert sight.spans(1, T) is None, "a token that meets a cache"
-    assert Sight(q_segments=packed([SHORT, SHORT - 1])[1]).spans(2 * SHORT - 1, 2 * SHORT - 1) is None
-    assert Sight(q_segments=segments, q_order=plain(T)).spans(T, T) is None
-    mask = torch.ones(2, T, dtype=torch.bool)
-    assert Sight(causal=True, key_mask=mask).spans(T, T) == (((T, True),),)
-    mask[1, :3] = False
-    assert Sight(causal=True, key_mask=mask).spans(T, T) == (((T, True),), ((3, False), (T - 3, True)))
-    assert Sight(key_mask=mask).spans(T, T) is None, "where padding itself sees what follows"
-    mask[1] = False
-    assert Sight(causal=True, key_mask=mask).spans(T, T) is None
+    mask = Mask(causal=True, q_segments=segments)
+    assert mask.spans(T, T) == (((SHORT, True), (SHORT + 3, True)),)
+    assert mask.spans(1, T) is None, "a token that meets a cache"
+    assert Mask(q_segments=packed([SHORT, SHORT - 1])[1]).spans(2 * SHORT - 1, 2 * SHORT - 1) is None
+    assert Mask(q_segments=segments, q_order=arange(T)).spans(T, T) is None
+    keys = torch.ones(2, T, dtype=torch.bool)
+    assert Mask(causal=True, key_mask=keys).spans(T, T) == (((T, True),),)
+    keys[1, :3] = False
+    assert Mask(causal=True, key_mask=keys).spans(T, T) == (((T, True),), ((3, False), (T - 3, True)))
+    assert Mask(key_mask=keys).spans(T, T) is None, "where padding itself sees what follows"
+    keys[1] = False
+    assert Mask(causal=True, key_mask=keys).spans(T, T) is None
 
 
 class Plain(posenc.Bias):
@@ -94,7 +96,7 @@ ENCODINGS = {
 }
 
 
-def sights() -> dict[str, tuple[int, Tensor, Sight]]:
+def masks() -> dict[str, tuple[int, Tensor, Mask]]:
     at, segments = packed([SHORT, SHORT + 3])
     other_at, other = packed([T - 5, 5])
     mask = torch.ones(2, T, dtype=torch.bool)
@@ -104,37 +106,37 @@ def sights() -> dict[str, tuple[int, Tensor, Sight]]:
     gap[:, 7] = False
     rows = torch.stack((segments, other))
     return {
-        "packed": (2, at, Sight(causal=True, q_segments=segments)),
-        "packed, both ways": (1, at, Sight(q_segments=segments)),
-        "rows packed otherwise": (2, torch.stack((at, other_at)), Sight(causal=True, q_segments=rows)),
-        "packed with a mask": (2, at, Sight(causal=True, q_segments=segments, key_mask=gap)),
+        "packed": (2, at, Mask(causal=True, q_segments=segments)),
+        "packed, both ways": (1, at, Mask(q_segments=segments)),
+        "rows packed otherwise": (2, torch.stack((at, other_at)), Mask(causal=True, q_segments=rows)),
+        "packed with a mask": (2, at, Mask(causal=True, q_segments=segments, key_mask=gap)),
         "rows packed otherwise, one mask": (
             2,
             torch.stack((at, other_at)),
-            Sight(causal=True, q_segments=rows, key_mask=gap[:1]),
+            Mask(causal=True, q_segments=rows, key_mask=gap[:1]),
         ),
-        "packed with a window": (1, at, Sight(causal=True, q_segments=segments, window=9)),
-        "left-padded": (2, left_padded(mask), Sight(causal=True, key_mask=mask)),
-        "padded alike": (2, left_padded(alike), Sight(causal=True, key_mask=alike)),
+        "packed with a window": (1, at, Mask(causal=True, q_segments=segments, window=9)),
+        "left-padded": (2, left_padded(mask), Mask(causal=True, key_mask=mask)),
+        "padded alike": (2, left_padded(alike), Mask(causal=True, key_mask=alike)),
     }
 
 
 @pytest.mark.parametrize("name", ENCODINGS)
-@pytest.mark.parametrize("case", sights())
+@pytest.mark.parametrize("case", masks())
 def test_spans_are_scores_forward_and_backward(case: str, name: str) -> None:
     """Where gradients of gates and tables flow too; float64, biases of ALiBi in float32 apart."""
-    B, at, sight = sights()[case]
-    assert sight.spans(T, T) is not None
+    B, at, mask = masks()[case]
+    assert mask.spans(T, T) is not None
     x, q, k, v = inputs(B)
     torch.manual_seed(1)
     encoding = ENCODINGS[name]().double()
-    here = encoding.at(at, dtype=torch.float64)[0].read(x)[0]
+    here = encoding.at(at, dtype=torch.float64)[0].with_content(x)[0]
     if name == "somebody's":
         here.bias = Plain()
-    y = attention(q, k, v, here, sight)
+    y = attention(q, k, v, here, mask)
     with torch.no_grad():
-        torch.testing.assert_close(attention(q, k, v, here, sight), y, rtol=0, atol=1e-12)
-    dense = scores(q, k, here, sight)
+        torch.testing.assert_close(attention(q, k, v, here, mask), y, rtol=0, atol=1e-12)
+    dense = scores(q, k, here, mask)
     weights = (dense - dense.amax(-1, keepdim=True).clamp(min=-1e300)).exp()
     weights = weights / weights.sum(-1, keepdim=True).clamp(min=1e-300)
     want = weights @ v.repeat_interleave(2, dim=1)
@@ -150,6 +152,6 @@ def test_padding_gets_zeros() -> None:
     mask = torch.ones(1, T, dtype=torch.bool)
     mask[0, :5] = False
     _, q, k, v = inputs(1)
-    y = attention(q, k, v, NoPE().at(left_padded(mask)), Sight(causal=True, key_mask=mask))
+    y = attention(q, k, v, NoPE().at(left_padded(mask)), Mask(causal=True, key_mask=mask))
     assert not y[:, :, :5].any()
     assert y[:, :, 5:].all()

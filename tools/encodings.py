@@ -8,7 +8,7 @@ import sys
 import tomllib
 from pathlib import Path
 
-from posenc.workbench.claims.encodings import table
+from posenc.teaching.claims.encodings import table
 
 SHIPPED = Path(__file__).parents[1] / "docs" / "shipped.toml"
 BETWEEN = re.compile(r"(<!-- encodings -->\n).*?(<!-- /encodings -->)", re.DOTALL)

@@ -12,9 +12,9 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.weights import FOLDER
-from posenc.workbench.lessons.example import EXAMPLE
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.weights import FOLDER
 
 TASKS = ("language", "ordering", "needle")
 

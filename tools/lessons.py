@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from posenc.workbench.lessons.pages import index_page, questions_page
+from posenc.teaching.lessons.pages import index_page, questions_page
 
 PAGES = {"lessons.md": index_page, "questions.md": questions_page}
 

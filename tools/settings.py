@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
-from posenc.workbench.commands.options import PANELS
-from posenc.workbench.experiments.presets import PRESETS
-from posenc.workbench.experiments.settings import declared
+from posenc.commands.options import PANELS
+from posenc.workbench.run.settings import declared
+from posenc.workbench.study.presets import PRESETS
 
 PAGE = Path(__file__).parents[1] / "docs" / "studies.md"
 

@@ -21,8 +21,8 @@ LIBRARY = """
 import torch, posenc
 rope = posenc.Rotary(head_dim=64, pairing="half")
 q, k, v = torch.randn(3, 1, 8, 128, 64)
-placed = rope.at(posenc.positions.plain(128))
-assert posenc.attention(*placed.rotate(q, k), v, placed, sight=True).shape == v.shape
+placed = rope.at(posenc.positions.arange(128))
+assert posenc.attention(*placed.rotate(q, k), v, placed, causal=True).shape == v.shape
 """
 STUDY = """
 encodings = ["nope", "rotary"]

@@ -4,9 +4,9 @@ import json
 from datetime import date
 from pathlib import Path
 
-from posenc.workbench import claims
-from posenc.workbench.claims.verdicts import Losses, measure, sentences
-from posenc.workbench.experiments.machine import hardware, versions
+from posenc.teaching import claims
+from posenc.teaching.claims.verdicts import Losses, measure, sentences
+from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.tasks.text import load
 
 KEPT = Path(claims.__file__).with_name("verdicts.json")

@@ -16,8 +16,8 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.layers import ModelPositions
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.schema import KEYS
 from posenc.integrations.huggingface.tower import text_config
 

@@ -1,5 +1,5 @@
 """``python -m posenc`` is the ``posenc`` command."""
 
-from posenc.workbench.entry import main
+from posenc.cli import main
 
 main()

@@ -20,8 +20,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.schedule import TWO_PI, exact
-from posenc.schedules.spectrum import Spectrum
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import TWO_PI, exact
 
 Phases = Literal["exact", "float32"]
 """``"exact"``: integer turns. ``"float32"``: the float32 angles that public checkpoints were trained with."""
@@ -123,33 +123,33 @@ class Clock(ConstantBuffers):
     """cos and sin of every hand at given positions.
 
     Args:
-        spectrum: the frequencies.
+        frequencies: of every hand.
         phases: ``"exact"`` (integer turns, right at any position below 2^31) or ``"float32"`` (angles as
             public checkpoints computed them, wrong by 3e-2 rad at one million; for parity).
 
     ``forward(positions)`` takes int64 positions of any shape and returns float32 ``(cos, sin)`` with one more
-    axis, the pairs, times a ``scale`` if one is given: the spectrum's attention factor is not applied unasked.
+    axis, the pairs, times a ``scale`` if one is given: their attention factor is not applied unasked.
     """
 
     turns: Tensor
     float32_bits: Tensor
     reset_parameters = ConstantBuffers.reset_buffers  # FSDP calls it of every module that leaves meta
 
-    def __init__(self, spectrum: Spectrum, phases: Phases = "exact") -> None:
+    def __init__(self, frequencies: Frequencies, phases: Phases = "exact") -> None:
         super().__init__()
         if phases not in get_args(Phases):
             raise UnknownName("phases", phases, get_args(Phases))
-        if len(spectrum) == 0:
-            raise InvalidArgument("spectrum has no frequencies; a clock needs at least one hand")
-        if phases == "float32" and not max(spectrum.float32) < FASTEST_FLOAT32:
+        if len(frequencies) == 0:
+            raise InvalidArgument("frequencies has none; a clock needs at least one hand")
+        if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
             raise InvalidArgument(
-                f"a frequency of {max(spectrum.float32):g} radians per position leaves float32 at far positions; "
-                "use phases='exact'"
+                f"a frequency of {max(frequencies.float32):g} radians per position leaves float32 at far "
+                "positions; use phases='exact'"
             )
-        self.spectrum = spectrum
+        self.frequencies = frequencies
         self.phases = phases
-        float32 = torch.tensor(spectrum.float32, dtype=torch.float32, device="cpu")
-        self.register_constants(turns=turn_words(spectrum.frequencies), float32_bits=float32.view(torch.int32))
+        float32 = torch.tensor(frequencies.float32, dtype=torch.float32, device="cpu")
+        self.register_constants(turns=turn_words(frequencies.exact), float32_bits=float32.view(torch.int32))
 
     def forward(
         self, positions: Int[Tensor, "*shape"], dtype: torch.dtype = torch.float32, scale: float = 1.0
@@ -178,4 +178,4 @@ class Clock(ConstantBuffers):
         return (cos, sin) if scale == 1.0 else (cos * scale, sin * scale)
 
     def extra_repr(self) -> str:
-        return f"hands={len(self.spectrum)}, phases={self.phases!r}"
+        return f"hands={len(self.frequencies)}, phases={self.phases!r}"

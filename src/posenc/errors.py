@@ -27,7 +27,7 @@ class PositionOutOfRange(PosencError, IndexError):  # noqa: N818
     """A position that the encoding has no value for."""
 
 
-class ImplUnavailable(PosencError, RuntimeError):  # noqa: N818
+class BackendUnavailable(PosencError, RuntimeError):  # noqa: N818
     """An implementation that was asked for by name and cannot serve here."""
 
 

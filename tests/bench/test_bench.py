@@ -9,7 +9,7 @@ from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
 import posenc
-from posenc import Sight
+from posenc import Mask
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.rotary import blocks
 
@@ -115,14 +115,14 @@ def test_attention_under_alibi_is_gated(backward: bool, monkeypatch: pytest.Monk
 def test_attention_that_leaves_out_what_is_hidden_is_gated(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spans of fewer tokens are masked; both ways are held against float64, and hiding too little is red."""
     for short in (1, 128):
-        monkeypatch.setattr("posenc.sight.SHORT_DOCUMENT", short)
-        monkeypatch.setattr("posenc.sight.SHORT_ROW", short)
+        monkeypatch.setattr("posenc.mask.SHORT_DOCUMENT", short)
+        monkeypatch.setattr("posenc.mask.SHORT_ROW", short)
         assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == set()
 
-    def everything(sight: Sight, T: int, S: int, biased: bool) -> tuple | None:
-        return None if sight.only_causal else (((T, True),),)
+    def everything(mask: Mask, T: int, S: int, biased: bool) -> tuple | None:
+        return None if mask.only_causal else (((T, True),),)
 
-    monkeypatch.setattr(Sight, "spans", everything)
+    monkeypatch.setattr(Mask, "spans", everything)
     assert red(measure(alibi.hiding(32, torch.float32, True, how, heads=4, channels=8), rounds=1)) == {"posenc"}
 
 
@@ -157,7 +157,7 @@ def test_every_bias_over_one_axis_has_its_row() -> None:
     of_one_axis = [
         name
         for name in posenc.CATALOGUE
-        if (made := posenc.encoding(name, width=32, heads=4, head_dim=8, num_positions=8)).doors == ("bias",)
+        if (made := posenc.encoding(name, width=32, heads=4, head_dim=8, num_positions=8)).acts_on == ("bias",)
         and made.axes == 1
     ]
     assert [row.name for row in table.rows[1:]] == of_one_axis

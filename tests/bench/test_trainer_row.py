@@ -3,7 +3,7 @@
 import torch
 from benchmarks.trainer import PLAN, forward
 
-from posenc.workbench.experiments.training import build
+from posenc.workbench.run.training import build
 from posenc.workbench.tasks import task
 from workbench.studies import python_text
 

@@ -12,16 +12,16 @@ import typer
 
 import posenc
 from posenc.clock import Clock
+from posenc.commands.verify import verify
 from posenc.encodings.alibi import LinearBias
 from posenc.encodings.catalogue import Entry
 from posenc.errors import UnknownName
-from posenc.schedules import default
-from posenc.workbench.claims import properties, sinusoids, training
-from posenc.workbench.claims import rotary as rotary_module
-from posenc.workbench.claims.catalogue import CLAIMS, chosen
-from posenc.workbench.claims.claim import Verdict, above, below, claim, near, run, same
-from posenc.workbench.commands.verify import verify
-from posenc.workbench.views.four import Four
+from posenc.scaling import default
+from posenc.teaching.claims import properties, sinusoids, training
+from posenc.teaching.claims import rotary as rotary_module
+from posenc.teaching.claims.catalogue import CLAIMS, chosen
+from posenc.teaching.claims.claim import Verdict, above, below, claim, near, run, same
+from posenc.teaching.views.four import Four
 
 pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
 

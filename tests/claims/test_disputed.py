@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.claims import disputed, verdicts
-from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.claims.claim import run
+from posenc.teaching.claims import disputed, verdicts
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.claims.claim import run
 
 NAMES = ("rope-extrapolates-better", "learned-inside-its-range", "trained-short-tested-long")
 KEPT: dict[str, Any] = verdicts.kept()

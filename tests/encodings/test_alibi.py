@@ -7,7 +7,7 @@ import reference
 from posenc import ALiBi, attention
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.errors import InvalidArgument
-from posenc.positions import packed, plain
+from posenc.positions import arange, packed
 
 EIGHT = [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]
 LISTS = {
@@ -50,7 +50,7 @@ def test_the_bias_is_a_penalty_on_both_sides() -> None:
 def test_the_first_heads_of_a_query_prefer_what_is_near() -> None:
     """With q·k = 0 the bias alone decides: weights are exp(−m·distance), the same to either side."""
     q, v = torch.zeros(1, 4, 9, 2, dtype=torch.float64), torch.eye(9, dtype=torch.float64).expand(1, 4, 9, 9)
-    weights = attention(q, q, v, ALiBi(4).at(plain(9)))
+    weights = attention(q, q, v, ALiBi(4).at(arange(9)))
     want = (-torch.tensor(LISTS[4])[:, None] * torch.tensor([4, 3, 2, 1, 0, 1, 2, 3, 4])).double().softmax(-1)
     torch.testing.assert_close(weights[0, :, 4], want, rtol=0, atol=1e-12)
 
@@ -58,14 +58,14 @@ def test_the_first_heads_of_a_query_prefer_what_is_near() -> None:
 @pytest.mark.parametrize(
     ("q_positions", "k_positions", "straight"),
     [
-        (plain(5), plain(5), True),
-        (plain(5, offset=10**9), plain(5, offset=10**9), True),
-        (plain(2, offset=3), plain(5), True),
-        (plain(5), plain(3), False),
-        (plain(2), plain(5), False),
+        (arange(5), arange(5), True),
+        (arange(5, offset=10**9), arange(5, offset=10**9), True),
+        (arange(2, offset=3), arange(5), True),
+        (arange(5), arange(3), False),
+        (arange(2), arange(5), False),
         (packed([2, 3])[0], packed([2, 3])[0], False),
-        (plain(5)[None], plain(5)[None], False),
-        (2 * plain(5), 2 * plain(5), False),
+        (arange(5)[None], arange(5)[None], False),
+        (2 * arange(5), 2 * arange(5), False),
     ],
 )
 def test_a_line_is_made_exactly_where_positions_are_consecutive(
@@ -74,15 +74,15 @@ def test_a_line_is_made_exactly_where_positions_are_consecutive(
     """And rows give the same biases as the line where both exist."""
     bias = ALiBi(4).at(q_positions, k_positions).bias
     assert bias is not None
-    assert (bias.line is not None) == straight
+    assert (bias.toeplitz is not None) == straight
     T, S = q_positions.shape[-1], k_positions.shape[-1]
     want = reference.Slopes(reference.slopes(4)).bias(q_positions.view(-1), k_positions.view(-1))
     assert torch.equal(bias.rows(0, T, S)[0], want.float())
-    if bias.line is not None:
-        assert bias.line.shape == (4, 2 * S - 1)
+    if bias.toeplitz is not None:
+        assert bias.toeplitz.shape == (4, 2 * S - 1)
         for t in range(T):
             start = S - 1 - (S - T + t)
-            assert torch.equal(bias.line[:, start : start + S], want[:, t].float())
+            assert torch.equal(bias.toeplitz[:, start : start + S], want[:, t].float())
 
 
 def test_distances_are_exact_below_two_to_the_24() -> None:

@@ -14,7 +14,7 @@ from posenc.encodings.axes import AxisMap, alternating, axial, chunked, dealt, f
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions import plain
+from posenc.positions import arange
 
 T, H, W = 0, 1, 2
 MAPS = [
@@ -85,7 +85,7 @@ def test_every_channel_turns_as_in_the_models(model: str, pairing: str) -> None:
 @pytest.mark.parametrize("made", [chunked(2, 1, 1), strided(2, 1, 1)], ids=str)
 def test_text_turns_as_without_axes(made: AxisMap, phases: str) -> None:
     """Where all coordinates are equal, one ladder over all pairs is plain RoPE, bit for bit."""
-    at = torch.cat((plain(40), torch.tensor([10**6, 2**31 - 1])))
+    at = torch.cat((arange(40), torch.tensor([10**6, 2**31 - 1])))
     with_axes = Rotary(8, pairing="half", axes=made, phases=phases)  # type: ignore[arg-type]
     without = Rotary(8, pairing="half", phases=phases)  # type: ignore[arg-type]
     for mine, plainly in zip(with_axes.tables(at.expand(3, -1)), without.tables(at), strict=True):
@@ -96,7 +96,7 @@ def test_text_turns_as_without_axes(made: AxisMap, phases: str) -> None:
 def test_every_coordinate_counts(made: AxisMap) -> None:
     """Swapping two axes, or moving along one, changes the scores."""
     A, rotary = made.axes, Rotary(8, pairing="half", axes=made)
-    at = torch.stack([plain(6, offset=7 * axis) * (axis + 1) for axis in range(A)])
+    at = torch.stack([arange(6, offset=7 * axis) * (axis + 1) for axis in range(A)])
     q, k = torch.randn(2, 1, 2, 6, 8)
 
     def scores(positions: Tensor) -> Tensor:
@@ -116,10 +116,10 @@ def test_rows_of_a_batch_have_positions_of_their_own() -> None:
     rotary = Rotary(8, pairing="half", axes=chunked(2, 1, 1))
     at = torch.randint(50, (3, 2, 5))
     q, k, v = torch.randn(3, 2, 2, 5, 8)
-    both = attention(*rotary.at(at).rotate(q, k), v, rotary.at(at), True)
+    both = attention(*rotary.at(at).rotate(q, k), v, rotary.at(at), causal=True)
     for row in range(2):
         placed = rotary.at(at[:, row])
-        alone = attention(*placed.rotate(q[row, None], k[row, None]), v[row, None], placed, True)
+        alone = attention(*placed.rotate(q[row, None], k[row, None]), v[row, None], placed, causal=True)
         torch.testing.assert_close(both[row, None], alone, rtol=0, atol=2e-6)
 
 
@@ -225,7 +225,7 @@ def test_units_are_part_of_a_maps_text() -> None:
         (lambda: axial(2, 2, units=("a", "b")), r"units=\('a', 'b'\) must be fractions, one per axis, such as"),
         (lambda: Rotary(10, pairing="half", axes=axial(2, 2)), "has 4 pairs, 8 channels, and rotary_dim=10 turn"),
         (
-            lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(plain(4)),
+            lambda: Rotary(8, pairing="half", axes=axial(2, 2)).at(arange(4)),
             r"positions has shape \(4,\); this encoding has 2 axes: expected \(2, T\) or \(2, B, T\)",
         ),
     ],

@@ -5,7 +5,7 @@ import torch
 
 from posenc import T5, Decomposed, Encoding, LayoutLM, Window, attention
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def grid(*size: int) -> torch.Tensor:
@@ -38,7 +38,7 @@ def test_a_window_of_a_picture_is_as_the_window_alone() -> None:
 @pytest.mark.parametrize("batch", [1, 2, 3])
 def test_one_row_of_positions_may_meet_one_a_sequence(encoding: Encoding, batch: int) -> None:
     """Queries placed alike in every sequence, keys each at their own places, and the other way round."""
-    one = torch.stack([plain(4) % 3] * encoding.axes)
+    one = torch.stack([arange(4) % 3] * encoding.axes)
     each = torch.stack([one.roll(row, -1) for row in range(batch)], dim=1)
     q, k, v = torch.randn(3, batch, 2, 4, 8)
     alike = one[:, None].expand_as(each)
@@ -50,7 +50,7 @@ def test_one_row_of_positions_may_meet_one_a_sequence(encoding: Encoding, batch:
 def test_layoutlm_is_the_sum_of_its_axes() -> None:
     layout, at = (
         LayoutLM(2, std=1.0),
-        torch.stack((plain(40), torch.arange(40) * 37 % 1000, torch.arange(40) * 500 % 977)),
+        torch.stack((arange(40), torch.arange(40) * 37 % 1000, torch.arange(40) * 500 % 977)),
     )
     bias = layout.at(at).bias
     assert bias is not None
@@ -80,8 +80,8 @@ def test_layoutlmv3s_bias() -> None:
             ours.tables, (theirs.rel_pos_bias, theirs.rel_pos_x_bias, theirs.rel_pos_y_bias), strict=True
         ):
             table.weight.copy_(linear.weight.T)
-        want = theirs._cal_1d_pos_emb(plain(60)[None]) + theirs._cal_2d_pos_emb(boxes)
-        bias = ours.at(torch.stack((plain(60), boxes[0, :, 0], boxes[0, :, 3]))).bias
+        want = theirs._cal_1d_pos_emb(arange(60)[None]) + theirs._cal_2d_pos_emb(boxes)
+        bias = ours.at(torch.stack((arange(60), boxes[0, :, 0], boxes[0, :, 3]))).bias
     assert bias is not None
     torch.testing.assert_close(bias.rows(0, 60, 60), want, rtol=0, atol=1e-7)
 

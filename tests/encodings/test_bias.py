@@ -7,9 +7,9 @@ from torch import Tensor
 import reference
 from attending import attend
 from posenc import ALiBi, OffsetBias, Placed
-from posenc.attention import attend as attend_module
-from posenc.kernels.attention import channels
-from posenc.positions import plain
+from posenc.attend import attend as attend_module
+from posenc.kernels.attention import low_rank
+from posenc.positions import arange
 
 
 def buckets(at: Tensor) -> OffsetBias:
@@ -22,10 +22,10 @@ def buckets(at: Tensor) -> OffsetBias:
 @pytest.mark.parametrize("straight", [True, False])
 def test_a_bias_may_lie_in_memory_as_it_likes(straight: bool, causal: bool) -> None:
     """Both along a line and where positions allow none."""
-    at = plain(9) if straight else 2 * plain(9)
+    at = arange(9) if straight else 2 * arange(9)
     bias = buckets(at)
     placed = Placed(at, at, bias=bias)
-    assert (bias.line is not None) == straight
+    assert (bias.toeplitz is not None) == straight
     q, k, v = torch.randn(3, 2, 3, 9, 4)
     want = reference.attention(q, k, v, bias.values(at[None] - at[:, None]), reference.visible(9, 9, causal=causal))
     # Nine float32 scores of a few units: some roundings of 2^-24 each.
@@ -82,7 +82,7 @@ def test_far_queries_of_one_block_each_have_their_own_nearest_key() -> None:
 @pytest.mark.parametrize("length", [9, 4096])
 def test_a_float64_model_has_float64_slopes(length: int, heads: int, masked: bool) -> None:
     """Twelve heads' slopes are no powers of two: in float32 they would be off by 1e-4 at such distances."""
-    at = plain(length)
+    at = arange(length)
     torch.manual_seed(0)
     q = torch.randn(1, heads, 3, 8, dtype=torch.float64)
     k, v = torch.randn(2, 1, heads, length, 8, dtype=torch.float64)
@@ -96,7 +96,7 @@ def test_a_float64_model_has_float64_slopes(length: int, heads: int, masked: boo
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_slopes_are_never_below_float32(dtype: torch.dtype) -> None:
-    at = plain(300)
+    at = arange(300)
     bias = ALiBi(12).to(dtype).at(at, dtype=dtype).bias
     assert bias is not None
     assert torch.equal(bias.rows(0, 300, 300), ALiBi(12).at(at).bias.rows(0, 300, 300))
@@ -107,10 +107,10 @@ def test_the_default_device_changes_nothing(hides: str, monkeypatch: pytest.Monk
     """Neither what is found by looking at masks nor what is tried out first."""
     monkeypatch.setattr(attend_module, "LONG", 8)
     q, k, v = torch.randn(3, 1, 2, 8, 4)
-    masks = {"key_mask": plain(8)[None] > 2, "segments": plain(8) // 3}
-    given, placed = {hides: masks[hides]} if hides in masks else {}, ALiBi(2).at(plain(8))
+    masks = {"key_mask": arange(8)[None] > 2, "segments": arange(8) // 3}
+    given, placed = {hides: masks[hides]} if hides in masks else {}, ALiBi(2).at(arange(8))
     want = attend(q, k, v, placed, causal=True, **given)
-    channels._exact.cache_clear()
+    low_rank._exact.cache_clear()
     with torch.device("meta"):
         got = attend(q, k, v, placed, causal=True, **given)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-6)
@@ -123,11 +123,11 @@ def test_the_default_dtype_changes_nothing(default: torch.dtype, dtype: torch.dt
     q, k, v = torch.randn(3, 1, 2, 5, 4, dtype=dtype)
     masks = {"key_mask": torch.tensor([[True, True, False, True, True]]), "segments": torch.tensor([0, 0, 1, 1, 1])}
     given = {hides: masks[hides]} if hides in masks else {}
-    want = attend(q, k, v, ALiBi(2).at(plain(5)), causal=True, **given)
+    want = attend(q, k, v, ALiBi(2).at(arange(5)), causal=True, **given)
     before = torch.get_default_dtype()
     torch.set_default_dtype(default)
     try:
-        got = attend(q, k, v, ALiBi(2).at(plain(5)), causal=True, **given)
+        got = attend(q, k, v, ALiBi(2).at(arange(5)), causal=True, **given)
     finally:
         torch.set_default_dtype(before)
     assert got.dtype == dtype

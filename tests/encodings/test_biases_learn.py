@@ -7,7 +7,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import posenc
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 VOCABULARY, LENGTH, BACK = 6, 16, 2
 SOME = ("fire", "cope(positions=8)")

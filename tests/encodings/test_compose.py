@@ -1,4 +1,4 @@
-"""Composition: what a stack, heads, some heads and layers declare, describe, carry and refuse."""
+"""Composition: what a stack, heads, some heads and layers declare, describe, state and refuse."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ from posenc import (
 from posenc.encodings.axes import chunked
 from posenc.encodings.layers import for_layers
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def rope() -> Rotary:
@@ -30,21 +30,21 @@ def rope() -> Rotary:
 
 def test_a_stack_declares_what_its_parts_declare_together() -> None:
     stack = Stack(Sinusoidal(32), rope(), FoX(32, 4))
-    assert stack.doors == ("embed", "rotate", "bias")
+    assert stack.acts_on == ("embeddings", "queries_keys", "bias")
     assert not stack.relative
-    assert stack.reads_content
+    assert stack.needs_content
     assert stack.per_layer
     assert Stack(rope(), NoPE()).relative
 
 
 def test_scales_multiply_and_biases_add() -> None:
     scale = QueryScale(floor=2)
-    placed = Stack(scale, scale, ALiBi(4), ALiBi(4)).at(plain(5))
-    torch.testing.assert_close(placed.scale, scale.at(plain(5)).scale ** 2)
+    placed = Stack(scale, scale, ALiBi(4), ALiBi(4)).at(arange(5))
+    torch.testing.assert_close(placed.scale, scale.at(arange(5)).scale ** 2)
     assert placed.bias is not None
-    one = ALiBi(4).at(plain(5)).bias
+    one = ALiBi(4).at(arange(5)).bias
     assert torch.equal(placed.bias.rows(0, 5, 5), 2 * one.rows(0, 5, 5))
-    assert torch.equal(placed.bias.line, 2 * one.line)
+    assert torch.equal(placed.bias.toeplitz, 2 * one.toeplitz)
 
 
 def test_parts_are_reset_and_carries_are_told_apart() -> None:
@@ -53,10 +53,10 @@ def test_parts_are_reset_and_carries_are_told_apart() -> None:
     stack.reset_parameters()
     assert not torch.equal(next(stack.parameters()), before[0])
     x = torch.randn(1, 3, 16)
-    here, carry = stack.at(plain(3)).read(x)
-    assert carry.shape == (1, 4, 3)
-    with pytest.raises(InvalidArgument, match="carry has 3 values a key; these encodings carry 4"):
-        here.carrying(carry[:, :3])
+    here, state = stack.at(arange(3)).with_content(x)
+    assert state.shape == (1, 4, 3)
+    with pytest.raises(InvalidArgument, match="state has 3 values a key; these encodings state 4"):
+        here.with_state(state[:, :3])
 
 
 def test_layers_inside_a_composition_stay_layers() -> None:
@@ -64,7 +64,7 @@ def test_layers_inside_a_composition_stay_layers() -> None:
     mixed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope"), windows={"rope": 3})
     q = torch.randn(1, 4, 5, 8)
     for whole in (Stack(mixed, ALiBi(4)), SomeHeads(mixed, 0, 4)):
-        placed = whole.at(plain(5))
+        placed = whole.at(arange(5))
         assert not torch.equal(placed[0].rotate(q, q)[0], q)
         assert torch.equal(placed[1].rotate(q, q)[0], q)
         assert placed[0].window == 3
@@ -72,9 +72,9 @@ def test_layers_inside_a_composition_stay_layers() -> None:
 
 
 def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
-    placed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope")).at(plain(5))
+    placed = Layers({"rope": rope(), "nope": NoPE()}, ("rope", "nope")).at(arange(5))
     q = torch.randn(1, 4, 5, 8)
-    for use in (lambda: placed.rotate(q, q), lambda: placed.read(torch.randn(1, 5, 32))):
+    for use in (lambda: placed.rotate(q, q), lambda: placed.with_content(torch.randn(1, 5, 32))):
         with pytest.raises(InvalidArgument, match=r"pass what this layer has: placed\[layer\]"):
             use()
     with pytest.raises(InvalidArgument, match=r"something else in every layer, .* placed\[layer\].read"):
@@ -84,7 +84,7 @@ def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
 def test_a_layer_beyond_those_that_there_are_is_refused() -> None:
     """It would share the parameters of another; without parameters of layers a pattern just goes on."""
     own = for_layers(FoX(8, 2), 2)
-    for ask in (own.layer, own.at(plain(3)).__getitem__):
+    for ask in (own.layer, own.at(arange(3)).__getitem__):
         assert ask(-1) is ask(1) is not ask(0)
         with pytest.raises(
             InvalidArgument, match="layer=2 is beyond layers=2, which these positions were made for"
@@ -101,7 +101,7 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     own = [kind for kind in layers.names if kind.startswith("fox")]
     assert own == ["fox_2", "fox_5"]
     assert layers.kinds["fox_2"].weight is not layers.kinds["fox_5"].weight
-    placed = layers.at(plain(3))
+    placed = layers.at(arange(3))
     assert [placed[i].window for i in range(3)] == [9, 9, None]
     assert for_layers(rope(), 3).name == "rotary"
     assert for_layers(FoX(32, 4), 3).names == ("fox_0", "fox_1", "fox_2")
@@ -111,15 +111,15 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
 def test_one_module_in_several_layers_is_refused_where_parameters_are_per_layer(text: str) -> None:
     """Its text with the number of layers is the way out; what says that it is shared stays one module."""
     shape = {"width": 32, "heads": 4, "head_dim": 8}
-    placed = posenc.encoding(text, **shape).at(plain(5))
+    placed = posenc.encoding(text, **shape).at(arange(5))
     assert placed[1] is placed[1]
     with pytest.raises(InvalidArgument, match=r"layers \[0, 1\] would share .*layers=n\)"):
         placed[0]
     layered = posenc.encoding(text, **shape, layers=3)
     assert isinstance(layered, Layers)
-    placed = layered.at(plain(5))
+    placed = layered.at(arange(5))
     assert len({id(placed[i]) for i in range(3)}) == 3
-    shared = posenc.encoding("stack(rotary, t5)", **shape, layers=3).at(plain(5))
+    shared = posenc.encoding("stack(rotary, t5)", **shape, layers=3).at(arange(5))
     assert [shared[i] for i in range(3)] == 3 * [shared]
 
 
@@ -137,7 +137,7 @@ def test_every_layer_draws_its_own_parameters(text: str) -> None:
 
 def test_differences_travel_through_every_composition() -> None:
     """Where queries stand far behind their keys, rows say how far, and differences only what tells keys apart."""
-    q, k = plain(2, offset=1 << 15), plain(4)
+    q, k = arange(2, offset=1 << 15), arange(4)
     far = ALiBi(4).slopes[:, None, None] * torch.tensor([2.0**15 - 3, 2.0**15 - 2])[:, None]
     nothing = torch.zeros(4, 2, 1)
     wanted = {
@@ -165,18 +165,21 @@ def test_differences_travel_through_every_composition() -> None:
             "take the parts that this rank holds in",
         ),
         (
-            lambda: Stack(ALiBi(8), T5(4)).at(plain(3)),
+            lambda: Stack(ALiBi(8), T5(4)).at(arange(3)),
             "encodings in this stack are made for 4 and 8 heads; make all",
         ),
-        (lambda: Stack(ALiBi(8), T5(1)).at(plain(3)), "encodings in this stack are made for 1 and 8 heads"),
-        (lambda: Stack(ALiBi(8), SSMax(4)).at(plain(3)), "encodings in this stack are made for 4 and 8 heads"),
+        (lambda: Stack(ALiBi(8), T5(1)).at(arange(3)), "encodings in this stack are made for 1 and 8 heads"),
+        (lambda: Stack(ALiBi(8), SSMax(4)).at(arange(3)), "encodings in this stack are made for 4 and 8 heads"),
         (
-            lambda: Heads((ALiBi(8), 4), (NoPE(), 4)).at(plain(3)),
+            lambda: Heads((ALiBi(8), 4), (NoPE(), 4)).at(arange(3)),
             "an encoding on 4 of the heads has a bias of 8; make it with heads=4",
         ),
-        (lambda: Heads((SSMax(8), 4), (NoPE(), 4)).at(plain(3)), "4 of the heads has a scale of 8; make it with"),
-        (lambda: SomeHeads(ALiBi(8), 4, 12).at(plain(3)), "first=4 and last=12 leave the 8 heads that the bias is"),
-        (lambda: SomeHeads(SSMax(8), 4, 12).at(plain(3)), "first=4 and last=12 leave the 8 heads that the scale"),
+        (lambda: Heads((SSMax(8), 4), (NoPE(), 4)).at(arange(3)), "4 of the heads has a scale of 8; make it with"),
+        (
+            lambda: SomeHeads(ALiBi(8), 4, 12).at(arange(3)),
+            "first=4 and last=12 leave the 8 heads that the bias is",
+        ),
+        (lambda: SomeHeads(SSMax(8), 4, 12).at(arange(3)), "first=4 and last=12 leave the 8 heads that the scale"),
         (lambda: Layers({"a": NoPE()}, ()), "pattern is empty; name the kind of every layer"),
         (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
     ],
@@ -192,7 +195,7 @@ def test_unknown_kinds_and_split_groups_are_refused() -> None:
         Layers({"rope": rope()}, ("rop",))
     q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
     with pytest.raises(InvalidArgument, match="they must add up to q's, in whole groups"):
-        Heads((rope(), 1), (NoPE(), 3)).at(plain(3)).rotate(q, k)
+        Heads((rope(), 1), (NoPE(), 3)).at(arange(3)).rotate(q, k)
 
 
 def test_a_window_belongs_to_a_layer_and_to_no_heads() -> None:
@@ -206,10 +209,10 @@ def test_a_window_belongs_to_a_layer_and_to_no_heads() -> None:
 def test_a_kind_of_one_axis_takes_the_axis_it_says() -> None:
     kinds = {"turns": Rotary(8, pairing="half", axes=chunked(2, 1, 1)), "rows": ALiBi(4), "time": ALiBi(4)}
     layers = Layers(kinds, ("turns", "rows", "time"), axis={"rows": 1})
-    at = torch.stack([plain(5), 3 * plain(5), 7 * plain(5)])
+    at = torch.stack([arange(5), 3 * arange(5), 7 * arange(5)])
     placed = layers.at(at)
     assert torch.equal(placed[1].bias.rows(0, 5, 5), 3 * placed[2].bias.rows(0, 5, 5))
     with pytest.raises(InvalidArgument, match="axis=3 of rows must lie between 0 and 2"):
         Layers(kinds, ("turns", "rows", "time"), axis={"rows": 3})
     with pytest.raises(InvalidArgument, match=r"this encoding has 3 axes: expected \(3, T\) or \(3, B, T\)"):
-        layers.at(plain(5))
+        layers.at(arange(5))

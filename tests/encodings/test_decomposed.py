@@ -49,17 +49,17 @@ def test_refusals() -> None:
 
 def test_a_picture_that_fits_leaves_the_tables_and_a_larger_one_resizes_them() -> None:
     tables = Decomposed(8, 2, size=(4, 5))
-    assert tables.fitted(4, 3) is tables
-    larger = tables.fitted(6, 5)
+    assert tables.enlarged(4, 3) is tables
+    larger = tables.enlarged(6, 5)
     assert larger.size == (6, 5)
     torch.testing.assert_close(larger.tables[0], tables.resized(6, 5).tables[0])
     stack = Stack(Rotary(8, pairing="half", axes=axial(2, 2)), tables)
-    assert stack.fitted(4, 5) is stack
-    assert stack.fitted(6, 5).encodings[1].size == (6, 5)
+    assert stack.enlarged(4, 5) is stack
+    assert stack.enlarged(6, 5).encodings[1].size == (6, 5)
     layers = posenc.encoding("layers(decomposed(size=(4, 5)) + nope)", heads=2, head_dim=8, layers=4)
-    again = layers.fitted(6, 6)
+    again = layers.enlarged(6, 6)
     assert [again.layer(i).name for i in range(4)] == ["decomposed", "nope"] * 2
     assert again.layer(2).size == (6, 6)
     assert layers.layer(2).size == (4, 5)
     with pytest.raises(InvalidArgument, match=r"places=\(6,\) must be 2 numbers, one per axis"):
-        tables.fitted(6)
+        tables.enlarged(6)

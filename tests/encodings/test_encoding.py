@@ -6,7 +6,7 @@ import torch
 import posenc
 from posenc import CATALOGUE, NoPE, Rotary, encoding
 from posenc.errors import InvalidArgument, PosencError, UnknownName
-from posenc.positions import on_axes, plain
+from posenc.positions import arange, on_axes
 
 FACTS = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
 
@@ -14,14 +14,16 @@ FACTS = {"width": 32, "heads": 4, "head_dim": 8, "num_positions": 64}
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_every_name_is_made_from_the_same_facts(name: str) -> None:
     made = encoding(name, **FACTS)
-    assert made.doors == tuple(door for door in ("embed", "rotate", "bias", "scale") if door in made.doors)
-    placed, x = made.at(on_axes(plain(5), made.axes)), torch.randn(2, 5, 32)
+    assert made.acts_on == tuple(
+        door for door in ("embeddings", "queries_keys", "bias", "scale") if door in made.acts_on
+    )
+    placed, x = made.at(on_axes(arange(5), made.axes)), torch.randn(2, 5, 32)
     q = torch.randn(2, 4, 5, 8)
-    assert (placed.embed(x) is not x) == ("embed" in made.doors), "a door that is not used is the identity"
-    assert (placed.rotate(q, q)[0] is not q) == ("rotate" in made.doors)
-    here, _ = placed.read(x)
-    assert (here.bias is not None) == ("bias" in made.doors)
-    assert (here.scale is not None) == ("scale" in made.doors)
+    assert (placed.embed(x) is not x) == ("embeddings" in made.acts_on), "a door that is not used is the identity"
+    assert (placed.rotate(q, q)[0] is not q) == ("queries_keys" in made.acts_on)
+    here, _ = placed.with_content(x)
+    assert (here.bias is not None) == ("bias" in made.acts_on)
+    assert (here.scale is not None) == ("scale" in made.acts_on)
 
 
 @pytest.mark.parametrize("name", sorted(set(CATALOGUE) - {"nope", "query-scale"}))
@@ -41,18 +43,18 @@ def test_positions_of_queries_and_keys_share_a_device() -> None:
     with pytest.raises(
         InvalidArgument, match=r"positions is on cpu and k_positions on meta; move one: k_positions.to"
     ):
-        NoPE().at(plain(3), plain(3, device="meta"))
+        NoPE().at(arange(3), arange(3, device="meta"))
 
 
 def test_work_on_positions_is_done_once_a_placing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Layers share a placing's tables, and a placing that only attends makes none."""
     rotary, calls = Rotary(8, pairing="half"), []
     monkeypatch.setattr(rotary, "tables", lambda *a, make=rotary.tables: calls.append(a) or make(*a))
-    placed, q = rotary.at(plain(3)), torch.randn(1, 2, 3, 8)
+    placed, q = rotary.at(arange(3)), torch.randn(1, 2, 3, 8)
     for _ in range(3):
         placed.rotate(q, q)
     assert len(calls) == 1
-    posenc.attention(q, q, q, rotary.at(plain(3), plain(3)), True)
+    posenc.attention(q, q, q, rotary.at(arange(3), arange(3)), causal=True)
     assert len(calls) == 1
 
 

@@ -7,7 +7,7 @@ from torch import Tensor
 import posenc
 from posenc import FIRE, attention
 from posenc.errors import InvalidArgument
-from posenc.positions import left_padded, plain
+from posenc.positions import arange, left_padded
 
 
 def ratio(fire: FIRE, q_at: Tensor, k_at: Tensor) -> Tensor:
@@ -70,20 +70,20 @@ def test_left_padding_measures_by_the_row_of_every_sequence() -> None:
 def test_a_row_is_measured_by_its_query_and_not_by_the_length() -> None:
     """A cached token has the bias that it has read whole."""
     fire = FIRE(2, nearest=4.0).double()
-    whole = bias_at(fire, plain(30), plain(30))
-    assert torch.equal(bias_at(fire, plain(1, offset=20), plain(21)), whole[:, :, 20:21, :21])
+    whole = bias_at(fire, arange(30), arange(30))
+    assert torch.equal(bias_at(fire, arange(1, offset=20), arange(21)), whole[:, :, 20:21, :21])
 
 
 def test_the_line_reaches_as_far_as_the_normaliser_is_one_number() -> None:
     fire = FIRE(2, nearest=16.0)
-    near, far = (fire.at(plain(length)).bias for length in (17, 18))
+    near, far = (fire.at(arange(length)).bias for length in (17, 18))
     assert near is not None
     assert far is not None
-    assert near.line is not None
-    assert far.line is None
+    assert near.toeplitz is not None
+    assert far.toeplitz is None
     with torch.no_grad():
         fire.m.fill_(2.0)
-    assert fire.at(plain(33)).bias.line is not None
+    assert fire.at(arange(33)).bias.toeplitz is not None
 
 
 @pytest.mark.parametrize("length", [40, 300])
@@ -91,8 +91,8 @@ def test_gradients_reach_every_parameter_through_attention(length: int) -> None:
     """On both sides of |m|·L₀, against dense float64 attention."""
     fire = FIRE(2, nearest=64.0).double()
     q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, length, 4, dtype=torch.float64))
-    y = attention(q, k, v, fire.at(plain(length), dtype=torch.float64), True)
-    scores = q @ k.mT / 2 + written_out(fire, plain(length), plain(length))
+    y = attention(q, k, v, fire.at(arange(length), dtype=torch.float64), causal=True)
+    scores = q @ k.mT / 2 + written_out(fire, arange(length), arange(length))
     hidden = torch.ones(length, length, dtype=torch.bool).triu(1)
     want = scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)

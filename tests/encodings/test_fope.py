@@ -8,26 +8,26 @@ import torch
 import posenc
 from posenc import FoPE, Rotary
 from posenc.errors import InvalidArgument
-from posenc.positions import plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 def test_dropped_pairs_turn_by_45_degrees_and_grow() -> None:
     """Both tables are padded with 1, as the checkpoints were trained; a sine of 0 would be another model."""
     encoding = FoPE(16, 64, pairing="half")
     assert encoding.kept == sum(10_000 ** (-2 * i / 16) >= 2 * math.pi / 64 for i in range(8)) == 3
-    cos, sin = encoding.tables(plain(5, offset=7))
+    cos, sin = encoding.tables(arange(5, offset=7))
     assert torch.equal(cos[..., 3:], torch.ones(1, 1, 5, 5))
     assert torch.equal(sin[..., 3:], torch.ones(1, 1, 5, 5))
     x = torch.zeros(1, 1, 5, 16)
     x[..., 5] = 1.0
-    turned = encoding.at(plain(5, offset=7)).rotate(x, x)[0]
+    turned = encoding.at(arange(5, offset=7)).rotate(x, x)[0]
     assert torch.equal(turned[..., 5], torch.ones(1, 1, 5))
     assert torch.equal(turned[..., 13], torch.ones(1, 1, 5))
 
 
 def test_without_spread_it_is_rotary_where_frequencies_are_kept() -> None:
-    x, at = torch.randn(1, 2, 6, 8, dtype=torch.float64), plain(6, offset=50)
+    x, at = torch.randn(1, 2, 6, 8, dtype=torch.float64), arange(6, offset=50)
     encoding = FoPE(8, 2**20, pairing="interleaved", spread=0.0)
     assert encoding.kept == 4
     got = encoding.at(at, dtype=torch.float64).rotate(x, x)[1]

@@ -9,10 +9,10 @@ from torch import Tensor
 
 import posenc
 import reference
-from posenc import FoX, Sight, attention, scores
+from posenc import FoX, Mask, attention, scores
 from posenc.encodings.fox import ForgetBias
 from posenc.errors import InvalidArgument
-from posenc.positions import left_padded, packed, plain
+from posenc.positions import arange, left_padded, packed
 
 B, H, T, D, C = 2, 4, 12, 4, 6
 EXACT = 1e-12
@@ -49,18 +49,18 @@ def test_the_row_of_equal_gates() -> None:
     """Gates of .9: the query's own counts, the key's does not."""
     fox = FoX(C, 1, bias=math.log(9))
     torch.nn.init.zeros_(fox.weight)
-    here, carry = fox.at(plain(5)).read(torch.randn(1, 5, C))
-    row = scores(torch.zeros(1, 1, 5, D), torch.zeros(1, 1, 5, D), here, True)[0, 0, 4]
+    here, state = fox.at(arange(5)).with_content(torch.randn(1, 5, C))
+    row = scores(torch.zeros(1, 1, 5, D), torch.zeros(1, 1, 5, D), here, causal=True)[0, 0, 4]
     want = torch.tensor([-0.421442, -0.316082, -0.210721, -0.105361, 0.0])
     torch.testing.assert_close(row, want, rtol=0, atol=6e-7)
-    assert carry is not None
-    assert carry.shape == (1, 1, 5)
+    assert state is not None
+    assert state.shape == (1, 1, 5)
 
 
 def test_values_and_gradients_are_those_of_the_sum_written_out() -> None:
     fox, given = made(), [x.requires_grad_() for x in tensors()]
-    here, _ = fox.at(plain(T), dtype=torch.float64).read(given[0])
-    y, want = attention(*given[1:], here, True), alone(fox, *given)
+    here, _ = fox.at(arange(T), dtype=torch.float64).with_content(given[0])
+    y, want = attention(*given[1:], here, causal=True), alone(fox, *given)
     torch.testing.assert_close(y, want, rtol=0, atol=EXACT)
     weight = torch.randn_like(y)
     wanted = (*given, fox.weight, fox.bias)
@@ -72,12 +72,12 @@ def test_values_and_gradients_are_those_of_the_sum_written_out() -> None:
 @pytest.mark.parametrize("pieces", [[1] * T, [5, 1, 6], [T]])
 def test_pieces_with_a_carry_are_the_whole(pieces: list[int]) -> None:
     fox, (x, q, k, v) = made(), tensors()
-    parts, carry, first = [], None, 0
+    parts, state, first = [], None, 0
     for size in pieces:
         last = first + size
-        placed = fox.at(plain(size, offset=first), plain(last))
-        here, carry = placed.read(x[:, first:last], carry)
-        parts.append(attention(q[:, :, first:last], k[:, :, :last], v[:, :, :last], here, True))
+        placed = fox.at(arange(size, offset=first), arange(last))
+        here, state = placed.with_content(x[:, first:last], state)
+        parts.append(attention(q[:, :, first:last], k[:, :, :last], v[:, :, :last], here, causal=True))
         first = last
     torch.testing.assert_close(torch.cat(parts, dim=2), alone(fox, x, q, k, v), rtol=0, atol=EXACT)
 
@@ -88,10 +88,10 @@ def test_sums_follow_the_order_and_not_the_rows(k_rows: bool, q_rows: bool) -> N
     """A permuted sequence, its orders one for all or one a sequence."""
     fox, (x, q, k, v) = made(), tensors()
     order, some = torch.randperm(T), torch.tensor([7, 2, 11])
-    placed = fox.at(some, order, dtype=torch.float64).carrying(fox.gates(x)[..., order])
+    placed = fox.at(some, order, dtype=torch.float64).with_state(fox.gates(x)[..., order])
     q_order, k_order = some.expand(B, -1) if q_rows else some, order.expand(B, -1) if k_rows else order
-    sight = Sight(causal=True, q_order=q_order, k_order=k_order)
-    y = attention(q[:, :, some], k[:, :, order], v[:, :, order], placed, sight)
+    mask = Mask(causal=True, q_order=q_order, k_order=k_order)
+    y = attention(q[:, :, some], k[:, :, order], v[:, :, order], placed, mask)
     torch.testing.assert_close(y, alone(fox, x, q, k, v)[:, :, some], rtol=0, atol=EXACT)
 
 
@@ -100,9 +100,9 @@ def test_packed_documents_fade_alone(restarts: bool) -> None:
     """Also where the order of tokens starts anew in every document."""
     fox, (x, q, k, v) = made(), tensors()
     at, segments = packed([5, 1, 6])
-    here, _ = fox.at(at, dtype=torch.float64).read(x)
+    here, _ = fox.at(at, dtype=torch.float64).with_content(x)
     order = at if restarts else None
-    y = attention(q, k, v, here, Sight(causal=True, q_order=order, q_segments=segments))
+    y = attention(q, k, v, here, Mask(causal=True, q_order=order, q_segments=segments))
     pieces = zip(*(t.split([5, 1, 6], dim=-2) for t in (x, q, k, v)), strict=True)
     torch.testing.assert_close(y, torch.cat([alone(fox, *own) for own in pieces], dim=2), rtol=0, atol=EXACT)
 
@@ -112,9 +112,9 @@ def test_documents_between_each_other_fade_alone() -> None:
     fox, (x, q, k, v) = made(), tensors()
     at, segments = packed([5, 1, 6])
     mixed = at.argsort(stable=True)
-    here, _ = fox.at(at[mixed], dtype=torch.float64).read(x[:, mixed])
+    here, _ = fox.at(at[mixed], dtype=torch.float64).with_content(x[:, mixed])
     own = (t[..., mixed, :] for t in (q, k, v))
-    y = attention(*own, here, Sight(causal=True, q_segments=segments[mixed]))
+    y = attention(*own, here, Mask(causal=True, q_segments=segments[mixed]))
     pieces = zip(*(t.split([5, 1, 6], dim=-2) for t in (x, q, k, v)), strict=True)
     want = torch.cat([alone(fox, *piece) for piece in pieces], dim=2)
     torch.testing.assert_close(y, want[:, :, mixed], rtol=0, atol=EXACT)
@@ -135,13 +135,13 @@ def test_documents_of_any_name_fade_alone(given: str, far: int) -> None:
     order = at[mixed] + far if far or given == "q_order and k_order" else None
     new = slice(4, None) if given == "a cache" else slice(None)
     if new.start and order is None:
-        sight = Sight(causal=True, q_segments=names[new], k_segments=names)
+        mask = Mask(causal=True, q_segments=names[new], k_segments=names)
     elif order is None:
-        sight = Sight(causal=True, q_segments=names)
+        mask = Mask(causal=True, q_segments=names)
     else:
-        sight = Sight(causal=True, q_order=order[new], k_order=order, q_segments=names[new], k_segments=names)
-    placed = fox.at(at[mixed][new], at[mixed], dtype=torch.float64).carrying(fox.gates(x[:, mixed]))
-    y = attention(own[0][:, :, new], *own[1:], placed, sight)
+        mask = Mask(causal=True, q_order=order[new], k_order=order, q_segments=names[new], k_segments=names)
+    placed = fox.at(at[mixed][new], at[mixed], dtype=torch.float64).with_state(fox.gates(x[:, mixed]))
+    y = attention(own[0][:, :, new], *own[1:], placed, mask)
     pieces = zip(*(t.split([5, 1, 6], dim=-2) for t in (x, q, k, v)), strict=True)
     want = torch.cat([alone(fox, *piece) for piece in pieces], dim=2)
     torch.testing.assert_close(y, want[:, :, mixed][:, :, new], rtol=0, atol=EXACT)
@@ -151,8 +151,8 @@ def test_padding_on_the_left_changes_nothing() -> None:
     fox, (x, q, k, v) = made(), tensors()
     mask = torch.ones(B, T, dtype=torch.bool)
     mask[0, :5] = False
-    here, _ = fox.at(left_padded(mask), dtype=torch.float64).read(x)
-    y = attention(q, k, v, here, Sight(causal=True, key_mask=mask))
+    here, _ = fox.at(left_padded(mask), dtype=torch.float64).with_content(x)
+    y = attention(q, k, v, here, Mask(causal=True, key_mask=mask))
     own = [t[..., 5:, :] for t in (x, q, k, v)]
     torch.testing.assert_close(y[:1, :, 5:], alone(fox, *own)[:1], rtol=0, atol=EXACT)
     torch.testing.assert_close(y[1:], alone(fox, x, q, k, v)[1:], rtol=0, atol=EXACT)
@@ -164,8 +164,8 @@ def test_every_layer_has_its_own_gates() -> None:
     assert layers.of_layer == ("fox_0", "nope", "fox_2", "nope")
     assert sum(p.numel() for p in layers.parameters()) == 2 * (C * H + H)
     torch.nn.init.zeros_(layers.kinds["fox_0"].weight)
-    placed, x = layers.at(plain(3)), torch.randn(1, 3, C)
-    (first, _), (none, _), (second, _) = (placed[i].read(x) for i in range(3))
+    placed, x = layers.at(arange(3)), torch.randn(1, 3, C)
+    (first, _), (none, _), (second, _) = (placed[i].with_content(x) for i in range(3))
     assert first.bias is not None
     assert second.bias is not None
     assert none.bias is None
@@ -182,26 +182,28 @@ def test_copies_and_saved_weights_are_the_same() -> None:
 
 def test_shapes_are_known_without_values() -> None:
     fox = FoX(C, H).to("meta")
-    here, carry = fox.at(torch.empty(3, dtype=torch.int64, device="meta")).read(torch.empty(1, 3, C, device="meta"))
-    assert carry is not None
-    assert carry.shape == (1, H, 3)
+    here, state = fox.at(torch.empty(3, dtype=torch.int64, device="meta")).with_content(
+        torch.empty(1, 3, C, device="meta")
+    )
+    assert state is not None
+    assert state.shape == (1, H, 3)
     q = torch.empty(1, H, 3, D, device="meta")
-    assert attention(q, q, q, here, True).shape == q.shape
+    assert attention(q, q, q, here, causal=True).shape == q.shape
 
 
 def test_tokens_that_were_not_read_are_asked_for() -> None:
     _, q, k, v = tensors()
-    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, carry = placed\[layer\].read"):
-        attention(q, k, v, made().at(plain(T)), True)
+    with pytest.raises(InvalidArgument, match=r"has not read them yet; call here, state = placed\[layer\].read"):
+        attention(q, k, v, made().at(arange(T)), causal=True)
 
 
 def test_a_forgotten_carry_is_asked_for() -> None:
     fox, (x, q, k, v) = made(), tensors()
-    here, _ = fox.at(plain(1, offset=T - 1), plain(T)).read(x[:, -1:])
+    here, _ = fox.at(arange(1, offset=T - 1), arange(T)).with_content(x[:, -1:])
     with pytest.raises(
-        InvalidArgument, match=r"gates of 1 keys and there are 12; pass read the carry of the keys in the cache"
+        InvalidArgument, match=r"gates of 1 keys and there are 12; pass read the state of the keys in the cache"
     ):
-        attention(q[:, :, -1:], k, v, here, True)
+        attention(q[:, :, -1:], k, v, here, causal=True)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -209,7 +211,7 @@ def test_bad_settings_are_refused() -> None:
     with pytest.raises(InvalidArgument, match="width=0 and heads=4 must both be at least 1"):
         FoX(0, 4)
     with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 5\); its last axis must be width=6"):
-        FoX(C, H).at(plain(3)).read(torch.randn(1, 3, 5))
+        FoX(C, H).at(arange(3)).with_content(torch.randn(1, 3, 5))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -218,7 +220,7 @@ def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
     gates = torch.full((1, 1, 20_000), -10.0)
     order = torch.arange(20_000)
     bias = ForgetBias(gates).ordered(order, order)
-    channels = bias.channels(dtype, 1.0)
+    channels = bias.low_rank(dtype, 1.0)
     assert channels is not None
     q, k = (side.to(dtype).double() for side in channels)
     assert q.isfinite().all()
@@ -234,9 +236,9 @@ def test_channels_hold_sums_that_no_float16_reaches(dtype: torch.dtype) -> None:
 def test_gates_are_added_after_scores_were_divided(head_dim: int) -> None:
     """As in the paper. Code of its kin adds them to q·k before the division: the same gates, √D times as weak."""
     q, k = torch.randn(2, 1, 2, 5, head_dim, dtype=torch.float64)
-    here, gates = FoX(8, 2).double().at(plain(5), dtype=torch.float64).read(torch.randn(1, 5, 8).double())
+    here, gates = FoX(8, 2).double().at(arange(5), dtype=torch.float64).with_content(torch.randn(1, 5, 8).double())
     assert gates is not None
     sums = gates.cumsum(-1)
     want = q @ k.mT / head_dim**0.5 + (sums[..., :, None] - sums[..., None, :])
     seen = torch.ones(5, 5, dtype=torch.bool).tril()
-    torch.testing.assert_close(scores(q, k, here, True)[..., seen], want[..., seen], rtol=0, atol=1e-12)
+    torch.testing.assert_close(scores(q, k, here, causal=True)[..., seen], want[..., seen], rtol=0, atol=1e-12)

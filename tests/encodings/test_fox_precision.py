@@ -6,7 +6,7 @@ from torch import Tensor
 
 from posenc import FoX, attention
 from posenc.encodings.fox import ForgetBias
-from posenc.positions import plain
+from posenc.positions import arange
 
 U = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11}
 """Half a unit of rounding."""
@@ -20,7 +20,7 @@ def gates(keep: float, length: int, heads: int = 2) -> Tensor:
 
 def placed(log_gates: Tensor):
     fox = FoX(4, log_gates.shape[1])
-    return fox.at(plain(log_gates.shape[-1])).carrying(log_gates)
+    return fox.at(arange(log_gates.shape[-1])).with_state(log_gates)
 
 
 def weights(log_gates: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -36,11 +36,11 @@ def test_gates_are_never_below_float32(dtype: torch.dtype, autocast: bool) -> No
     """They are those of the rounded weights and tokens, taken in float32."""
     fox, x = FoX(16, 4).to(dtype), torch.randn(2, 9, 16, dtype=dtype)
     with torch.autocast("cpu", enabled=autocast):
-        _, carry = fox.at(plain(9)).read(x)
-    assert carry is not None
-    assert carry.dtype == torch.float32
+        _, state = fox.at(arange(9)).with_content(x)
+    assert state is not None
+    assert state.dtype == torch.float32
     wide = torch.nn.functional.linear(x.float(), fox.weight.float(), fox.bias.float())
-    assert torch.equal(carry, torch.nn.functional.logsigmoid(wide).mT)
+    assert torch.equal(state, torch.nn.functional.logsigmoid(wide).mT)
 
 
 @pytest.mark.parametrize("keep", [0.999, 0.9, 1e-3])
@@ -53,8 +53,8 @@ def test_channels_are_the_rows_but_for_one_number_a_row(dtype: torch.dtype, leng
     """
     bias = placed(gates(keep, length)).bias
     assert bias is not None
-    bias = bias.ordered(plain(1, offset=length - 1), plain(length))
-    q, k = bias.channels(dtype, 1.0) or ()
+    bias = bias.ordered(arange(1, offset=length - 1), arange(length))
+    q, k = bias.low_rank(dtype, 1.0) or ()
     for pieces in (q, k):
         assert torch.equal(pieces.to(dtype).float(), pieces), "every piece is held by the type"
     row = (q[:, :, :1].double() * k.double()).sum(-1)
@@ -77,7 +77,7 @@ def test_a_16_bit_model_forgets_as_exactly_as_it_attends(dtype: torch.dtype, kee
     """
     length, D = 2048, 16
     log_gates, (q, k, v) = gates(keep, length), torch.randn(3, 1, 2, length, D).to(dtype)
-    y = attention(q, k, v, placed(log_gates), True)
+    y = attention(q, k, v, placed(log_gates), causal=True)
     want = weights(log_gates, q, k) @ v.double()
     largest = log_gates.double().sum(-1).abs().max() + q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()
     bound = v.abs().max().double() * (2 * U[dtype] + 2 * (D + 3) * 2.0**-24 * largest)
@@ -94,7 +94,7 @@ def test_gradients_of_gates_through_channels() -> None:
     log_gates = gates(0.9, length).requires_grad_()
     q, k, v = torch.randn(3, 1, 2, length, D).bfloat16()
     v = torch.where(torch.arange(length)[:, None] < length // 2, v.abs(), -v.abs())
-    (got,) = torch.autograd.grad(attention(q, k, v, placed(log_gates), True).sum(), log_gates)
+    (got,) = torch.autograd.grad(attention(q, k, v, placed(log_gates), causal=True).sum(), log_gates)
     P = weights(log_gates, q, k)
     y = P @ v.double()
     (want,) = torch.autograd.grad(y.sum(), log_gates)
@@ -115,7 +115,7 @@ def test_long_sequences_lose_nothing_that_matters() -> None:
     log_gates = gates(0.99, length, heads=1)
     bias = placed(log_gates).bias
     assert bias is not None
-    q, k = bias.ordered(plain(1, offset=length - 1), plain(length)).channels(torch.bfloat16, 1.0) or ()
+    q, k = bias.ordered(arange(1, offset=length - 1), arange(length)).low_rank(torch.bfloat16, 1.0) or ()
     row = (q[0, 0, :1].float() @ k[0, 0].float().mT)[0]
     sums = log_gates[0, 0].double().cumsum(-1)
     want = (sums[-1] - sums).softmax(-1)

@@ -14,7 +14,7 @@ COMPOSED = (
     "stack(rope, fox)",
     "heads(alibi*2, t5*2)",
     "layers(learned-clamped(std=0.5) + query-scale)",
-    "rotary(schedule=yarn(4, 4096))",
+    "rotary(scaling=yarn(4, 4096))",
 )
 
 

@@ -8,16 +8,16 @@ import torch
 import posenc
 from posenc.encodings.hope import high_frequency, hybrid
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules import Pruned
+from posenc.scaling import Pruned
 
 
 def test_high_frequency_keeps_what_turns_once_in_the_trained_length() -> None:
     encoding = posenc.encoding("hope-high-frequency", head_dim=64, num_positions=512)
-    frequencies = [float(theta) for theta in encoding.clock.spectrum.frequencies]  # type: ignore[union-attr]
+    frequencies = [float(theta) for theta in encoding.clock.frequencies.exact]  # type: ignore[union-attr]
     ladder = [10_000 ** (-2 * i / 64) for i in range(32)]
     assert frequencies == pytest.approx([t if t >= 2 * math.pi / 512 else 0.0 for t in ladder])
     assert sum(t > 0 for t in frequencies) == 16
-    assert encoding.schedule == Pruned(512)
+    assert encoding.scaling == Pruned(512)
 
 
 def test_pairs_that_stand_still_do_so_at_any_position() -> None:

@@ -9,7 +9,7 @@ import posenc
 from posenc import ALiBi, Kerple
 from posenc.encodings.alibi import slopes
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def made(kernel: str, size: list[float], growth: list[float]) -> Kerple:
@@ -43,7 +43,7 @@ def test_the_formula_one_number_at_a_time(distance: int) -> None:
 
 
 def test_a_power_of_one_is_alibi() -> None:
-    at = plain(40)
+    at = arange(40)
     kerple, alibi = made("power", slopes(4), [1.0] * 4), ALiBi(4)
     ours, theirs = (e.at(at, dtype=torch.float64).bias.rows(0, 40, 40) for e in (kerple, alibi))
     torch.testing.assert_close(ours, theirs, rtol=1e-13, atol=0)

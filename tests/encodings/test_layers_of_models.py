@@ -4,12 +4,12 @@ import pytest
 import torch
 
 import posenc
-from posenc import FoX, Layers, NoPE, Rotary, Sight, attention
+from posenc import FoX, Layers, Mask, NoPE, Rotary, attention
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
-from posenc.schedules import Linear
-from posenc.workbench.transformer import Cache, Transformer, TransformerConfig
+from posenc.positions import arange
+from posenc.scaling import Linear
+from posenc.workbench.run.transformer import Cache, Transformer, TransformerConfig
 
 
 def rotates(placed: posenc.Placed) -> bool:
@@ -19,7 +19,7 @@ def rotates(placed: posenc.Placed) -> bool:
 
 def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
     layers = posenc.encoding("layers(rotary(base=5000000)*3 + nope)", head_dim=8, layers=36)
-    placed = layers.at(plain(2))
+    placed = layers.at(arange(2))
     assert [i for i in range(36) if not rotates(placed[i])] == list(range(3, 36, 4))
     lines = layers.describe().splitlines()
     assert len(lines) == 18
@@ -34,14 +34,14 @@ def gemma3() -> Layers:
 
 
 def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
-    layers, at = gemma3(), plain(9)
+    layers, at = gemma3(), arange(9)
     placed = layers.at(at)
     q, k, v = torch.randn(3, 1, 2, 9, 8)
     for i in range(12):
         is_full = i % 6 == 5
         alone = Rotary(8, pairing="half", base=1e6 if is_full else 1e4).at(at)
-        got = attention(*placed[i].rotate(q, k), v, placed[i], True)
-        want = attention(*alone.rotate(q, k), v, alone, Sight(causal=True, window=None if is_full else 3))
+        got = attention(*placed[i].rotate(q, k), v, placed[i], causal=True)
+        want = attention(*alone.rotate(q, k), v, alone, Mask(causal=True, window=None if is_full else 3))
         assert torch.equal(got, want)
     lines = layers.describe().splitlines()
     assert [line.split(": ")[0] for line in lines] == ["layers 0–4", "layer 5", "layers 6–10", "layer 11"]
@@ -51,25 +51,25 @@ def test_gemma3_has_two_bases_and_a_window_for_one() -> None:
 
 
 def test_a_window_narrows_what_the_model_sees_and_never_widens_it() -> None:
-    placed = gemma3().at(plain(9))
+    placed = gemma3().at(arange(9))
     assert (placed[0].window, placed[5].window) == (3, None)
     q, k, v = torch.randn(3, 1, 2, 9, 8)
     for layer in (0, 5):
         for window in (None, 2, 3, 9):
             narrower = min(window or 9, placed[layer].window or 9)
-            got = posenc.attention(q, k, v, placed[layer], Sight(causal=True, window=window))
+            got = posenc.attention(q, k, v, placed[layer], Mask(causal=True, window=window))
             assert torch.equal(
-                got, posenc.attention(q, k, v, posenc.NoPE().at(plain(9)), Sight(causal=True, window=narrower))
+                got, posenc.attention(q, k, v, posenc.NoPE().at(arange(9)), Mask(causal=True, window=narrower))
             )
             assert torch.equal(
-                posenc.scores(q, k, placed[layer], Sight(causal=True, window=window)),
-                posenc.scores(q, k, posenc.NoPE().at(plain(9)), Sight(causal=True, window=narrower)),
+                posenc.scores(q, k, placed[layer], Mask(causal=True, window=window)),
+                posenc.scores(q, k, posenc.NoPE().at(arange(9)), Mask(causal=True, window=narrower)),
             )
 
 
 def test_llama4_scales_queries_where_it_does_not_rotate() -> None:
     layers = posenc.encoding("layers(rotary*3 + stack(nope, query-scale))", head_dim=8, layers=8)
-    placed = layers.at(plain(2, offset=8190))
+    placed = layers.at(arange(2, offset=8190))
     assert [rotates(placed[i]) for i in range(8)] == [True, True, True, False] * 2
     assert [placed[i].scale is None for i in range(8)] == [True, True, True, False] * 2
     scale = placed[3].scale
@@ -93,12 +93,12 @@ def test_a_model_of_mixed_layers_reads_pieces_as_the_whole(text: str) -> None:
 
 def test_bases_schedules_and_shares_of_a_head_by_layer() -> None:
     """What configs say by layer type is one text: a near base, a far one scaled, part of a head, nothing."""
-    text = "layers(rotary(base=10000)*2 + rotary(base=1000000, schedule=linear(8)) + rotary(rotary_dim=4) + nope)"
-    layers, at = posenc.encoding(text, head_dim=8, layers=10), plain(7, offset=90)
+    text = "layers(rotary(base=10000)*2 + rotary(base=1000000, scaling=linear(8)) + rotary(rotary_dim=4) + nope)"
+    layers, at = posenc.encoding(text, head_dim=8, layers=10), arange(7, offset=90)
     kinds = [
         Rotary(8, pairing="half", base=1e4),
         Rotary(8, pairing="half", base=1e4),
-        Rotary(8, pairing="half", base=1e6, schedule=Linear(8.0)),
+        Rotary(8, pairing="half", base=1e6, scaling=Linear(8.0)),
         Rotary(8, pairing="half", rotary_dim=4),
         NoPE(),
     ]
@@ -107,21 +107,21 @@ def test_bases_schedules_and_shares_of_a_head_by_layer() -> None:
         want = kinds[i % 5].at(at).rotate(q, k)
         assert all(torch.equal(*pair) for pair in zip(placed[i].rotate(q, k), want, strict=True))
     assert posenc.encoding(str(parse(text)), head_dim=8, layers=10).describe() == layers.describe()
-    still = layers.rescaled(None)  # DroPE: trained with rotation, and read on without
+    still = layers.with_scaling(None)  # DroPE: trained with rotation, and read on without
     assert {still.layer(i).name for i in range(10)} == {"nope"}
 
 
 def test_layers_are_asked_for_by_number() -> None:
     """All layers together have no positions of their own, and must not pass for none."""
     layers = Layers({"rope": Rotary(8, pairing="half"), "nope": NoPE()}, ("rope", "nope"))
-    placed, q = layers.at(plain(3)), torch.randn(1, 2, 3, 8)
+    placed, q = layers.at(arange(3)), torch.randn(1, 2, 3, 8)
     message = r"these are the positions of all layers; pass what this layer has: placed\[layer\]"
     with pytest.raises(InvalidArgument, match=message):
         placed.rotate(q, q)
     with pytest.raises(InvalidArgument, match=message):
-        placed.read(torch.randn(1, 3, 16))
+        placed.with_content(torch.randn(1, 3, 16))
     with pytest.raises(InvalidArgument, match="has something else in every layer"):
-        attention(q, q, q, placed, True)
+        attention(q, q, q, placed, causal=True)
 
 
 def test_bad_layers_are_refused() -> None:

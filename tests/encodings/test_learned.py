@@ -5,20 +5,20 @@ import torch
 
 from posenc import Learned, encoding
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def test_length_512_has_rows_and_length_513_has_not() -> None:
     table = Learned(512, 8)
-    assert torch.equal(table.table(plain(512)), table.weight)
+    assert torch.equal(table.table(arange(512)), table.weight)
     with pytest.raises(
         IndexError, match="positions holds 512, but the learned table has 512 rows: its last position is 511"
     ):
-        table.at(plain(513))
+        table.at(arange(513))
     with pytest.raises(PositionOutOfRange, match="train a longer table, or pass past_end='clamp'"):
-        table.at(plain(600))
+        table.at(arange(600))
     with pytest.raises(PositionOutOfRange, match="k_positions holds 599"):
-        table.at(plain(3), plain(600))
+        table.at(arange(3), arange(600))
 
 
 def test_negative_positions_are_told_apart_from_far_ones() -> None:

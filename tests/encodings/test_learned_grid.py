@@ -66,9 +66,9 @@ def test_what_it_does_is_described() -> None:
 
 def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() -> None:
     table, fixed = LearnedGrid(4, 8, resize="vit"), LearnedGrid(4, 8)
-    assert table.fitted(4, 2) is table
-    assert fixed.fitted(9, 9) is fixed
-    larger = table.fitted(4, 6)
+    assert table.enlarged(4, 2) is table
+    assert fixed.enlarged(9, 9) is fixed
+    larger = table.enlarged(4, 6)
     assert torch.equal(larger.table(), table.resized(4, 6).table())
     assert larger.weight is table.weight
 

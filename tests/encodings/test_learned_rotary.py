@@ -8,14 +8,14 @@ import torch
 import posenc
 from posenc import LearnedRotary, Rotary, scores
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions import plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 def test_a_fresh_one_of_one_axis_is_rotary(pairing: posenc.encodings.rotary.Pairing) -> None:
     x = torch.randn(2, 3, 9, 16, dtype=torch.float64)
-    at = plain(9, offset=100)
+    at = arange(9, offset=100)
     got = LearnedRotary(16, pairing=pairing).at(at, dtype=torch.float64).rotate(x, x)[0]
     want = Rotary(16, pairing=pairing).at(at, dtype=torch.float64).rotate(x, x)[0]
     # Its frequencies are parameters in float32, off by 2^-24 each, and turn 108 positions.
@@ -83,7 +83,7 @@ def test_a_checkpoint_of_lerope_loads_as_frequencies() -> None:
     encoding = LearnedRotary(8, pairing="half")
     encoding.load_state_dict({"frequencies": (theta * alpha.exp())[None, None]})
     angle = torch.arange(50)[:, None] * (theta * alpha.exp())
-    cos, _ = encoding.tables(plain(50))
+    cos, _ = encoding.tables(arange(50))
     torch.testing.assert_close(cos[0, 0].detach(), angle.cos(), rtol=0, atol=50 * 2.0**-23)
 
 
@@ -106,7 +106,7 @@ def test_refusals() -> None:
         LearnedRotary(8, pairing="half").at(torch.tensor([-1]))
     x = torch.zeros(1, 3, 2, 8)
     with pytest.raises(InvalidArgument, match="there are 3 heads and groups=2; the heads of queries and of keys"):
-        LearnedRotary(8, pairing="half", groups=2).at(plain(2)).rotate(x, x)
+        LearnedRotary(8, pairing="half", groups=2).at(arange(2)).rotate(x, x)
     some = posenc.SomeHeads(LearnedRotary(8, pairing="half", groups=2), 0, 1)
     with pytest.raises(InvalidArgument, match="heads=None with groups=2: to give a rank some heads, say how many"):
-        some.at(plain(2)).rotate(x, x)
+        some.at(arange(2)).rotate(x, x)

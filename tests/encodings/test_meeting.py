@@ -10,8 +10,8 @@ from torch.utils.flop_counter import FlopCounterMode
 import posenc
 import reference
 from memory import peak_bytes
-from posenc import CoPE, DeBERTa, Encoding, Grape, Shaw, Sight, SomeHeads, TransformerXL, attention, scores
-from posenc.positions import left_padded, packed, plain
+from posenc import CoPE, DeBERTa, Encoding, Grape, Mask, Shaw, SomeHeads, TransformerXL, attention, scores
+from posenc.positions import arange, left_padded, packed
 
 H, K, D, C = 4, 2, 6, 12
 
@@ -85,12 +85,12 @@ def test_values_and_gradients_are_those_of_the_formula(name: str, how: str) -> N
     T, e = 14, made(name)
     q, k, v = given(T)
     causal = how != "two-sided"
-    at, sight, seen = plain(T), Sight(causal=causal), reference.visible(T, T, causal=causal)
+    at, mask, seen = arange(T), Mask(causal=causal), reference.visible(T, T, causal=causal)
     if how == "packed":
         at, segments = packed([5, 9])
-        sight, seen = Sight(causal=True, q_segments=segments), seen & (segments == segments[:, None])
+        mask, seen = Mask(causal=True, q_segments=segments), seen & (segments == segments[:, None])
     placed = e.at(at, dtype=torch.float64)
-    y = attention(q, k, v, placed, sight)
+    y = attention(q, k, v, placed, mask)
     want = reference.attention(q, k, v, written_out(e, q, k, seen, at), seen)
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
     weight, wanted = torch.randn_like(y), [q, k, v, *e.parameters()]
@@ -106,10 +106,12 @@ def test_second_derivatives_count_what_comes_from_queries_once(name: str) -> Non
     q, k, v = (x.detach()[:1, :, :4].requires_grad_() for x in given(4))
 
     def run(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return attention(q, k, v, e.at(plain(4), dtype=torch.float64), True)
+        return attention(q, k, v, e.at(arange(4), dtype=torch.float64), causal=True)
 
     assert torch.autograd.gradgradcheck(run, (q, k, v), fast_mode=True)
-    y = scores(q, k, e.at(plain(4), dtype=torch.float64), True).softmax(-1) @ v.repeat_interleave(H // K, dim=1)
+    y = scores(q, k, e.at(arange(4), dtype=torch.float64), causal=True).softmax(-1) @ v.repeat_interleave(
+        H // K, dim=1
+    )
     found = []
     for out in (run(q, k, v), y):
         (once,) = torch.autograd.grad(out.square().sum(), q, create_graph=True)
@@ -125,14 +127,14 @@ def test_left_padding_and_a_rank_s_heads(name: str) -> None:
     mask = torch.ones(2, T, dtype=torch.bool)
     mask[0, :3] = False
     placed = e.at(left_padded(mask), dtype=torch.float64)
-    y = attention(q, k, v, placed, Sight(causal=True, key_mask=mask))
-    alone = attention(q[:1, :, 3:], k[:1, :, 3:], v[:1, :, 3:], e.at(plain(6), dtype=torch.float64), True)
+    y = attention(q, k, v, placed, Mask(causal=True, key_mask=mask))
+    alone = attention(q[:1, :, 3:], k[:1, :, 3:], v[:1, :, 3:], e.at(arange(6), dtype=torch.float64), causal=True)
     torch.testing.assert_close(y[:1, :, 3:], alone, rtol=0, atol=1e-12)
 
-    whole = attention(q, k, v, e.at(plain(T), dtype=torch.float64), True)
-    half = SomeHeads(e, 2, 4).at(plain(T), dtype=torch.float64)
+    whole = attention(q, k, v, e.at(arange(T), dtype=torch.float64), causal=True)
+    half = SomeHeads(e, 2, 4).at(arange(T), dtype=torch.float64)
     torch.testing.assert_close(
-        attention(q[:, 2:], k[:, 1:], v[:, 1:], half, True), whole[:, 2:], rtol=0, atol=1e-12
+        attention(q[:, 2:], k[:, 1:], v[:, 1:], half, causal=True), whole[:, 2:], rtol=0, atol=1e-12
     )
 
 
@@ -149,7 +151,7 @@ def test_memory_grows_linearly(name: str) -> None:
         q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, H, length, D))
 
         def train() -> Tensor:
-            return torch.autograd.grad(attention(q, k, v, e.at(plain(length)), True).square().mean(), q)[0]
+            return torch.autograd.grad(attention(q, k, v, e.at(arange(length)), causal=True).square().mean(), q)[0]
 
         return peak_bytes(train)
 
@@ -161,7 +163,7 @@ def test_a_token_that_meets_a_cache_maps_no_table_of_distances() -> None:
     length, encoding = 512, TransformerXL(32, 4, 8)
     q, k = torch.randn(1, 4, 1, 8), torch.randn(1, 4, length, 8)
     with torch.no_grad(), FlopCounterMode(display=False) as counted:
-        attention(q, k, k, encoding.at(plain(1, offset=length - 1), plain(length)), True)
+        attention(q, k, k, encoding.at(arange(1, offset=length - 1), arange(length)), causal=True)
     assert counted.get_total_flops() < 4 * length * 4 * (32 + 2 * 8)
 
 

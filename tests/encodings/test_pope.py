@@ -9,9 +9,9 @@ from torch import Tensor
 import posenc
 from posenc import PoPE, attention, scores
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
-from posenc.schedules import Linear, YaRN
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange
+from posenc.scaling import Linear, YaRN
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 def test_the_golden_score() -> None:
@@ -40,15 +40,15 @@ def test_scores_by_complex_numbers() -> None:
 
 def test_part_of_a_head_passes_bit_for_bit_and_the_scale_stays() -> None:
     q = torch.randn(1, 2, 3, 8)
-    placed = PoPE(8, 2, rotary_dim=6).at(plain(3, offset=9))
+    placed = PoPE(8, 2, rotary_dim=6).at(arange(3, offset=9))
     turned, k = placed.rotate(q, q)
     assert turned.shape == k.shape == (1, 2, 3, 14)
     assert torch.equal(turned[..., 12:], q[..., 6:])
     assert placed.added == 6
     torch.testing.assert_close(scores(turned, k, placed), scores(turned, k, placed, scale=8**-0.5))
-    y = attention(turned, k, q, placed, True)
+    y = attention(turned, k, q, placed, causal=True)
     assert y.shape == (1, 2, 3, 8)
-    torch.testing.assert_close(y, attention(turned, k, q, placed, True, scale=8**-0.5))
+    torch.testing.assert_close(y, attention(turned, k, q, placed, causal=True, scale=8**-0.5))
 
 
 def test_gradients_of_the_angles_do_not_end() -> None:
@@ -59,7 +59,7 @@ def test_gradients_of_the_angles_do_not_end() -> None:
         encoding = PoPE(4, 2).double()
         del encoding.weight
         encoding.weight = delta  # type: ignore[assignment]
-        placed = encoding.at(plain(4), dtype=torch.float64)
+        placed = encoding.at(arange(4), dtype=torch.float64)
         return scores(*placed.rotate(q, k), placed)
 
     delta = (torch.rand(2, 4, dtype=torch.float64) * 20 - 10).requires_grad_()
@@ -68,13 +68,13 @@ def test_gradients_of_the_angles_do_not_end() -> None:
 
 
 def test_schedules_set_its_ladder() -> None:
-    plainly, slower = PoPE(8, 2), PoPE(8, 2).rescaled(Linear(4.0))
+    plainly, slower = PoPE(8, 2), PoPE(8, 2).with_scaling(Linear(4.0))
     assert isinstance(slower, PoPE)
     one, four = (e.tables(torch.tensor([n]), torch.float64) for e, n in ((plainly, 25), (slower, 100)))
     for got, want in zip(four, one, strict=True):
         torch.testing.assert_close(got, want, rtol=0, atol=1e-15)
-    assert PoPE(8, 2, schedule=YaRN(4, 512)).schedule == YaRN(4, 512)
-    still = plainly.rescaled(None)
+    assert PoPE(8, 2, scaling=YaRN(4, 512)).scaling == YaRN(4, 512)
+    still = plainly.with_scaling(None)
     assert isinstance(still, PoPE)
     assert torch.equal(still.tables(torch.tensor([999]), torch.float64)[0], torch.ones(1, 8).double())
 
@@ -99,10 +99,10 @@ def test_refusals() -> None:
         PoPE(8, 2, start="one")  # type: ignore[arg-type]
     q = torch.zeros(1, 3, 2, 8)
     with pytest.raises(InvalidArgument, match=r"q has 3 heads and the angles are of 2; .*SomeHeads"):
-        PoPE(8, 2).at(plain(2)).rotate(q, q)
-    placed = PoPE(8, 3).at(plain(2))
+        PoPE(8, 2).at(arange(2)).rotate(q, q)
+    placed = PoPE(8, 3).at(arange(2))
     with pytest.raises(InvalidArgument, match="q has 8 channels a head, and rotate of this encoding adds 8"):
         attention(q, q, q, placed)
     mixed = posenc.Heads((PoPE(8, 1), 1), (posenc.NoPE(), 2))
     with pytest.raises(InvalidArgument, match=r"the heads are widened by \(8, 0\) channels"):
-        mixed.at(plain(2))
+        mixed.at(arange(2))

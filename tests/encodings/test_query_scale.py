@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import posenc
-from posenc import NoPE, QueryScale, Rotary, Sight, Stack, attention, scores
+from posenc import Mask, NoPE, QueryScale, Rotary, Stack, attention, scores
 from posenc.encodings.query_scale import Rule
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import left_padded, packed, plain
+from posenc.positions import arange, left_padded, packed
 
 STEPS = {
     "llama4": {0: 1.0, 8190: 1.0, 8191: 1.0693147, 1048575: 1.4859812},
@@ -36,7 +36,7 @@ def test_log_n_is_the_logarithm_of_the_place_past_the_trained_length() -> None:
 
 
 def test_scores_are_multiplied_and_a_bias_is_not() -> None:
-    at, (q, k) = plain(5, offset=8189), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
+    at, (q, k) = arange(5, offset=8189), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
     plainly = scores(q, k, NoPE().at(at))
     factors = torch.tensor([1, 1, 1.0693147180559945, 1.0693147180559945, 1.0693147180559945]).double()
     got = scores(q, k, QueryScale().at(at, dtype=torch.float64))
@@ -53,7 +53,7 @@ def test_a_16_bit_model_has_float32_factors(dtype: torch.dtype) -> None:
     """In bf16 the first step would be 1.0703."""
     model = Stack(Rotary(8, pairing="half"), QueryScale()).to(dtype)
     with torch.autocast("cpu"):
-        scale = model.at(plain(3, offset=8190)).scale
+        scale = model.at(arange(3, offset=8190)).scale
     assert scale is not None
     assert scale.dtype == torch.float32
     assert scale.flatten().tolist() == pytest.approx([1.0, 1.0693147, 1.0693147], abs=6e-8)
@@ -69,12 +69,12 @@ def test_far_positions_step_where_they_should() -> None:
 
 def test_attention_equals_scaled_queries() -> None:
     """Values and gradients, also along a masked path."""
-    at, (q, k, v) = plain(40), torch.randn(3, 1, 2, 40, 8, dtype=torch.float64).requires_grad_()
+    at, (q, k, v) = arange(40), torch.randn(3, 1, 2, 40, 8, dtype=torch.float64).requires_grad_()
     encoding = QueryScale(floor=7)
     factors = encoding.factors(at, torch.float64)[:, None]
-    for sight in (Sight(causal=True), Sight(causal=True, window=9), Sight(key_mask=torch.rand(1, 40) > 0.3)):
-        got = attention(q, k, v, encoding.at(at, dtype=torch.float64), sight)
-        want = attention(q * factors, k, v, NoPE().at(at), sight)
+    for mask in (Mask(causal=True), Mask(causal=True, window=9), Mask(key_mask=torch.rand(1, 40) > 0.3)):
+        got = attention(q, k, v, encoding.at(at, dtype=torch.float64), mask)
+        want = attention(q * factors, k, v, NoPE().at(at), mask)
         torch.testing.assert_close(got, want, rtol=0, atol=1e-14)
         gradients = (torch.autograd.grad(y.square().sum(), q)[0] for y in (got, want))
         torch.testing.assert_close(*gradients, rtol=0, atol=1e-13)
@@ -84,7 +84,7 @@ def test_positions_count_and_neither_rows_nor_keys() -> None:
     """Packed documents start anew, padding does not count, a cache goes on."""
     encoding = QueryScale(floor=2)
     at, _ = packed([3, 4])
-    want = encoding.factors(plain(4))
+    want = encoding.factors(arange(4))
     scale = encoding.at(at).scale
     assert scale is not None
     assert torch.equal(scale.flatten(), torch.cat((want[:3], want)))
@@ -92,7 +92,7 @@ def test_positions_count_and_neither_rows_nor_keys() -> None:
     padded = encoding.at(left_padded(mask)).scale
     assert padded is not None
     assert torch.equal(padded[0, 0, 1:, 0], want)
-    cached = encoding.at(plain(1, offset=3), plain(4)).scale
+    cached = encoding.at(arange(1, offset=3), arange(4)).scale
     assert cached is not None
     assert cached.item() == want[3].item()
 

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc import CoPE, DeBERTa, Encoding, Grape, Inkling, Shaw, Sight, TransformerXL, attention, scores
+from posenc import CoPE, DeBERTa, Encoding, Grape, Inkling, Mask, Shaw, TransformerXL, attention, scores
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def row(e: Encoding, q: Tensor, k: Tensor, at: int) -> list[float]:
     """The scores of the query at this position."""
-    return scores(q, k, e.at(plain(q.shape[2])), Sight(causal=True))[0, 0, at].tolist()
+    return scores(q, k, e.at(arange(q.shape[2])), Mask(causal=True))[0, 0, at].tolist()
 
 
 def test_shaw_knows_offsets_between_its_ends() -> None:
@@ -24,8 +24,8 @@ def test_shaw_knows_offsets_between_its_ends() -> None:
     with torch.no_grad():
         shaw.weight.copy_(torch.tensor([[1.0], [2.0], [3.0], [4.0]]))
     q, k = torch.full((1, 1, 5, 1), 10.0), torch.zeros(1, 1, 5, 1)
-    assert scores(q, k, shaw.at(plain(5)))[0, 0, 3].tolist() == [10, 10, 20, 30, 40]
-    assert scores(q, k, shaw.at(plain(5)), scale=0.5)[0, 0, 0].tolist() == [15, 20, 20, 20, 20]
+    assert scores(q, k, shaw.at(arange(5)))[0, 0, 3].tolist() == [10, 10, 20, 30, 40]
+    assert scores(q, k, shaw.at(arange(5)), scale=0.5)[0, 0, 0].tolist() == [15, 20, 20, 20, 20]
 
 
 def with_unit_curves(extent: int) -> Inkling:
@@ -40,10 +40,10 @@ def with_unit_curves(extent: int) -> Inkling:
 def test_inkling_ends_where_its_extent_does() -> None:
     """Distance extent − 1 has a number, distance extent none, and so what lies ahead."""
     x = torch.tensor([7.0, 8.0, 9.0]).expand(1, 6, 3)
-    here, carry = with_unit_curves(3).at(plain(6)).read(x)
+    here, state = with_unit_curves(3).at(arange(6)).with_content(x)
     nothing = torch.zeros(1, 1, 6, 2)
     assert scores(nothing, nothing, here)[0, 0, 4].tolist() == [0, 0, 9, 8, 7, 0]
-    assert carry is None
+    assert state is None
 
 
 @pytest.mark.parametrize(("at", "factor"), [(0, 1.0), (127_999, 1.0), (1_048_575, 1.2103158)])
@@ -52,19 +52,19 @@ def test_inkling_scales_far_rows_with_their_bias(at: int, factor: float) -> None
     with torch.no_grad():
         inkling.curves.fill_(3.0)
         inkling.weight.fill_(1.0)
-    here, _ = inkling.at(torch.tensor([at])).read(torch.ones(1, 1, 2))
+    here, _ = inkling.at(torch.tensor([at])).with_content(torch.ones(1, 1, 2))
     q = torch.ones(1, 1, 1, 4)
     assert scores(q, q, here).item() == pytest.approx(factor * (4 / 2 + 3 * 2), rel=2e-7)
-    assert inkling.doors == ("bias", "scale")
+    assert inkling.acts_on == ("bias", "scale")
     assert not inkling.relative
 
 
 def test_inkling_reads_each_token_once_and_carries_nothing() -> None:
     inkling, x = Inkling(6, 2, extent=4, basis=3), torch.randn(1, 8, 6)
     q, k, v = torch.randn(3, 1, 2, 8, 4)
-    whole = attention(q, k, v, inkling.at(plain(8)).read(x)[0], True)
-    last = inkling.at(plain(1, offset=7), plain(8)).read(x[:, 7:])[0]
-    torch.testing.assert_close(attention(q[:, :, 7:], k, v, last, True), whole[:, :, 7:], rtol=0, atol=2e-6)
+    whole = attention(q, k, v, inkling.at(arange(8)).with_content(x)[0], causal=True)
+    last = inkling.at(arange(1, offset=7), arange(8)).with_content(x[:, 7:])[0]
+    torch.testing.assert_close(attention(q[:, :, 7:], k, v, last, causal=True), whole[:, :, 7:], rtol=0, atol=2e-6)
 
 
 def test_debertas_buckets() -> None:
@@ -90,12 +90,12 @@ def test_cope_counts_both_ends() -> None:
 def test_cope_does_not_count_what_is_hidden() -> None:
     """The future, padding, other documents: a gate on them would let a token see them."""
     cope, (q, k) = CoPE(4, 2, positions=6, std=1.0).double(), torch.randn(2, 1, 2, 9, 4, dtype=torch.float64)
-    mask = torch.ones(1, 9, dtype=torch.bool)
-    mask[0, 3] = False
-    placed, other = cope.at(plain(9), dtype=torch.float64), k.clone()
+    seen_keys = torch.ones(1, 9, dtype=torch.bool)
+    seen_keys[0, 3] = False
+    placed, other = cope.at(arange(9), dtype=torch.float64), k.clone()
     other[:, :, 3] = other[:, :, 7:] = 100.0
-    for sight in (Sight(causal=True, key_mask=mask), Sight(key_mask=mask & (plain(9) < 7))):
-        rows = [scores(q, keys, placed, sight)[:, :, :7] for keys in (k, other)]
+    for mask in (Mask(causal=True, key_mask=seen_keys), Mask(key_mask=seen_keys & (arange(9) < 7))):
+        rows = [scores(q, keys, placed, mask)[:, :, :7] for keys in (k, other)]
         seen = rows[0] > -math.inf
         torch.testing.assert_close(rows[1][seen], rows[0][seen], rtol=0, atol=1e-12)
 
@@ -103,17 +103,17 @@ def test_cope_does_not_count_what_is_hidden() -> None:
 def test_cope_counts_along_the_order_of_tokens() -> None:
     cope, order = CoPE(4, 2, positions=6, std=1.0).double(), torch.tensor([4, 0, 3, 1, 5, 2])
     q, k, v = torch.randn(3, 1, 2, 6, 4, dtype=torch.float64)
-    whole = attention(q, k, v, cope.at(plain(6), dtype=torch.float64), True)
-    sight = Sight(causal=True, q_order=order, k_order=order)
-    mixed = attention(*(x[:, :, order] for x in (q, k, v)), cope.at(order, dtype=torch.float64), sight)
+    whole = attention(q, k, v, cope.at(arange(6), dtype=torch.float64), causal=True)
+    mask = Mask(causal=True, q_order=order, k_order=order)
+    mixed = attention(*(x[:, :, order] for x in (q, k, v)), cope.at(order, dtype=torch.float64), mask)
     torch.testing.assert_close(mixed, whole[:, :, order], rtol=0, atol=1e-12)
 
 
 def test_grape_starts_near_alibi_and_is_three_channels() -> None:
     """(m·g_i, 1, −m·p_i)·(p_j, m·p_j·g_j, g_j), slopes in: for keys behind their query."""
-    grape, at = Grape(4, 2).double(), plain(12).double()
+    grape, at = Grape(4, 2).double(), arange(12).double()
     q, k = torch.randn(2, 1, 2, 12, 4, dtype=torch.float64)
-    bias = grape.at(plain(12), dtype=torch.float64).bias
+    bias = grape.at(arange(12), dtype=torch.float64).bias
     assert bias is not None
     got = bias.meeting(q, k, 1.0).rows(0, 12, 12)[0]
     (a, b), (alpha, beta), m = grape.weight, grape.bias, torch.tensor([2.0**-4, 2.0**-8])[:, None].double()
@@ -131,10 +131,10 @@ def test_grape_starts_near_alibi_and_is_three_channels() -> None:
 def test_grape_with_one_gate(gates: str) -> None:
     grape = Grape(4, 2, gates=gates, start=1.0)
     torch.nn.init.zeros_(grape.weight)
-    bias = grape.at(plain(9)).bias
+    bias = grape.at(arange(9)).bias
     assert bias is not None
     q, k = torch.randn(2, 1, 2, 9, 4)
-    alibi = posenc.ALiBi(2).at(plain(9)).bias.rows(0, 9, 9)
+    alibi = posenc.ALiBi(2).at(arange(9)).bias.rows(0, 9, 9)
     torch.testing.assert_close(bias.meeting(q, k, 1.0).rows(0, 9, 9), alibi, rtol=1e-6, atol=0)
 
 
@@ -169,7 +169,7 @@ def test_bad_settings_are_refused(make: Callable[[], Encoding], message: str) ->
 
 
 def test_what_counts_by_scores_says_what_it_lacks() -> None:
-    bias = CoPE(4, 2).at(plain(3)).bias
+    bias = CoPE(4, 2).at(arange(3)).bias
     assert bias is not None
     with pytest.raises(InvalidArgument, match="this bias counts by scores: call"):
         bias.rows(0, 3, 3)

@@ -1,4 +1,4 @@
-"""What encodings and schedules refuse in one sentence, and the numbers of other libraries that they take."""
+"""What encodings and scalings refuse in one sentence, and the numbers of other libraries that they take."""
 
 import inspect
 
@@ -12,8 +12,8 @@ from posenc import FoPE, Kerple, Layers, Learned, LearnedRotary, PoPE, Rotary, S
 from posenc.encodings.hope import high_frequency
 from posenc.errors import InvalidArgument
 from posenc.layouts import to_bthd
-from posenc.positions import from_cu_seqlens, packed, plain, sharded
-from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
+from posenc.positions import arange, from_cu_seqlens, packed, sharded
+from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -25,14 +25,17 @@ from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
         (lambda: Sinusoidal(8.0), "width=8.0 must be an integer"),
         (lambda: Sinusoidal(8, scale=float("nan")), "scale=nan must be a finite number"),
         (lambda: Learned(8.0, 4), "num_positions=8.0 must be an integer"),
-        (lambda: Rotary(4, pairing="half", schedule=NTK(1e200)), r"factor=1e\+200 makes a base beyond all numbers"),
+        (lambda: Rotary(4, pairing="half", scaling=NTK(1e200)), r"factor=1e\+200 makes a base beyond all numbers"),
         (
-            lambda: Rotary(4, pairing="half", phases="float32", schedule=PerPair((1e-45, 1.0))),
+            lambda: Rotary(4, pairing="half", phases="float32", scaling=PerPair((1e-45, 1.0))),
             "use phases='exact'",
         ),
         (lambda: Rotary(8, pairing="half").at(3), "positions=3 is no tensor"),
         (lambda: Rotary(8, pairing="half").at([0, 1]), r"positions=\[0, 1\] is no tensor"),
-        (lambda: Rotary(8, pairing="half").at(plain(3), dtype=torch.int64), "dtype=torch.int64 must be a floating"),
+        (
+            lambda: Rotary(8, pairing="half").at(arange(3), dtype=torch.int64),
+            "dtype=torch.int64 must be a floating",
+        ),
         (
             lambda: Rotary(7, pairing="half"),
             "head_dim=7 must be even and at least 2: channels turn in pairs; use 8",
@@ -40,7 +43,7 @@ from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
         (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
         (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
         (lambda: high_frequency(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),
-        (lambda: PoPE(8, 2, schedule=DynamicNTK(2.0, 64)), "schedule=DynamicNTK.* has no frequencies of its own"),
+        (lambda: PoPE(8, 2, scaling=DynamicNTK(2.0, 64)), "scaling=DynamicNTK.* has no frequencies of its own"),
         (lambda: LearnedRotary(8, pairing="half", base=-1.0), "base=-1.0 must be finite and above 1"),
         (lambda: Kerple(2).set(torch.tensor([-1.0, 1.0]), torch.ones(2)), r"size=\[-1.0, 1.0\] must lie above 0"),
         (
@@ -56,31 +59,34 @@ from posenc.schedules import NTK, DynamicNTK, Linear, PerPair, YaRN
         ),
         (lambda: sharded(16.0, 0, 2), "length=16.0 must be an integer"),
         (lambda: to_bthd(torch.zeros(2, 3, 4)), r"x has shape \(2, 3, 4\); expected \(B, H, T, D\)"),
-        (lambda: plain(3.5), "length=3.5 must be an integer"),
+        (lambda: arange(3.5), "length=3.5 must be an integer"),
         (lambda: packed([2.5, 1]), r"lengths\[0\]=2.5 must be an integer"),
         (
-            lambda: Rotary(8, pairing="half").at(plain(3)).rotate(*torch.ones(2, 1, 2, 3, 8, dtype=torch.int64)),
+            lambda: Rotary(8, pairing="half").at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, dtype=torch.int64)),
             "q is torch.int64; expected a floating type",
         ),
-        (lambda: Rotary(8, pairing="half").to("meta").at(plain(3)), "positions is on cpu and the encoding on meta"),
-        (lambda: Learned(8, 4).to("meta").at(plain(3)), "positions is on cpu and the encoding on meta"),
         (
-            lambda: Rotary(8, pairing="half").at(plain(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
+            lambda: Rotary(8, pairing="half").to("meta").at(arange(3)),
+            "positions is on cpu and the encoding on meta",
+        ),
+        (lambda: Learned(8, 4).to("meta").at(arange(3)), "positions is on cpu and the encoding on meta"),
+        (
+            lambda: Rotary(8, pairing="half").at(arange(3)).rotate(*torch.ones(2, 1, 2, 3, 8, device="meta")),
             "q is on meta and the encoding was placed on cpu",
         ),
         (
-            lambda: Rotary(8, pairing="half").at(plain(6).view(2, 3)).rotate(*torch.ones(2, 2, 2, 4, 3, 8)),
+            lambda: Rotary(8, pairing="half").at(arange(6).view(2, 3)).rotate(*torch.ones(2, 2, 2, 4, 3, 8)),
             r"q has shape \(2, 2, 4, 3, 8\); expected \(B, heads, length, channels\)",
         ),
         (
-            lambda: Sinusoidal(8).at(plain(6).view(2, 3)).embed(torch.zeros(2, 2, 3, 8)),
+            lambda: Sinusoidal(8).at(arange(6).view(2, 3)).embed(torch.zeros(2, 2, 3, 8)),
             r"x has shape \(2, 2, 3, 8\); expected \(B, length, channels\)",
         ),
-        (lambda: Sinusoidal(8).at(plain(2)).embed(torch.zeros(2, 8)), r"x has shape \(2, 8\); expected"),
+        (lambda: Sinusoidal(8).at(arange(2)).embed(torch.zeros(2, 8)), r"x has shape \(2, 8\); expected"),
         (
             lambda: posenc.rerotate(
                 torch.ones(2, 2, 4, 3, 8),
-                plain(6).view(2, 3),
+                arange(6).view(2, 3),
                 Rotary(8, pairing="half"),
                 Rotary(8, pairing="half", base=5e5),
             ),
@@ -115,10 +121,10 @@ def test_what_is_no_whole_number_is_refused_by_its_name(name: str, setting: str)
 
 @pytest.mark.usefixtures("unchecked")
 def test_numbers_of_numpy_are_numbers() -> None:
-    rotary = Rotary(np.int64(8), pairing="half", base=np.float32(1e4), schedule=Linear(np.float32(2)))
-    want = Rotary(8, pairing="half", schedule=Linear(2.0))
+    rotary = Rotary(np.int64(8), pairing="half", base=np.float32(1e4), scaling=Linear(np.float32(2)))
+    want = Rotary(8, pairing="half", scaling=Linear(2.0))
     assert torch.equal(rotary.clock.turns, want.clock.turns)
-    assert type(rotary.schedule.factor) is float
+    assert type(rotary.scaling.factor) is float
 
 
 def test_to_empty_leaves_no_garbage() -> None:
@@ -132,8 +138,8 @@ def test_to_empty_leaves_no_garbage() -> None:
 
 def test_an_attention_factor_adds_no_rounding() -> None:
     """float32 tables are the float64 ones rounded once: half a unit at a, here below 2, is 2^-24."""
-    rotary = Rotary(16, pairing="half", schedule=PerPair((1.0,) * 8, 1.4738981373442304))
-    near, far = (rotary.tables(plain(10**5), dtype) for dtype in (torch.float32, torch.float64))
+    rotary = Rotary(16, pairing="half", scaling=PerPair((1.0,) * 8, 1.4738981373442304))
+    near, far = (rotary.tables(arange(10**5), dtype) for dtype in (torch.float32, torch.float64))
     for table, exact in zip(near, far, strict=True):
         assert torch.equal(table, exact.float())
         assert (table - exact).abs().max() <= 2**-24
@@ -150,7 +156,7 @@ def test_ramps_that_end_between_pairs_are_exact_at_any_position() -> None:
         for i in range(d // 2):
             theta, keep = mpmath.mpf(b) ** (-mpmath.mpf(2 * i) / d), 1 - min(max((i - low) / (high - low), 0), 1)
             want.append(mpmath.cos(p * (theta * keep + theta / s * (1 - keep))))
-        rotary = Rotary(d, pairing="half", schedule=YaRN(s, length, truncate=False, attention_factor=1.0))
+        rotary = Rotary(d, pairing="half", scaling=YaRN(s, length, truncate=False, attention_factor=1.0))
         got = rotary.tables(torch.tensor([p]), torch.float64)[0][0].tolist()
         assert max(float(abs(g - w)) for g, w in zip(got, want, strict=True)) <= 5e-10
 

@@ -7,7 +7,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
-from posenc.schedules import NTK, YaRN
+from posenc.scaling import NTK, YaRN
 
 
 def keys(K: int = 3, S: int = 9, D: int = 16, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -20,7 +20,7 @@ def rotated(encoding: posenc.Encoding, k: Tensor, positions: Tensor) -> Tensor:
 
 
 MOVABLE = {
-    "rotary": posenc.Rotary(16, pairing="half", schedule=YaRN(4, 512)),
+    "rotary": posenc.Rotary(16, pairing="half", scaling=YaRN(4, 512)),
     "partial": posenc.Rotary(16, pairing="interleaved", rotary_dim=8),
     "xpos": posenc.XPos(16, pairing="half"),
     "pope": posenc.PoPE(16, 3, rotary_dim=12),
@@ -65,8 +65,8 @@ def test_axes_move_apart() -> None:
 
 def test_another_spectrum_at_the_same_positions() -> None:
     k, positions = keys(), torch.arange(9) + torch.tensor([[1_000_000], [7]])
-    old = posenc.Rotary(16, pairing="half", rotary_dim=8, schedule=NTK(2))
-    new = posenc.Rotary(16, pairing="half", rotary_dim=8, base=5e5, schedule=YaRN(4, 512))
+    old = posenc.Rotary(16, pairing="half", rotary_dim=8, scaling=NTK(2))
+    new = posenc.Rotary(16, pairing="half", rotary_dim=8, base=5e5, scaling=YaRN(4, 512))
     cached, want = (rotated(r, k, positions) for r in (old, new))
     torch.testing.assert_close(posenc.rerotate(cached, positions, old, new), want, rtol=0, atol=1e-14)
     torch.testing.assert_close(posenc.rerotate(want, positions, new, old), cached, rtol=0, atol=1e-14)

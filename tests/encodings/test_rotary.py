@@ -11,7 +11,7 @@ import reference
 from posenc import Rotary
 from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
+from posenc.positions import arange
 
 PAIRINGS = st.sampled_from(["half", "interleaved"])
 
@@ -32,7 +32,7 @@ def test_any_width_base_and_tail_follow_the_formula(
 ) -> None:
     rotary = Rotary(2 * pairs + tail, pairing=pairing, rotary_dim=2 * pairs, base=base)
     x = torch.randn(2, 3, 5, 2 * pairs + tail, dtype=torch.float64)
-    at = plain(5, offset=first)
+    at = arange(5, offset=first)
     got, _ = rotary.at(at, dtype=torch.float64).rotate(x, x)
     torch.testing.assert_close(got, reference.Rotation(2 * pairs, pairing, base).rotate(x, at), rtol=0, atol=1e-11)
     assert torch.equal(got[..., 2 * pairs :], x[..., 2 * pairs :])
@@ -42,7 +42,7 @@ def test_any_width_base_and_tail_follow_the_formula(
 def test_the_complex_form_is_the_same_function(pairing: str, pairs: int, tail: int) -> None:
     rotary = Rotary(2 * pairs + tail, pairing=pairing, rotary_dim=2 * pairs)
     x = torch.randn(2, 3, 5, 2 * pairs + tail, dtype=torch.float64)
-    cos, sin = rotary.tables(plain(5), torch.float64)
+    cos, sin = rotary.tables(arange(5), torch.float64)
     torch.testing.assert_close(
         rotate_complex(x, cos, sin, pairing), rotate(x, cos, sin, pairing), rtol=0, atol=1e-15 * 8
     )
@@ -53,8 +53,8 @@ def test_the_pairings_are_one_rotation_under_a_permutation(pairs: int) -> None:
     to_half, to_interleaved = half_from_interleaved(2 * pairs), interleaved_from_half(2 * pairs)
     assert [to_half[i] for i in to_interleaved] == list(range(2 * pairs))
     x = torch.randn(1, 2, 5, 2 * pairs, dtype=torch.float64)
-    half, _ = Rotary(2 * pairs, pairing="half").at(plain(5), dtype=torch.float64).rotate(x[..., to_half], x)
-    interleaved, _ = Rotary(2 * pairs, pairing="interleaved").at(plain(5), dtype=torch.float64).rotate(x, x)
+    half, _ = Rotary(2 * pairs, pairing="half").at(arange(5), dtype=torch.float64).rotate(x[..., to_half], x)
+    interleaved, _ = Rotary(2 * pairs, pairing="interleaved").at(arange(5), dtype=torch.float64).rotate(x, x)
     torch.testing.assert_close(half, interleaved[..., to_half], rtol=0, atol=1e-14)
     torch.testing.assert_close(half[..., to_interleaved], interleaved, rtol=0, atol=1e-14)
 
@@ -62,7 +62,7 @@ def test_the_pairings_are_one_rotation_under_a_permutation(pairs: int) -> None:
 def test_negated_sines_turn_back() -> None:
     rotary = Rotary(8, pairing="half")
     x = torch.randn(1, 2, 5, 8, dtype=torch.float64)
-    cos, sin = rotary.tables(plain(5, offset=1000), torch.float64)
+    cos, sin = rotary.tables(arange(5, offset=1000), torch.float64)
     back = rotate(rotate(x, cos, sin, "half"), cos, -sin, "half")
     torch.testing.assert_close(back, x, rtol=0, atol=1e-14)
 
@@ -70,9 +70,9 @@ def test_negated_sines_turn_back() -> None:
 def test_queries_and_keys_may_stand_elsewhere() -> None:
     rotary = Rotary(8, pairing="half")
     q, k = torch.randn(2, 4, 1, 8), torch.randn(2, 2, 6, 8)
-    turned_q, turned_k = rotary.at(torch.tensor([5]), plain(6)).rotate(q, k)
+    turned_q, turned_k = rotary.at(torch.tensor([5]), arange(6)).rotate(q, k)
     assert torch.equal(turned_q, rotary.at(torch.tensor([5])).rotate(q, q)[0])
-    assert torch.equal(turned_k, rotary.at(plain(6)).rotate(k, k)[1])
+    assert torch.equal(turned_k, rotary.at(arange(6)).rotate(k, k)[1])
 
 
 def test_every_row_may_have_positions_of_its_own() -> None:
@@ -105,7 +105,7 @@ def test_bad_settings_are_refused() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_queries_and_keys_that_do_not_fit_are_refused() -> None:
-    placed = Rotary(8, pairing="half").at(plain(3))
+    placed = Rotary(8, pairing="half").at(arange(3))
     fits = torch.randn(2, 4, 3, 8)
     with pytest.raises(InvalidArgument, match=r"q has shape \(2, 4, 3, 6\); its last axis must be head_dim=8"):
         placed.rotate(fits[..., :6], fits)

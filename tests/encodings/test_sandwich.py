@@ -7,7 +7,7 @@ import torch
 
 from posenc import Sandwich
 from posenc.errors import InvalidArgument
-from posenc.positions import packed, plain
+from posenc.positions import arange, packed
 
 
 def summed(distance: int, channels: int, first: int) -> float:
@@ -51,13 +51,13 @@ def test_every_head_against_the_sum_written_out(distance: int, first: int) -> No
 
 def test_products_of_sinusoids_are_the_sums_looked_up() -> None:
     """Positions that do not count up are multiplied, the others looked up: one function."""
-    sandwich, at = Sandwich(4, channels=32), plain(50, offset=7)
+    sandwich, at = Sandwich(4, channels=32), arange(50, offset=7)
     looked_up = sandwich.at(at, dtype=torch.float64).bias
     batched = sandwich.at(at[None], dtype=torch.float64).bias
     assert looked_up is not None
     assert batched is not None
-    assert looked_up.line is not None
-    assert batched.line is None
+    assert looked_up.toeplitz is not None
+    assert batched.toeplitz is None
     a, b = (bias.rows(3, 40, 45) for bias in (looked_up, batched))
     # 32 products of float64 and their sum, at most 16, times the largest factor, 1/2.
     torch.testing.assert_close(a, b, rtol=0, atol=32 * 2.0**-53 * 16)

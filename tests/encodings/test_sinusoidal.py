@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import reference
 from posenc import Sinusoidal
-from posenc.encodings.sinusoidal import sinusoid_spectrum
+from posenc.encodings.sinusoidal import sinusoid_frequencies
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def test_the_lessons_exercise_at_width_four() -> None:
@@ -33,7 +33,7 @@ def test_the_lessons_exercise_at_width_four() -> None:
 
 @given(st.integers(1, 40), st.floats(1.5, 1e7), st.sampled_from(["interleaved", "block"]), st.integers(0, 500))
 def test_any_width_base_and_order_follow_the_formula(width: int, base: float, order: str, first: int) -> None:
-    at = plain(5, offset=first)
+    at = arange(5, offset=first)
     got = Sinusoidal(width, base=base, order=order).table(at, torch.float64)
     # The reference rounds its frequencies (2^-53) before multiplying by positions.
     torch.testing.assert_close(got, reference.Sinusoids(width, order, base=base).rows(at), rtol=0, atol=1e-12)
@@ -42,24 +42,24 @@ def test_any_width_base_and_order_follow_the_formula(width: int, base: float, or
 @given(st.integers(2, 20), st.floats(1.5, 1e7), st.sampled_from(["interleaved", "block"]))
 def test_the_authors_spacing_ends_at_one_over_base(half: int, base: float, order: str) -> None:
     encoding = Sinusoidal(2 * half, base=base, order=order, spacing="tensor2tensor")
-    want = reference.Sinusoids(2 * half, order, "tensor2tensor", base).rows(plain(9))
-    torch.testing.assert_close(encoding.table(plain(9), torch.float64), want, rtol=0, atol=1e-12)
-    assert float(encoding.clock.spectrum.frequencies[-1]) == pytest.approx(1 / base, rel=1e-14)
+    want = reference.Sinusoids(2 * half, order, "tensor2tensor", base).rows(arange(9))
+    torch.testing.assert_close(encoding.table(arange(9), torch.float64), want, rtol=0, atol=1e-12)
+    assert float(encoding.clock.frequencies.exact[-1]) == pytest.approx(1 / base, rel=1e-14)
 
 
 @pytest.mark.parametrize("width", [1, 7, 15])
 def test_an_odd_width_leaves_out_the_last_cosine(width: int) -> None:
     odd = Sinusoidal(width)
-    x = odd.at(plain(3)).embed(torch.zeros(1, 3, width))
+    x = odd.at(arange(3)).embed(torch.zeros(1, 3, width))
     assert x.shape == (1, 3, width)
-    assert len(odd.clock.spectrum) == (width + 1) // 2
+    assert len(odd.clock.frequencies) == (width + 1) // 2
     slowest = 10_000.0 ** (-(width - 1) / width)
     assert x[0, 2, -1].item() == pytest.approx(math.sin(2 * slowest), abs=1e-7)
 
 
 def test_one_rotation_takes_every_position_k_further() -> None:
     """PE(p+k) = R(k) PE(p) with the same R at every p."""
-    encoding, at, k = Sinusoidal(16), plain(50), 7
+    encoding, at, k = Sinusoidal(16), arange(50), 7
     here, there = encoding.table(at, torch.float64), encoding.table(at + k, torch.float64)
     phase = k * torch.tensor([10_000.0 ** (-i / 8) for i in range(8)], dtype=torch.float64)
     sin, cos = here[:, ::2], here[:, 1::2]
@@ -71,11 +71,11 @@ def test_one_rotation_takes_every_position_k_further() -> None:
     ("width", "wavelength"), [(512, 60_611), (128, 54_410), (64, 47_117), (8, 6_283), (4, 628)]
 )
 def test_the_longest_wavelength_is_not_62832(width: int, wavelength: int) -> None:
-    assert round(2 * math.pi / float(sinusoid_spectrum(width).frequencies[-1])) == wavelength
+    assert round(2 * math.pi / float(sinusoid_frequencies(width).exact[-1])) == wavelength
 
 
 def test_scale_and_order() -> None:
-    at = plain(9)
+    at = arange(9)
     rows = Sinusoidal(8).table(at)
     torch.testing.assert_close(Sinusoidal(8, scale=0.25).table(at), rows / 4, rtol=0, atol=0)
     block = Sinusoidal(8, order="block").table(at)
@@ -103,7 +103,7 @@ def test_bad_settings_are_refused() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_embeddings_that_do_not_fit_are_refused() -> None:
-    placed = Sinusoidal(8).at(plain(3))
+    placed = Sinusoidal(8).at(arange(3))
     with pytest.raises(InvalidArgument, match=r"x has shape \(1, 3, 6\); its last axis must be width=8"):
         placed.embed(torch.zeros(1, 3, 6))
     with pytest.raises(

@@ -8,8 +8,8 @@ import torch
 import posenc
 from posenc import NoPE, SSMax, attention
 from posenc.errors import InvalidArgument
-from posenc.positions import packed, plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange, packed
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 def test_a_fresh_one_changes_nothing_at_its_length() -> None:
@@ -23,7 +23,7 @@ def test_softmax_does_not_fade_over_more_keys() -> None:
     encoding = SSMax(1)
     torch.nn.init.constant_(encoding.weight, 1.5)
     for n in (16, 1024, 16_384):
-        scale = encoding.at(plain(1, offset=n - 1)).scale
+        scale = encoding.at(arange(1, offset=n - 1)).scale
         assert scale is not None
         scores = torch.cat((torch.ones(1), torch.zeros(n - 1)))
         got = (scores * scale.flatten()).softmax(0)[0].item()
@@ -33,14 +33,14 @@ def test_softmax_does_not_fade_over_more_keys() -> None:
 def test_gradients_reach_both_parameters() -> None:
     encoding = SSMax(2, offset=True).double()
     q, k, v = torch.randn(3, 1, 2, 6, 4, dtype=torch.float64)
-    at = plain(6)
+    at = arange(6)
 
     def attended(weight: torch.Tensor, bias: torch.Tensor) -> torch.Tensor:
         made = torch.func.functional_call(encoding, {"weight": weight, "bias": bias}, (at, q, k, v))
         assert isinstance(made, torch.Tensor)
         return made
 
-    encoding.forward = lambda at, q, k, v: attention(q, k, v, encoding.at(at, dtype=torch.float64), True)
+    encoding.forward = lambda at, q, k, v: attention(q, k, v, encoding.at(at, dtype=torch.float64), causal=True)
     assert encoding.bias is not None
     leaves = (encoding.weight.detach().clone().requires_grad_(), encoding.bias.detach().clone().requires_grad_())
     assert torch.autograd.gradcheck(attended, leaves)
@@ -49,7 +49,7 @@ def test_gradients_reach_both_parameters() -> None:
 def test_packing_starts_anew() -> None:
     encoding = SSMax(1)
     at, _ = packed([3, 4])
-    want = encoding.factors(plain(4))[0, 0]
+    want = encoding.factors(arange(4))[0, 0]
     assert torch.equal(encoding.factors(at)[0, 0], torch.cat((want[:3], want)))
 
 
@@ -62,7 +62,7 @@ def test_it_trains_in_every_layer_and_alone_it_tells_orders_apart() -> None:
 
 
 def test_it_multiplies_scores() -> None:
-    at, (q, k) = plain(5), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
+    at, (q, k) = arange(5), torch.randn(2, 1, 2, 5, 4, dtype=torch.float64)
     encoding = SSMax(2).double()
     plainly = posenc.scores(q, k, NoPE().at(at))
     got = posenc.scores(q, k, encoding.at(at, dtype=torch.float64))

@@ -9,10 +9,10 @@ from torch import Tensor
 import posenc
 import reference
 from memory import peak_bytes
-from posenc import T5, OffsetBias, Sight, attention
+from posenc import T5, Mask, OffsetBias, attention
 from posenc.encodings.t5 import first_distances
 from posenc.errors import InvalidArgument
-from posenc.positions import left_padded, packed, plain
+from posenc.positions import arange, left_padded, packed
 
 TWO_SIDED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91]
 ONE_SIDED = [*range(16), 16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113]
@@ -55,20 +55,20 @@ def test_buckets_of_one_side() -> None:
 def test_no_type_moves_a_bucket(dtype: torch.dtype) -> None:
     """Taken in bf16, 146 distances of WavLM's setting land in a neighbour; here buckets are integers throughout."""
     t5 = T5(2, buckets=320, max_distance=800, two_sided=True)
-    want = t5.bucket(plain(1200))
+    want = t5.bucket(arange(1200))
     with torch.autocast("cpu"):
-        assert torch.equal(copy.deepcopy(t5).to(dtype).bucket(plain(1200)), want)
+        assert torch.equal(copy.deepcopy(t5).to(dtype).bucket(arange(1200)), want)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_the_bias_is_the_table_never_below_float32(dtype: torch.dtype) -> None:
     t5 = T5(2).to(dtype)
     with torch.autocast("cpu"):
-        bias = t5.at(plain(200), dtype=torch.promote_types(dtype, torch.float32)).bias
+        bias = t5.at(arange(200), dtype=torch.promote_types(dtype, torch.float32)).bias
         assert bias is not None
         rows = bias.rows(0, 200, 200)
     assert rows.dtype == torch.promote_types(dtype, torch.float32)
-    want = t5.weight[t5.bucket(plain(200) - plain(200)[:, None])].movedim(-1, 0)
+    want = t5.weight[t5.bucket(arange(200) - arange(200)[:, None])].movedim(-1, 0)
     assert torch.equal(rows[0], want.to(rows.dtype))
 
 
@@ -88,21 +88,21 @@ def test_gradients_reach_the_table_on_every_path(path: str, two_sided: bool) -> 
     """Values and gradients of q, k, v and the table equal dense float64 attention's."""
     t5 = T5(2, two_sided=two_sided, std=1.0).double()
     q, k, v = (x.requires_grad_() for x in random())
-    at, sight, seen = plain(300), Sight(causal=not two_sided), reference.visible(300, 300, causal=not two_sided)
+    at, mask, seen = arange(300), Mask(causal=not two_sided), reference.visible(300, 300, causal=not two_sided)
     if path == "packed":
         at, segments = packed([120, 7, 173])
-        sight = Sight(causal=not two_sided, q_segments=segments)
+        mask = Mask(causal=not two_sided, q_segments=segments)
         seen = seen & (segments == segments[:, None])
     if path == "padded":
-        mask = torch.ones(2, 300, dtype=torch.bool)
-        mask[0, :40] = False
-        at = left_padded(mask)
-        sight, seen = Sight(causal=not two_sided, key_mask=mask), seen & mask[:, None, None]
+        keys = torch.ones(2, 300, dtype=torch.bool)
+        keys[0, :40] = False
+        at = left_padded(keys)
+        mask, seen = Mask(causal=not two_sided, key_mask=keys), seen & keys[:, None, None]
     q_at = at
     if path == "cached":
         q, q_at, seen = q[:, :, -10:].detach().requires_grad_(), at[-10:], seen[-10:]
     placed = t5.at(q_at, at, dtype=torch.float64)
-    y = attention(q, k, v, placed, sight, scale=1.0)
+    y = attention(q, k, v, placed, mask, scale=1.0)
     want = reference.attention(q, k, v, dense(t5, q_at, at), seen, scale=1.0)
     weight = torch.randn_like(y)
     if path == "padded":
@@ -117,11 +117,11 @@ def test_gradients_reach_the_table_on_every_path(path: str, two_sided: bool) -> 
 def test_without_gradients_the_table_lies_along_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     """No block of it is made, although its parameter could learn."""
     t5, (q, k, v) = T5(2), random(dtype=torch.float32)
-    placed = t5.at(plain(300))
-    learning = attention(q, k, v, placed, True)
+    placed = t5.at(arange(300))
+    learning = attention(q, k, v, placed, causal=True)
     with torch.no_grad():
         monkeypatch.delattr(OffsetBias, "rows")
-        without = attention(q, k, v, placed, True)
+        without = attention(q, k, v, placed, causal=True)
     # Two ways to sum 300 float32 products of order one, as weights of 1 in all.
     torch.testing.assert_close(without, learning, rtol=0, atol=2e-6)
 
@@ -134,7 +134,7 @@ def test_training_memory_grows_linearly() -> None:
         q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 4, length, 16))
 
         def train() -> Tensor:
-            loss = attention(q, k, v, t5.at(plain(length)), True).square().mean()
+            loss = attention(q, k, v, t5.at(arange(length)), causal=True).square().mean()
             return torch.autograd.grad(loss, t5.weight)[0]
 
         return peak_bytes(train)
@@ -170,4 +170,4 @@ def test_bad_settings_are_refused(settings: dict[str, int], message: str) -> Non
 def test_heads_that_are_not_the_models_are_refused() -> None:
     q, k, v = random(9, heads=4)
     with pytest.raises(InvalidArgument, match="q has 4 heads and the bias 2"):
-        attention(q, k, v, T5(2).at(plain(9)), True)
+        attention(q, k, v, T5(2).at(arange(9)), causal=True)

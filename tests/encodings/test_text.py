@@ -24,7 +24,7 @@ SIMPLE = (
     | st.text(max_size=8).filter(lambda text: "long_name__" not in text and text.isprintable())
 )
 VALUES = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3).map(tuple), max_leaves=6)
-SETTINGS = st.dictionaries(st.sampled_from(["base", "width", "floor", "schedule"]), VALUES, max_size=3)
+SETTINGS = st.dictionaries(st.sampled_from(["base", "width", "floor", "scaling"]), VALUES, max_size=3)
 PARTS = st.recursive(
     st.tuples(NAMES, SETTINGS),
     lambda part: st.tuples(
@@ -54,8 +54,8 @@ def test_every_recipe_comes_back_from_its_text(parts: tuple) -> None:
     [
         "query-scale(floor=4)",
         "stack(nope, query-scale(floor=4))",
-        "rotary(schedule=yarn(4, 512))",
-        "rotary(schedule=default())",
+        "rotary(scaling=yarn(4, 512))",
+        "rotary(scaling=default())",
         "layers(learned-clamped*2 + nope)",
         "heads(stack(alibi, t5)*2, rotary*2)",
         "m:C(a='it\\'s b-c', b=True, c=None, d='None', e=(1,))",

@@ -13,14 +13,14 @@ import posenc
 from posenc import Bias, Encoding, OffsetBias, Placed
 from posenc.encodings.placed import KeyPositions, Positions
 from posenc.errors import InvalidArgument
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 class Slopes(Encoding):
     """−m_h·distance with slopes that learn, twelve lines long, as in the guide."""
 
     name = "slopes"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
 
     def __init__(self, heads: int, named: str = "all") -> None:
@@ -58,17 +58,19 @@ class Named(Anything):
 @pytest.mark.parametrize("named", ["one", "none"])
 def test_trainable_numbers_that_are_not_named_are_refused_when_placed(named: str) -> None:
     with pytest.raises(InvalidArgument, match=r"trainable tensors that trainable does not name.*trainable=\("):
-        Slopes(2, named).at(plain(4))
+        Slopes(2, named).at(arange(4))
     with torch.no_grad():  # nothing learns here
-        Slopes(2, named).at(plain(4))
-    Slopes(2, named).requires_grad_(False).at(plain(4))
+        Slopes(2, named).at(arange(4))
+    Slopes(2, named).requires_grad_(False).at(arange(4))
 
 
 def test_a_bias_of_ones_own_that_names_nothing_is_refused_when_it_attends() -> None:
     q, weight = torch.randn(1, 2, 4, 8), nn.Parameter(torch.randn(2))
     with pytest.raises(InvalidArgument, match=r"Anything computes from trainable tensors .* made_of"):
-        posenc.attention(q, q, q, Placed(plain(4), plain(4), bias=Anything(weight)), True)
-    posenc.attention(q, q, q, Placed(plain(4), plain(4), bias=Named(weight)), True).square().sum().backward()
+        posenc.attention(q, q, q, Placed(arange(4), arange(4), bias=Anything(weight)), causal=True)
+    posenc.attention(
+        q, q, q, Placed(arange(4), arange(4), bias=Named(weight)), causal=True
+    ).square().sum().backward()
     assert weight.grad is not None
     assert weight.grad.abs().min() > 0
 
@@ -83,9 +85,9 @@ def test_named_numbers_get_their_gradients_under_functional_call(return_logsumex
             self.encoding = encoding
 
         def forward(self, dense: bool) -> Tensor:
-            placed = self.encoding.at(plain(9), dtype=torch.float64)
+            placed = self.encoding.at(arange(9), dtype=torch.float64)
             if dense:
-                return (posenc.scores(q[0], q[1], placed, True).softmax(-1) @ q[2]).square().sum()
+                return (posenc.scores(q[0], q[1], placed, causal=True).softmax(-1) @ q[2]).square().sum()
             y = posenc.attention(*q, placed, True, return_logsumexp=return_logsumexp)
             return (y[0] if return_logsumexp else y).square().sum()
 
@@ -116,9 +118,9 @@ def test_a_network_of_the_distance_trains() -> None:
         given = offsets[..., None].float()
         return functional_call(network, dict(zip(names, weights, strict=True)), (given,)).movedim(-1, 0)
 
-    bias = OffsetBias(values, 2, plain(6), plain(6), tuple(network.parameters()))
+    bias = OffsetBias(values, 2, arange(6), arange(6), tuple(network.parameters()))
     q = torch.randn(1, 2, 6, 8)
-    posenc.attention(q, q, q, Placed(plain(6), plain(6), bias=bias), True).square().sum().backward()
+    posenc.attention(q, q, q, Placed(arange(6), arange(6), bias=bias), causal=True).square().sum().backward()
     # The last layer's bias adds one number to all scores of a row, which softmax does not see.
     for name, parameter in network.named_parameters():
         assert parameter.grad is not None
@@ -129,27 +131,27 @@ def test_a_network_of_the_distance_trains() -> None:
 def test_a_placing_from_before_the_training_loop_is_refused_in_its_second_step(text: str) -> None:
     encoding = posenc.encoding(text, width=16, heads=2, head_dim=8, num_positions=16)
     optimiser = torch.optim.AdamW(encoding.parameters(), lr=0.1)
-    placed, x, q = encoding.at(plain(6)), torch.randn(1, 6, 16), torch.randn(1, 2, 6, 8)
+    placed, x, q = encoding.at(arange(6)), torch.randn(1, 6, 16), torch.randn(1, 2, 6, 8)
 
     def step() -> None:
         here = placed[0]
         q2, k2 = here.rotate(q, q + 1)
-        (posenc.attention(q2, k2, q, here, True).square().sum() + here.embed(x).square().sum()).backward()
+        (posenc.attention(q2, k2, q, here, causal=True).square().sum() + here.embed(x).square().sum()).backward()
         optimiser.step()
         optimiser.zero_grad()
 
     step()
     with pytest.raises(InvalidArgument, match=r"have changed since it was placed.*place it again, once a step"):
         step()
-    placed = encoding.at(plain(6))
+    placed = encoding.at(arange(6))
     step()
 
 
 def test_copies_of_a_placing_are_no_older_than_their_numbers() -> None:
     encoding = posenc.encoding("learned", width=16, num_positions=16)
-    placed, x = encoding.at(plain(6)), torch.randn(1, 6, 16)
+    placed, x = encoding.at(arange(6)), torch.randn(1, 6, 16)
     with torch.no_grad():
-        placed = encoding.at(plain(6))
+        placed = encoding.at(arange(6))
     for copied in (copy.deepcopy(placed), pickle.loads(pickle.dumps(placed))):
         with torch.no_grad():
             before = copied.embed(x)
@@ -161,16 +163,16 @@ def test_copies_of_a_placing_are_no_older_than_their_numbers() -> None:
 def test_rows_without_keys_have_gradients_of_zero_when_parts_are_merged() -> None:
     """Left padding in a ring of two: no part sees anything in the first rows."""
     q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, 2, 6, 8, dtype=torch.float64))
-    at, mask, parts = torch.arange(6), torch.tensor([[False, False, True, True, True, True]]), []
+    at, keys_seen, parts = torch.arange(6), torch.tensor([[False, False, True, True, True, True]]), []
     for keys in (slice(0, 3), slice(3, 6)):
         placed = posenc.NoPE().at(at, at[keys], dtype=torch.float64)
-        sight = posenc.Sight(causal=True, q_order=at, k_order=at[keys], key_mask=mask[:, keys])
-        parts.append(posenc.attention(q, k[:, :, keys], v[:, :, keys], placed, sight, return_logsumexp=True))
+        mask = posenc.Mask(causal=True, q_order=at, k_order=at[keys], key_mask=keys_seen[:, keys])
+        parts.append(posenc.attention(q, k[:, :, keys], v[:, :, keys], placed, mask, return_logsumexp=True))
     y, lse = posenc.merge(parts)
     assert bool((y[:, :, :2] == 0).all())
     assert bool((lse[:, :, :2] == -math.inf).all())
     whole = posenc.NoPE().at(at, dtype=torch.float64)
-    want = posenc.attention(q, k, v, whole, posenc.Sight(causal=True, key_mask=mask))
+    want = posenc.attention(q, k, v, whole, posenc.Mask(causal=True, key_mask=keys_seen))
     leaves = (q, k, v)
     for got, expected in zip(
         torch.autograd.grad(y.sin().sum(), leaves), torch.autograd.grad(want.sin().sum(), leaves), strict=True
@@ -182,12 +184,12 @@ def test_rows_without_keys_have_gradients_of_zero_when_parts_are_merged() -> Non
 @pytest.mark.parametrize("text", ["nope", "alibi", "t5", "shaw"])
 def test_rows_without_keys_have_finite_gradients_inside_transforms(text: str) -> None:
     q, k, v = torch.randn(3, 1, 2, 6, 8, dtype=torch.float64)
-    sight = posenc.Sight(causal=True, key_mask=torch.tensor([[False, False, True, True, True, True]]))
+    mask = posenc.Mask(causal=True, key_mask=torch.tensor([[False, False, True, True, True, True]]))
     with torch.no_grad():
-        placed = posenc.encoding(text, heads=2, head_dim=8).double().at(plain(6), dtype=torch.float64)
+        placed = posenc.encoding(text, heads=2, head_dim=8).double().at(arange(6), dtype=torch.float64)
 
     def total(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        return posenc.attention(q, k, v, placed, sight).sin().sum()
+        return posenc.attention(q, k, v, placed, mask).sin().sum()
 
     leaves = tuple(x.clone().requires_grad_() for x in (q, k, v))
     want = torch.autograd.grad(total(*leaves), leaves)

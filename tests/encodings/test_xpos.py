@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import posenc
-from posenc import NoPE, Sight, XPos, attention, scores
-from posenc.attention import decay
+from posenc import Mask, NoPE, XPos, attention, scores
+from posenc.attend import decay
 from posenc.errors import InvalidArgument
-from posenc.positions import packed, plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange, packed
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 def test_the_golden_factors() -> None:
@@ -49,9 +49,9 @@ def test_attention_far_out_in_float16_equals_attention_at_the_start() -> None:
     encoding = XPos(16, pairing="half")
     outputs = []
     for offset in (0, 1_000_000):
-        placed = encoding.at(plain(64, offset=offset))
+        placed = encoding.at(arange(64, offset=offset))
         turned = [x.half() for x in placed.rotate(q, k)]
-        outputs.append(attention(*turned, v.half(), placed, True))
+        outputs.append(attention(*turned, v.half(), placed, causal=True))
         assert outputs[-1].dtype == torch.float16
     assert bool(outputs[1].isfinite().all())
     # q, k and the output are rounded to float16 where they stand: some 2^-11 of scores and values of size 4.
@@ -65,15 +65,15 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
     at, segments = packed([13, 37])
     at = at + torch.where(segments == 0, 10_000, 0)
     encoding = XPos(8, pairing="half", scale_base=64)
-    for sight in (Sight(causal=True, q_segments=segments), Sight(causal=True, q_segments=segments, window=7)):
+    for mask in (Mask(causal=True, q_segments=segments), Mask(causal=True, q_segments=segments, window=7)):
         placed = encoding.at(at, dtype=torch.float64)
         turned = placed.rotate(q, k)
         assert len(list(decay._close(placed.q_positions, placed.decay, 0, 50))) > 3
-        weights = scores(*turned, placed, sight).softmax(-1)
-        torch.testing.assert_close(attention(*turned, v, placed, sight), weights @ v, rtol=0, atol=1e-12)
+        weights = scores(*turned, placed, mask).softmax(-1)
+        torch.testing.assert_close(attention(*turned, v, placed, mask), weights @ v, rtol=0, atol=1e-12)
         gradients = (
             torch.autograd.grad(y.square().sum(), (q, k, v), retain_graph=True)
-            for y in (attention(*turned, v, placed, sight), weights @ v)
+            for y in (attention(*turned, v, placed, mask), weights @ v)
         )
         for got, want in zip(*gradients, strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=1e-11)
@@ -84,13 +84,13 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
 )
 def test_fast_fading_keeps_neighbours_far_from_the_first_query(settings: dict) -> None:
     """Between rows that share an anchor a factor would leave float32 long before ``SPAN``."""
-    at = torch.cat((plain(3), plain(3, offset=700), plain(3, offset=8000)))
+    at = torch.cat((arange(3), arange(3, offset=700), arange(3, offset=8000)))
     q, k, v = torch.randn(3, 1, 2, 9, 8)
     placed = XPos(8, pairing="half", **settings).at(at)
     turned = placed.rotate(q, k)
-    want = scores(*turned, placed, True).softmax(-1) @ v
+    want = scores(*turned, placed, causal=True).softmax(-1) @ v
     # Exponents up to 80 are rounded to float32, and move scores of some units by as much.
-    torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=16 * 80 * 2.0**-24)
+    torch.testing.assert_close(attention(*turned, v, placed, causal=True), want, rtol=0, atol=16 * 80 * 2.0**-24)
 
 
 def test_channels_fade_along_the_first_of_several_axes() -> None:
@@ -101,29 +101,29 @@ def test_channels_fade_along_the_first_of_several_axes() -> None:
     turned = placed.rotate(q, k)
     added = window.at(at, dtype=torch.float64).bias
     assert added is not None
-    want = (scores(*turned, alone, True) + added.rows(0, 6, 6)).softmax(-1) @ v
-    torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=1e-12)
-    torch.testing.assert_close(scores(*turned, placed, True).softmax(-1) @ v, want, rtol=0, atol=1e-12)
+    want = (scores(*turned, alone, causal=True) + added.rows(0, 6, 6)).softmax(-1) @ v
+    torch.testing.assert_close(attention(*turned, v, placed, causal=True), want, rtol=0, atol=1e-12)
+    torch.testing.assert_close(scores(*turned, placed, causal=True).softmax(-1) @ v, want, rtol=0, atol=1e-12)
 
 
 def test_a_bias_is_taken_along(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decay, "SPAN", 20)
     q, k, v = torch.randn(3, 2, 2, 50, 8, dtype=torch.float64)
-    placed = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2)).at(plain(50), dtype=torch.float64)
+    placed = posenc.Stack(XPos(8, pairing="half"), posenc.ALiBi(2)).at(arange(50), dtype=torch.float64)
     turned = placed.rotate(q, k)
-    want = scores(*turned, placed, True).softmax(-1) @ v
-    torch.testing.assert_close(attention(*turned, v, placed, True), want, rtol=0, atol=1e-12)
+    want = scores(*turned, placed, causal=True).softmax(-1) @ v
+    torch.testing.assert_close(attention(*turned, v, placed, causal=True), want, rtol=0, atol=1e-12)
 
 
 def test_positions_may_be_mapped() -> None:
     """vmap over positions, each row of them near itself and far from the others."""
     q, k, v = torch.randn(3, 3, 1, 2, 5, 8, dtype=torch.float64)
-    at = plain(5) + torch.tensor([0, 100, 20_000])[:, None]
+    at = arange(5) + torch.tensor([0, 100, 20_000])[:, None]
     encoding = XPos(8, pairing="half")
 
     def attended(at: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         placed = encoding.at(at, dtype=torch.float64)
-        return attention(*placed.rotate(q, k), v, placed, True)
+        return attention(*placed.rotate(q, k), v, placed, causal=True)
 
     want = torch.stack([attended(*one) for one in zip(at, q, k, v, strict=True)])
     for axis, mapped in ((0, at), (1, at.T)):

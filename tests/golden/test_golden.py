@@ -33,8 +33,8 @@ from posenc import (
 from posenc.clock import Clock, turn_words
 from posenc.encodings.alibi import slopes
 from posenc.encodings.fox import ForgetBias
-from posenc.positions import plain
-from posenc.schedules import Default
+from posenc.positions import arange
+from posenc.scaling import Default
 
 GOLDEN = json.loads(make.PATH.read_text())
 
@@ -50,7 +50,7 @@ def test_the_stored_numbers_are_what_the_maker_makes() -> None:
 @pytest.mark.parametrize("row", GOLDEN["clock"], ids=lambda row: f"{row['base']}-{row['position']}")
 def test_clock(row: dict) -> None:
     """Half a unit of float32 at 1; in float64 the fraction's rounding at 2^31."""
-    clock = Clock(Default().spectrum(128, row["base"]))
+    clock = Clock(Default().frequencies(128, row["base"]))
     for dtype, bound in ((torch.float32, 3e-8), (torch.float64, 4e-10)):
         cos, sin = clock(torch.tensor([row["position"]]), dtype)
         close(cos[0, list(make.PAIRS)], row["cos"], bound)
@@ -59,7 +59,7 @@ def test_clock(row: dict) -> None:
 
 @pytest.mark.parametrize("base", GOLDEN["turns"])
 def test_turns(base: str) -> None:
-    words = turn_words(Default().spectrum(128, float(base)).frequencies)[list(make.PAIRS)]
+    words = turn_words(Default().frequencies(128, float(base)).exact)[list(make.PAIRS)]
     assert [f"{word % 2**64:016x}" for word in words.tolist()] == GOLDEN["turns"][base]
 
 
@@ -90,7 +90,7 @@ def test_alibi_attention() -> None:
     q = torch.full((1, 4, 1, 1), 0.5, dtype=torch.float64)
     k = torch.tensor(make.VECTOR, dtype=torch.float64).view(1, 1, 8, 1).expand(1, 4, 8, 1)
     v = torch.eye(8, dtype=torch.float64).expand(1, 4, 8, 8)
-    y = attention(q, k, v, ALiBi(4).at(torch.tensor([5]), plain(8)))
+    y = attention(q, k, v, ALiBi(4).at(torch.tensor([5]), arange(8)))
     close(y[0, 0, 0], GOLDEN["alibi_attention"], 1e-15)
 
 
@@ -129,7 +129,7 @@ def test_sandwich() -> None:
 
 def test_fox() -> None:
     gates = torch.tensor(golden.GATES, dtype=torch.float64).log()[None, None]
-    order = plain(len(golden.GATES))
+    order = arange(len(golden.GATES))
     bias = ForgetBias(gates).ordered(order, order)
     close(bias.rows(len(order) - 1, len(order), len(order))[0, 0, 0], GOLDEN["fox"], 1e-15)
 
@@ -150,7 +150,7 @@ def test_cope() -> None:
     with torch.no_grad():
         made.weight.copy_(torch.tensor([[0.0], [10.0], [20.0], [30.0]]))
     q, k = torch.ones(1, 1, 5, 1, dtype=torch.float64), torch.full((1, 1, 5, 1), 1 / 3, dtype=torch.float64)
-    found = scores(q, k, made.at(plain(5), dtype=torch.float64), True, scale=1.0)[0, 0, 4] - 1 / 3
+    found = scores(q, k, made.at(arange(5), dtype=torch.float64), True, scale=1.0)[0, 0, 4] - 1 / 3
     close(found, GOLDEN["cope"], 1e-13)
 
 
@@ -199,7 +199,7 @@ def test_inkling() -> None:
         made.weight.copy_(torch.tensor(golden.TABLE[:2]))
         made.curves.copy_(torch.tensor([[1 / (n + 1), n / 2] for n in range(4)], dtype=torch.float64).T)
     at = torch.tensor([golden.LATE])
-    placed, _ = made.at(at, at - torch.arange(5), dtype=torch.float64).read(token(golden.QUERY)[0])
+    placed, _ = made.at(at, at - torch.arange(5), dtype=torch.float64).with_content(token(golden.QUERY)[0])
     q, k = token([0.0]), torch.zeros(1, 1, 5, 1, dtype=torch.float64)
     close(scores(q, k, placed, scale=1.0)[0, 0, 0], GOLDEN["inkling"], 1e-14)
 
@@ -216,7 +216,7 @@ def test_transformer_xl() -> None:
     for distance, want in zip(golden.DISTANCES, GOLDEN["transformer_xl"], strict=True):
         placed = made.at(torch.tensor([distance]), torch.tensor([0]), dtype=torch.float64)
         close((scores(q, k, placed, scale=1.0) - qk).view(-1), [want], 1e-12)
-    placed = made.at(torch.tensor([100]), plain(101), dtype=torch.float64)
+    placed = made.at(torch.tensor([100]), arange(101), dtype=torch.float64)
     row = (scores(q, k.expand(1, 1, 101, 2), placed, scale=1.0) - qk)[0, 0, 0]
     close(row[[100 - n for n in golden.DISTANCES[:4]]], GOLDEN["transformer_xl"][:4], 1e-12)
 

@@ -27,10 +27,10 @@ from integrations.tiny import MODELS, OLD_SIZES, SIZES
 from posenc.errors import PosencError
 from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.patch import _layout
 from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
-from posenc.schedules import Linear
+from posenc.scaling import Linear
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 JUNK: tuple[Any, ...] = (
@@ -43,7 +43,7 @@ DERIVING = tuple(name for name, family in FAMILIES.items() if family.derives and
 """Families whose class makes ``layer_types`` of other keys: the defaults without them are seeds."""
 LENGTH = 96
 LINEAR = Linear(2)
-"""What the test of this test puts in place of a schedule."""
+"""What the test of this test puts in place of a scaling."""
 CLOSE = 2e-5
 """Dynamic scaling computes its base in float32: a few units of 2^−24 times ln(base), times the length."""
 WIDEST = 4096

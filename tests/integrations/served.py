@@ -1,4 +1,4 @@
-"""Models and schedules that other programs are asked about, and how to ask them.
+"""Models and scalings that other programs are asked about, and how to ask them.
 
 ``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m integrations.served`` asks vLLM
 and mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
@@ -17,18 +17,18 @@ import torch
 from torch import Tensor
 
 from posenc.integrations.huggingface import read
-from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.servers import gguf, mlx, vllm
-from posenc.schedules import (
+from posenc.scaling import (
     NTK,
     Default,
     DynamicNTK,
-    LengthSchedule,
+    LengthScaling,
     Linear,
     Llama3,
     LongRoPE,
     PerPair,
-    Schedule,
+    Scaling,
     YaRN,
 )
 
@@ -40,7 +40,7 @@ VLLM, MLX = ("0.29.0", "0.33.0"), "0.32.2"
 DIM, BASE, LENGTH = 16, 1e4, 64
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
 PLAIN = {"model_type": "llama", "rope_theta": BASE, **SIZES}
-SCHEDULES: list[Any] = [
+SCALINGS: list[Any] = [
     Default(),
     Linear(4),
     NTK(4.0),
@@ -76,7 +76,7 @@ SMOLLM = {
     "max_position_embeddings": 8192,
     "rope_theta": 1e5,
 }
-SMOLLM_SCHEDULES: list[Any] = [
+SMOLLM_SCALINGS: list[Any] = [
     Default(),
     Linear(2.0),
     NTK(2.0),
@@ -94,10 +94,10 @@ SMOLLM_SCHEDULES: list[Any] = [
 
 @dataclass(frozen=True)
 class Case:
-    """One model, and what it is given in place of its own schedule."""
+    """One model, and what it is given in place of its own scaling."""
 
     config: dict[str, Any]
-    schedule: Schedule | LengthSchedule | None = None
+    scaling: Scaling | LengthScaling | None = None
     max_length: int | None = None
     positions: tuple[int, ...] = (0, 1, 2, 63)
     change: dict[str, Any] = field(default_factory=dict)
@@ -109,28 +109,28 @@ class Case:
 
     @property
     def now(self) -> Any:
-        """The schedule that the model has then."""
-        return self.schedule or self.read.rotary.get("schedule")
+        """The scaling that the model has then."""
+        return self.scaling or self.read.rotary.get("scaling")
 
     @property
     def served(self) -> int:
         """The longest request."""
-        factor = getattr(self.schedule, "factor", 1.0)
-        return self.max_length or (self.read.max_length if self.schedule is None else math.ceil(LENGTH * factor))
+        factor = getattr(self.scaling, "factor", 1.0)
+        return self.max_length or (self.read.max_length if self.scaling is None else math.ceil(LENGTH * factor))
 
     @property
     def scores(self) -> float:
-        """What DeepSeek's second number multiplies scores by, which a schedule may state in place of the model."""
+        """What DeepSeek's second number multiplies scores by, which a scaling may state in place of the model."""
         positions = self.read
         if positions.model_type != "deepseek_v3":
             return 1.0
-        stated = isinstance(self.schedule, YaRN) and self.schedule.mscale_all_dim is not None
-        return float(self.schedule.softmax_factor if stated else positions.softmax_factor)  # type: ignore[union-attr]
+        stated = isinstance(self.scaling, YaRN) and self.scaling.mscale_all_dim is not None
+        return float(self.scaling.softmax_factor if stated else positions.softmax_factor)  # type: ignore[union-attr]
 
     def vllm(self) -> dict[str, Any]:
         """What vLLM is asked."""
         positions = self.read
-        overrides = vllm(positions, self.schedule, max_length=self.max_length)
+        overrides = vllm(positions, self.scaling, max_length=self.max_length)
         inner: Any = overrides
         for key in positions.path:
             inner = inner[key]
@@ -151,7 +151,7 @@ class Case:
         """What mlx-lm is asked."""
         positions = self.read
         heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
-        given = {**heads, **mlx(positions, self.schedule, max_length=self.max_length)}
+        given = {**heads, **mlx(positions, self.scaling, max_length=self.max_length)}
         given["rope_scaling"] = {**(given["rope_scaling"] or {}), **self.change} or None
         deepseek = positions.model_type == "deepseek_v3"
         recipe = positions.rotary
@@ -165,9 +165,9 @@ class Case:
     def tables(self) -> tuple[Tensor, Tensor]:
         """cos and sin of every position and pair, one after the other, and how far float32 may be from them."""
         recipe, now = self.read.rotary, self.now
-        fixed = now.plan(self.served) if isinstance(now, LengthSchedule) else now
-        spectrum = fixed.spectrum(recipe.get("rotary_dim"), recipe.get("base"))
-        frequencies = torch.tensor([float(f) for f in spectrum.frequencies], dtype=torch.float64)
+        fixed = now.plan(self.served) if isinstance(now, LengthScaling) else now
+        spectrum = fixed.frequencies(recipe.get("rotary_dim"), recipe.get("base"))
+        frequencies = torch.tensor([float(f) for f in spectrum.exact], dtype=torch.float64)
         angles = torch.tensor(self.positions)[:, None] * frequencies
         tables = torch.cat((angles.cos(), angles.sin()), -1) * spectrum.attention_factor
         room = 2.0**-21 * (1 + torch.cat((angles, angles), -1)) * spectrum.attention_factor
@@ -177,7 +177,7 @@ class Case:
         """The program's cos and sin are these; a frequency in float32 has eight roundings behind it, at most."""
         wanted, room = self.tables()
         apart = (torch.tensor(tables, dtype=torch.float64) - wanted).abs()
-        assert (apart <= room).all(), f"{self.schedule}: {(apart - room).max():.3g} too far"
+        assert (apart <= room).all(), f"{self.scaling}: {(apart - room).max():.3g} too far"
 
 
 def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
@@ -203,39 +203,39 @@ def _asked(command: list[str], cases: list[dict[str, Any]]) -> Any:
     return json.loads(run.stdout)
 
 
-def by_mlx(schedule: Any) -> bool:
-    """Whether mlx-lm has this schedule, of a plain model."""
-    return not isinstance(schedule, YaRN) or (schedule.truncate and schedule.ramp == "dimension")
+def by_mlx(scaling: Any) -> bool:
+    """Whether mlx-lm has this scaling, of a plain model."""
+    return not isinstance(scaling, YaRN) or (scaling.truncate and scaling.ramp == "dimension")
 
 
 def record() -> dict[str, Any]:
-    """What each program was given, and its cos and sin at position 1, by program and schedule."""
-    cases = [Case(PLAIN, schedule, 4 * LENGTH, (1,)) for schedule in SCHEDULES]
+    """What each program was given, and its cos and sin at position 1, by program and scaling."""
+    cases = [Case(PLAIN, scaling, 4 * LENGTH, (1,)) for scaling in SCALINGS]
     records: dict[str, Any] = {}
     for version in VLLM:
         answers = zip(cases, of_vllm(version, cases), strict=True)
         records[f"vllm {version}"] = {
-            str(case.schedule): {"given": case.vllm()["overrides"], "table": answer["tables"][0]}
+            str(case.scaling): {"given": case.vllm()["overrides"], "table": answer["tables"][0]}
             for case, answer in answers
         }
-    cases = [case for case in cases if by_mlx(case.schedule)]
+    cases = [case for case in cases if by_mlx(case.scaling)]
     records[f"mlx-lm {MLX}"] = {
-        str(case.schedule): {"given": case.mlx()["given"], "table": answer["tables"][0]}
+        str(case.scaling): {"given": case.mlx()["given"], "table": answer["tables"][0]}
         for case, answer in zip(cases, of_mlx(cases), strict=True)
     }
     return records
 
 
 @cache
-def fields_of(schedule: Any) -> Any:
-    """The fields of SmolLM2 under this schedule, whose original length is shorter than the model's."""
-    length = getattr(schedule, "original_length", None)
-    return gguf(read(SMOLLM), schedule, max_length=length and math.ceil(length * schedule.factor))
+def fields_of(scaling: Any) -> Any:
+    """The fields of SmolLM2 under this scaling, whose original length is shorter than the model's."""
+    length = getattr(scaling, "original_length", None)
+    return gguf(read(SMOLLM), scaling, max_length=length and math.ceil(length * scaling.factor))
 
 
 def record_gguf() -> dict[str, Any]:
-    """The fields that llama.cpp is asked about, by schedule."""
-    fields = {str(schedule): fields_of(schedule) for schedule in SMOLLM_SCHEDULES}
+    """The fields that llama.cpp is asked about, by scaling."""
+    fields = {str(scaling): fields_of(scaling) for scaling in SMOLLM_SCALINGS}
     return {
         name: {"values": one.values, "tensors": {key: tensor.tolist() for key, tensor in one.tensors.items()}}
         for name, one in fields.items()
@@ -244,7 +244,7 @@ def record_gguf() -> dict[str, Any]:
 
 @cache
 def recorded() -> dict[str, Any]:
-    """What was recorded, by program and schedule."""
+    """What was recorded, by program and scaling."""
     return dict(json.loads(RECORDS.read_text()))
 
 

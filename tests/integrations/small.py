@@ -19,11 +19,11 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.integrations.huggingface import differences, measure, read
-from posenc.integrations.huggingface.added import first_row
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring.shown import Shown
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 from posenc.integrations.huggingface.patch import TABLES
+from posenc.integrations.huggingface.patch_attention import first_row
 from posenc.integrations.huggingface.tower import language
 
 transformers.logging.set_verbosity_error()
@@ -52,11 +52,11 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
     positions = read(model.config)
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
     if positions.turning:
-        return {kind: one for kind, one in encodings.items() if one.doors}
+        return {kind: one for kind, one in encodings.items() if one.acts_on}
     for encoding, (module, table) in zip(encodings.values(), _tables(model), strict=False):
         held = dict(encoding.named_parameters()).get("weight")
         if held is not None:
-            start = -len(held) if encoding.axes == 2 else 0 if "bias" in encoding.doors else first_row(module)
+            start = -len(held) if encoding.axes == 2 else 0 if "bias" in encoding.acts_on else first_row(module)
             encoding.weight = nn.Parameter(table.flatten(0, -2)[start:].detach().clone())
     return encodings
 
@@ -65,7 +65,7 @@ def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
     """Encodings that fit the same model and do something else: no rotation, or other rows and slopes."""
     found: dict[str, Encoding] = {}
     for kind, encoding in encodings.items():
-        found[kind] = NoPE() if "rotate" in encoding.doors else encoding
+        found[kind] = NoPE() if "queries_keys" in encoding.acts_on else encoding
         if encoding.name == "sinusoidal":
             found[kind] = Sinusoidal(encoding.width, base=77.0)
         for parameter in found[kind].parameters():

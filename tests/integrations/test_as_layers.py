@@ -8,7 +8,7 @@ import posenc
 from integrations.tiny import MODELS, by_plain_products, logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
-from posenc.schedules import Default, Linear, YaRN
+from posenc.scaling import Default, Linear, YaRN
 
 TWO_SIDED = {"bert", "modernbert"}
 NARROW = {
@@ -31,8 +31,8 @@ def seen(model: nn.Module, layers: int) -> list[torch.Tensor]:
 
 
 def visible(encoding: posenc.Encoding, layer: int, causal: bool) -> torch.Tensor:
-    window = encoding.at(posenc.positions.plain(48))[layer].window
-    shown = posenc.Sight(causal=causal).within(window).visible(0, 48, 48, 48, 48, torch.device("cpu"))
+    window = encoding.at(posenc.positions.arange(48))[layer].window
+    shown = posenc.Mask(causal=causal).within(window).visible(0, 48, 48, 48, 48, torch.device("cpu"))
     return torch.ones(48, 48, dtype=torch.bool) if shown is None else shown[0, 0]
 
 
@@ -93,15 +93,15 @@ def test_what_is_measured_is_what_is_written() -> None:
     positions = read(config)
     assert positions.stretched == ("first", "second")
     again = read(write(positions, YaRN(4, 64)))
-    assert [recipe.get("schedule") for recipe in again.kinds.values()] == [YaRN(4, 64)] * 2
-    assert again.kinds == positions.rescaled(YaRN(4, 64)).kinds
+    assert [recipe.get("scaling") for recipe in again.kinds.values()] == [YaRN(4, 64)] * 2
+    assert again.kinds == positions.with_scaling(YaRN(4, 64)).kinds
 
 
 def test_only_far_layers_are_stretched_and_drope_stills_them() -> None:
     gemma = read(tiny("gemma3").config)
     assert gemma.stretched == ("full_attention",)
-    made = gemma.rescaled(YaRN(4, 256)).as_layers(48)
-    assert [made.layer(i).schedule for i in range(2)] == [Default(), YaRN(4, 256)]
-    assert [gemma.rescaled(None).as_layers(48).layer(i).doors for i in range(2)] == [("rotate",), ()]
-    assert gemma.rescaled(Linear(8)) is gemma
+    made = gemma.with_scaling(YaRN(4, 256)).as_layers(48)
+    assert [made.layer(i).scaling for i in range(2)] == [Default(), YaRN(4, 256)]
+    assert [gemma.with_scaling(None).as_layers(48).layer(i).acts_on for i in range(2)] == [("queries_keys",), ()]
+    assert gemma.with_scaling(Linear(8)) is gemma
     assert read(tiny("cohere2").config).stretched == ("rotary",)

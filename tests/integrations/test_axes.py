@@ -8,7 +8,7 @@ import torch
 from integrations.small import answers, own, small
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
-from posenc.schedules import YaRN
+from posenc.scaling import YaRN
 
 SIZES = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
 ROPE = {"rope_type": "default", "rope_theta": 1e6}
@@ -47,7 +47,7 @@ def test_sections_that_cannot_be_are_refused(section: list[int], message: str) -
         read(config(mrope_section=section))
 
 
-def test_sections_are_written_beside_another_schedule() -> None:
+def test_sections_are_written_beside_another_scaling() -> None:
     positions = read(config(mrope_section=[16, 24, 24]))
     written = write(positions, YaRN(4.0, 64))
     assert written["rope_parameters"]["mrope_section"] == [16, 24, 24]

@@ -14,16 +14,16 @@ from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
-from posenc.schedules import (
+from posenc.scaling import (
     NTK,
     Default,
     DynamicNTK,
-    LengthSchedule,
+    LengthScaling,
     Linear,
     Llama3,
     LongRoPE,
     Proportional,
-    Schedule,
+    Scaling,
     YaRN,
 )
 
@@ -35,10 +35,10 @@ def config(name: str) -> dict[str, Any]:
 
 
 def rotary(
-    dim: int, base: float, schedule: Schedule | LengthSchedule | None = None, turn: int = 0, pairing: str = "half"
+    dim: int, base: float, scaling: Scaling | LengthScaling | None = None, turn: int = 0, pairing: str = "half"
 ) -> Recipe:
     settings = {"head_dim": dim, "rotary_dim": turn or dim, "pairing": pairing, "base": base}
-    return Recipe("rotary").with_(**settings, schedule=schedule or Default())
+    return Recipe("rotary").with_(**settings, scaling=scaling or Default())
 
 
 NOPE = Recipe("nope")
@@ -98,7 +98,7 @@ def test_what_real_configs_say_besides() -> None:
     assert any(note.startswith("rope_theta = 1000000,") for note in gemma.assumed)
     assert read(config("smollm3-3b")).layers[:4] == ("rotary", "rotary", "rotary", "nope")
     assert read(config("deepseek-v3")).softmax_factor == pytest.approx(1.8738542070926265)
-    phi = read(config("phi-3-mini-128k")).rotary.get("schedule")
+    phi = read(config("phi-3-mini-128k")).rotary.get("scaling")
     assert isinstance(phi, LongRoPE)
     assert (phi.original_length, phi.factor) == (4096, 32)
     assert read(config("falcon-7b")).assumed
@@ -270,7 +270,7 @@ def test_all_spellings_read_the_same() -> None:
     assert all(set(read(spelling).kinds.values()) == {want} for spelling in spellings)
 
 
-SCHEDULES = [
+SCALINGS = [
     Default(),
     Linear(4.0),
     NTK(4.0),
@@ -285,19 +285,19 @@ SCHEDULES = [
 
 
 @pytest.mark.parametrize("spelling", ["v5", "v4"])
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: f"{type(s).__name__}")
-def test_written_configs_load_with_the_same_frequencies(schedule: Schedule, spelling: str) -> None:
+@pytest.mark.parametrize("scaling", SCALINGS, ids=lambda s: f"{type(s).__name__}")
+def test_written_configs_load_with_the_same_frequencies(scaling: Scaling, spelling: str) -> None:
     small = {**LLAMA, "hidden_size": 64, "max_position_embeddings": 64}
-    written = write(read(small), schedule, spelling=spelling)
+    written = write(read(small), scaling, spelling=spelling)
     loaded = transformers.LlamaConfig.from_dict(json.loads(json.dumps(written)))
     theirs = transformers.models.llama.modeling_llama.LlamaRotaryEmbedding(loaded)
     total = 200
     theirs(torch.zeros(1), torch.arange(total)[None])
     ours = read(loaded).as_layers(total)
-    plan = schedule.plan(total) if isinstance(schedule, LengthSchedule) else schedule
-    wanted = plan.spectrum(16, 1e4)
+    plan = scaling.plan(total) if isinstance(scaling, LengthScaling) else scaling
+    wanted = plan.frequencies(16, 1e4)
     # A base or a factor per pair in float32, and dynamic's float32 length: a few units of 2^−24 times ln(base).
-    for frequencies in (theirs.inv_freq.tolist(), ours.clock.spectrum.float32):
+    for frequencies in (theirs.inv_freq.tolist(), ours.clock.frequencies.float32):
         torch.testing.assert_close(torch.tensor(frequencies), torch.tensor(wanted.float32), rtol=2e-6, atol=0)
     assert theirs.attention_scaling == pytest.approx(wanted.attention_factor)
 
@@ -320,7 +320,7 @@ def test_changes_are_a_config_patch() -> None:
     assert patch["max_position_embeddings"] == 16_384
     assert patch["rope_scaling"]["rope_type"] == "yarn"
     assert set(patch) == {"max_position_embeddings", "rope_scaling"}
-    assert read({**LLAMA, **patch}).rotary.get("schedule") == YaRN(4.0, 4096)
+    assert read({**LLAMA, **patch}).rotary.get("scaling") == YaRN(4.0, 4096)
     assert changes(read(LLAMA), DynamicNTK(2.0, 4096), spelling="v4").keys() == {"rope_scaling"}
 
 

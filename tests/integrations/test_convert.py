@@ -13,7 +13,7 @@ from integrations.tiny import logits, tiny, tokens
 from llama2c import load, load_tokenizer
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import check_conversion, convert_pairing, patched, probe_pairing
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 

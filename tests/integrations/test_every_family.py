@@ -90,7 +90,7 @@ def test_the_same_answers_with_its_own_positions(family: str) -> None:
 def test_other_positions_give_other_answers(family: str) -> None:
     model = small(family)
     encodings = own(model, 12)
-    if not any(encoding.doors for encoding in encodings.values()):
+    if not any(encoding.acts_on for encoding in encodings.values()):
         pytest.skip("no positions")
     given = texts(model)
     before = answers(model, **given)
@@ -125,7 +125,7 @@ def test_the_same_answers_with_a_cache(family: str) -> None:
     model = small(family)
     given = texts(model)
     before = in_parts(model, given)
-    if before is None or not any(encoding.doors for encoding in own(model, 12).values()):
+    if before is None or not any(encoding.acts_on for encoding in own(model, 12).values()):
         pytest.skip("no cache, or no positions")
     with put_in(model, own(model, 12)):
         ours = in_parts(model, given)

@@ -5,7 +5,7 @@ import pytest
 import posenc
 from posenc.encodings.channel_map import printed
 from posenc.errors import InvalidArgument
-from posenc.integrations.families import FAMILIES
+from posenc.integrations.attention_layouts import FAMILIES
 
 ONE, ODD = ("1", "0.1", "0.01", "0.001"), ("0.3162", "0.03162", "0.003162", "0.0003162")
 HUNDRED = ("1", "0.3162", "0.1", "0.03162")

@@ -43,5 +43,5 @@ def test_the_fuzz_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(fuzzing, "read", broken)
     assert wrong(5, 1)
-    monkeypatch.setattr(fuzzing, "read", lambda given: right(given).rescaled(fuzzing.LINEAR))
+    monkeypatch.setattr(fuzzing, "read", lambda given: right(given).with_scaling(fuzzing.LINEAR))
     assert {said for said, _ in wrong(60, 1)} == {"WRONG: tables differ"}

@@ -10,8 +10,8 @@ import transformers
 from integrations.tiny import SIZES, logits, rope, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
-from posenc.integrations.huggingface.layers import ModelPositions
-from posenc.schedules import Proportional, Pruned
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.scaling import Proportional, Pruned
 
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
 YARN = rope(
@@ -121,7 +121,7 @@ def turning(name: str, made: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -
 
 
 def still(positions: ModelPositions) -> list[int]:
-    return [i for i, kind in enumerate(positions.layers) if not positions.kinds[kind].get("schedule")]
+    return [i for i, kind in enumerate(positions.layers) if not positions.kinds[kind].get("scaling")]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -131,7 +131,7 @@ def test_the_layers_that_turn_are_those_that_the_model_turns(name: str, monkeypa
     want = turning(name, made, monkeypatch)
     assert still(positions) == [i for i, turns in enumerate(want) if not turns]
     layers = positions.as_layers(48)
-    assert [("rotate" in layers.layer(i).doors) for i in range(COUNT)] == want
+    assert [("queries_keys" in layers.layer(i).acts_on) for i in range(COUNT)] == want
     assert read(write(positions)).kinds == positions.kinds, "written, it reads the same"
     assert read(write(positions)).scales == positions.scales
 
@@ -141,10 +141,10 @@ def test_the_same_logits_with_our_rotation(name: str) -> None:
     made = model(name)
     want = logits(made, tokens())
     ours = read(made.config)
-    encodings = {key: value for key, value in ours.encodings(48, phases="float32").items() if value.doors}
+    encodings = {key: value for key, value in ours.encodings(48, phases="float32").items() if value.acts_on}
     with patched(made, encodings) as other:
         torch.testing.assert_close(logits(other, tokens()), want, rtol=0, atol=2e-4)
-    with patched(made, {key: value.rescaled(None) for key, value in encodings.items()}) as other:
+    with patched(made, {key: value.with_scaling(None) for key, value in encodings.items()}) as other:
         assert not torch.allclose(logits(other, tokens()), want, atol=1e-2)
 
 
@@ -216,7 +216,7 @@ def test_full_layers_have_heads_of_their_own() -> None:
         positions = read(config("gemma4_text", 2, **NESTED, **said))
         dims = [positions.kinds[kind].get("head_dim") for kind in positions.layers]
         assert dims == [16, full]
-        assert positions.kinds["full_attention"].get("schedule") == Proportional(0.25)
+        assert positions.kinds["full_attention"].get("scaling") == Proportional(0.25)
         assert positions.windows == (8, None)
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
     two = {"0": {"head_dim": 32}, "1": {"head_dim": 64}}
@@ -253,7 +253,7 @@ def test_no_positions_at_all() -> None:
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"]))
     assert granite.assumed == ("no layer has positions: position_embedding_type is not said",)
-    assert granite.as_layers().doors == ()
+    assert granite.as_layers().acts_on == ()
 
 
 def test_scales_of_queries_are_read_beside() -> None:
@@ -262,14 +262,14 @@ def test_scales_of_queries_are_read_beside() -> None:
         "nope + query-scale: rule='llama4', amount=0.1, floor=4096"
     )
     chunked = read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192))
-    assert "layers that turn see their own chunk of 8192 tokens: pass them as Sight's segments" in chunked.assumed
+    assert "layers that turn see their own chunk of 8192 tokens: pass them as Mask's segments" in chunked.assumed
     off = read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False))
     assert not off.scales
     beam = read(model("beam").config)
     assert str(beam.scales["full_attention"]) == "query-scale(amount=0.1, floor=2048, rule=beam)"
     ministral = read(model("ministral-3").config)
     assert str(ministral.scales["all"]) == "query-scale(amount=0.1, floor=16, rule=ministral3)"
-    assert ministral.as_layers(48).doors == ("rotate", "scale")
+    assert ministral.as_layers(48).acts_on == ("queries_keys", "scale")
 
 
 def test_configs_that_transformers_itself_cannot_read() -> None:
@@ -315,6 +315,6 @@ def test_pruned_is_written_as_the_share_that_turns() -> None:
     llama = read(config("llama", 2, hidden_size=256))
     pruned = Pruned(512)
     back = read(write(llama, pruned, max_length=512))
-    want = pruned.spectrum(64, 1e4).frequencies
-    assert back.rotary.get("schedule").spectrum(64, 1e4).frequencies == want
+    want = pruned.frequencies(64, 1e4).exact
+    assert back.rotary.get("scaling").frequencies(64, 1e4).exact == want
     assert 0 in want

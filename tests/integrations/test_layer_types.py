@@ -12,7 +12,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions
 
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]
 DERIVING = [name for name in HERE if FAMILIES[name].derives]

@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from integrations.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCHEDULES, fields_of, record_gguf, recorded
+from integrations.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCALINGS, fields_of, record_gguf, recorded
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.servers import Fields
-from posenc.schedules import Default, YaRN
+from posenc.scaling import Default, YaRN
 
 BLOCKS, TOKENS = 4, 384
 CLOSE, TIMES = 1e-4, 20
@@ -96,9 +96,9 @@ def model(smollm: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
     return loaded.eval()
 
 
-def by_transformers(model: Any, ids: Tensor, schedule: Any) -> Tensor:
-    """Log p of every token but the first, the model turning by this schedule."""
-    positions = read(model.config).rescaled(schedule)
+def by_transformers(model: Any, ids: Tensor, scaling: Any) -> Tensor:
+    """Log p of every token but the first, the model turning by this scaling."""
+    positions = read(model.config).with_scaling(scaling)
     with torch.inference_mode(), patched(model, positions.as_layers(total_length=4 * 256)):
         logits = model(ids[None]).logits[0, :-1].double()
     picked: Tensor = logits.log_softmax(-1).gather(1, ids[1:, None])[:, 0]
@@ -111,14 +111,14 @@ def unscaled(llama_cpp: Callable[[Fields], Tensor]) -> Tensor:
     return llama_cpp(Fields({}))
 
 
-@pytest.mark.parametrize("schedule", SMOLLM_SCHEDULES, ids=str)
+@pytest.mark.parametrize("scaling", SMOLLM_SCALINGS, ids=str)
 def test_llama_cpp_reads_as_transformers(
-    schedule: Any, model: Any, ids: Tensor, llama_cpp: Callable[[Fields], Tensor], unscaled: Tensor
+    scaling: Any, model: Any, ids: Tensor, llama_cpp: Callable[[Fields], Tensor], unscaled: Tensor
 ) -> None:
-    fields, wanted = fields_of(schedule), by_transformers(model, ids, schedule)
+    fields, wanted = fields_of(scaling), by_transformers(model, ids, scaling)
     right = (llama_cpp(fields) - wanted).abs().mean()
     assert right <= CLOSE
-    if schedule != Default():
+    if scaling != Default():
         assert (unscaled - wanted).abs().mean() >= TIMES * right
     fewer = {key: value for key, value in fields.values.items() if not key.endswith("scaling.attn_factor")}
     if fields.values.get("llama.rope.scaling.attn_factor", 1.0) != 1.0:
@@ -129,12 +129,12 @@ def test_llama_cpp_does_not_read_the_ends_of_a_ramp(
     model: Any, ids: Tensor, llama_cpp: Callable[[Fields], Tensor]
 ) -> None:
     """Fields as they were until this was run: a YaRN of other ends under keys that architecture llama ignores."""
-    schedule = YaRN(4.0, 256, attention_factor=1.3, beta_fast=16.0)
+    scaling = YaRN(4.0, 256, attention_factor=1.3, beta_fast=16.0)
     plain = fields_of(YaRN(4.0, 256)).values
-    scaling = "llama.rope.scaling"
-    before = {**plain, f"{scaling}.yarn_beta_fast": 16.0, f"{scaling}.yarn_attn_factor": 1.3 / 1.1386294361119891}
+    keys = "llama.rope.scaling"
+    before = {**plain, f"{keys}.yarn_beta_fast": 16.0, f"{keys}.yarn_attn_factor": 1.3 / 1.1386294361119891}
     assert torch.equal(llama_cpp(Fields(before)), llama_cpp(Fields(plain)))
-    assert (llama_cpp(Fields(before)) - by_transformers(model, ids, schedule)).abs().mean() > TIMES * CLOSE
+    assert (llama_cpp(Fields(before)) - by_transformers(model, ids, scaling)).abs().mean() > TIMES * CLOSE
 
 
 def test_the_records_are_what_was_asked() -> None:

@@ -67,7 +67,7 @@ def test_a_model_that_reads_both_ways_sees_half_a_window_on_either_side(model_ty
 
 def test_the_factor_of_a_schedule_shows_beside_the_rotation() -> None:
     model = tiny("llama-2-yarn")
-    factor = read(model.config).rotary.get("schedule").spectrum(16, 1e4).attention_factor
+    factor = read(model.config).rotary.get("scaling").frequencies(16, 1e4).attention_factor
     assert measure(model).layers[0].factor == pytest.approx(factor, rel=1e-5)
 
 
@@ -84,8 +84,8 @@ def test_a_factor_that_was_read_wrongly_is_found_out(model_type: str) -> None:
     assert differences(found, positions) == []
     assert found.layers[0].factor == pytest.approx(1.25, rel=1e-5)
     (kind,) = positions.kinds
-    wrong = replace(positions.rotary.get("schedule"), attention_factor=3.0)
-    wrongly = replace(positions, kinds={kind: positions.rotary.with_(schedule=wrong)})
+    wrong = replace(positions.rotary.get("scaling"), attention_factor=3.0)
+    wrongly = replace(positions, kinds={kind: positions.rotary.with_(scaling=wrong)})
     assert [text.partition(": ")[2] for text in differences(found, wrongly)] == [
         "read cos and sin times 3, measured 1.25"
     ] * 2

@@ -7,16 +7,16 @@ import torch
 
 import posenc
 from posenc import positions
-from posenc.errors import ImplUnavailable, InvalidArgument
+from posenc.errors import BackendUnavailable, InvalidArgument
 from posenc.integrations import onnx as exporting
 from posenc.integrations.onnx import OnnxRotary
-from posenc.schedules import YaRN
+from posenc.scaling import YaRN
 
 SETTINGS = [
     {"pairing": "half"},
     {"pairing": "interleaved", "base": 5e5},
     {"pairing": "half", "rotary_dim": 8},
-    {"pairing": "half", "schedule": YaRN(4.0, 16)},
+    {"pairing": "half", "scaling": YaRN(4.0, 16)},
 ]
 
 
@@ -28,7 +28,7 @@ needs_the_operator = pytest.mark.skipif(not exporting.serves(), reason="torch's 
 def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
     rotary = posenc.Rotary(16, **settings)  # type: ignore[arg-type]
     q, k = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16)
-    at = torch.stack((positions.plain(12), positions.plain(12, offset=9)))
+    at = torch.stack((positions.arange(12), positions.arange(12, offset=9)))
     turned = OnnxRotary(rotary, 64)(q, k, at)
     for theirs, ours in zip(turned, rotary.at(at).rotate(q, k), strict=True):
         torch.testing.assert_close(theirs, ours, rtol=0, atol=2e-6)
@@ -36,7 +36,7 @@ def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
 
 def test_a_torch_whose_operator_errs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "serves", lambda: False)
-    with pytest.raises(ImplUnavailable, match=r"does not turn by its tables; take a newer torch to export"):
+    with pytest.raises(BackendUnavailable, match=r"does not turn by its tables; take a newer torch to export"):
         OnnxRotary(posenc.Rotary(16, pairing="half"), 64)
 
 
@@ -52,8 +52,8 @@ def test_several_axes_have_no_operator() -> None:
 def test_exported_it_is_one_operator_and_a_runtime_agrees(tmp_path: Path) -> None:
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    rotary = posenc.Rotary(16, pairing="half", schedule=YaRN(4.0, 16))
-    q, k, at = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16), positions.plain(12)[None].expand(2, -1)
+    rotary = posenc.Rotary(16, pairing="half", scaling=YaRN(4.0, 16))
+    q, k, at = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16), positions.arange(12)[None].expand(2, -1)
     tokens = torch.export.Dim("tokens", min=2, max=64)
     file = tmp_path / "rotary.onnx"
     torch.onnx.export(
@@ -68,7 +68,7 @@ def test_exported_it_is_one_operator_and_a_runtime_agrees(tmp_path: Path) -> Non
     assert [node.op_type for node in graph.node].count("RotaryEmbedding") == 2
     session = runtime.InferenceSession(file, providers=["CPUExecutionProvider"])
     for T in (12, 30):
-        q, k, at = torch.randn(2, 4, T, 16), torch.randn(2, 2, T, 16), positions.plain(T)[None].expand(2, -1)
+        q, k, at = torch.randn(2, 4, T, 16), torch.randn(2, 2, T, 16), positions.arange(T)[None].expand(2, -1)
         names = [value.name for value in graph.input]
         found = session.run(None, {n: v.numpy() for n, v in zip(names, (q, k, at.contiguous()), strict=True)})
         for theirs, ours in zip(found, rotary.at(at).rotate(q, k), strict=True):

@@ -26,7 +26,7 @@ ALIBI = {"bloom", "mpt"}
 def own(model: nn.Module, phases: str) -> Encoding:
     """The model's own positions, from its config and, for a table, its rows."""
     encoding = read(model.config).as_layers(total_length=48, phases=phases)
-    if encoding.doors == ("embed",):
+    if encoding.acts_on == ("embeddings",):
         rows = next(
             p for n, p in model.named_parameters() if n.endswith(("wpe.weight", "position_embeddings.weight"))
         )

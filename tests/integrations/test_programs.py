@@ -10,7 +10,7 @@ from integrations.served import (
     LENGTH,
     PLAIN,
     PROGRAMS,
-    SCHEDULES,
+    SCALINGS,
     SIZES,
     VLLM,
     YARN,
@@ -22,7 +22,7 @@ from integrations.served import (
     record,
     recorded,
 )
-from posenc.schedules import NTK, Default, Linear, Llama3, LongRoPE, YaRN
+from posenc.scaling import NTK, Default, Linear, Llama3, LongRoPE, YaRN
 
 pytestmark = [
     pytest.mark.real,
@@ -31,7 +31,7 @@ pytestmark = [
 LONG = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
 STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
 PARTIAL = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
-PLAIN_SCHEDULES = [Case(PLAIN, schedule, 4 * LENGTH) for schedule in SCHEDULES]
+PLAIN_SCHEDULES = [Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS]
 PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
 THINKER = {"model_type": "qwen3_omni_moe_text", **SIZES, "head_dim": 128}
 SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [24, 20, 20], "mrope_interleaved": True}
@@ -46,17 +46,17 @@ FACTORS = ("attn_factor", "attention_factor")
 SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
 CASES = [
     *PLAIN_SCHEDULES,
-    *(Case(PLAIN, schedule) for schedule in (Linear(4), Linear(1.3), YaRN(4, LENGTH), YaRN(1.3, LENGTH))),
+    *(Case(PLAIN, scaling) for scaling in (Linear(4), Linear(1.3), YaRN(4, LENGTH), YaRN(1.3, LENGTH))),
     Case(PLAIN, LONG, 3 * LENGTH),  # another length than factor × original
     *(Case({**PLAIN, "rope_parameters": stated}) for stated in (YARN, STATED, {**YARN, "attention_factor": 1.0})),
-    *(Case(PARTIAL, schedule) for schedule in (Default(), Linear(4), YaRN(4, LENGTH), Llama3(8.0, LENGTH))),
-    *(Case(PARTS, schedule, 4 * LENGTH) for schedule in SCHEDULES),
+    *(Case(PARTIAL, scaling) for scaling in (Default(), Linear(4), YaRN(4, LENGTH), Llama3(8.0, LENGTH))),
+    *(Case(PARTS, scaling, 4 * LENGTH) for scaling in SCALINGS),
     Case(PARTS),
-    *(Case(TALKING, schedule, positions=(0, 1, 2, 60)) for schedule in (None, NTK(4.0))),
+    *(Case(TALKING, scaling, positions=(0, 1, 2, 60)) for scaling in (None, NTK(4.0))),
     *(Case({**DEEPSEEK, "rope_parameters": stated}) for stated in (SECOND, STATED, YARN)),
     *(
-        Case({**DEEPSEEK, "rope_parameters": SECOND}, schedule)
-        for schedule in (YaRN(2, LENGTH), YaRN(2, LENGTH, attention_factor=1.0), YaRN(2, LENGTH, beta_fast=8.0))
+        Case({**DEEPSEEK, "rope_parameters": SECOND}, scaling)
+        for scaling in (YaRN(2, LENGTH), YaRN(2, LENGTH, attention_factor=1.0), YaRN(2, LENGTH, beta_fast=8.0))
     ),
     Case({**DEEPSEEK, "rope_theta": BASE}, YaRN(4, LENGTH, attention_factor=1.5)),
 ]
@@ -74,9 +74,9 @@ def test_vllm_turns_as_meant_and_admits_what_is_meant(version: str) -> None:
 
 @pytest.mark.parametrize(("version", "reads", "ignores"), [(VLLM[0], *FACTORS), (VLLM[1], *FACTORS[::-1])])
 def test_each_vllm_reads_one_of_the_two_factors(version: str, reads: str, ignores: str) -> None:
-    schedule = YaRN(4, LENGTH, attention_factor=1.0)
+    scaling = YaRN(4, LENGTH, attention_factor=1.0)
     changes: list[dict[str, Any]] = [{}, {ignores: 3.0}, {reads: 3.0}]
-    answers = of_vllm(version, [Case(PLAIN, schedule, change=change) for change in changes])
+    answers = of_vllm(version, [Case(PLAIN, scaling, change=change) for change in changes])
     right, ignored, wrong = (answer["tables"][0][0] for answer in answers)
     assert (right, ignored) == (pytest.approx(1.0), right)
     assert wrong > 2.9
@@ -89,13 +89,13 @@ def test_vllm_turns_scaled_sections_otherwise() -> None:
     (answer,) = ask_vllm(VLLM[1], [asked])
     with pytest.raises(AssertionError, match="too far"):
         wanted.check(answer["tables"])
-    Case({**PLAIN, "head_dim": 128}, YaRN(4, 4 * LENGTH, attention_factor=wanted.schedule.scale)).check(
+    Case({**PLAIN, "head_dim": 128}, YaRN(4, 4 * LENGTH, attention_factor=wanted.scaling.scale)).check(
         answer["tables"]
     )
 
 
 def test_mlx_turns_as_meant() -> None:
-    plain = [case for case in PLAIN_SCHEDULES if by_mlx(case.schedule)]
+    plain = [case for case in PLAIN_SCHEDULES if by_mlx(case.scaling)]
     deepseek = [case for case in CASES if case.read.model_type == "deepseek_v3"]
     for case, answer in zip(plain + deepseek, of_mlx(plain + deepseek), strict=True):
         case.check(answer["tables"])

@@ -18,9 +18,9 @@ from integrations.served import (
     LLAMA_CPP,
     MLX,
     PLAIN,
-    SCHEDULES,
+    SCALINGS,
     SIZES,
-    SMOLLM_SCHEDULES,
+    SMOLLM_SCALINGS,
     VLLM,
     YARN,
     Case,
@@ -32,7 +32,7 @@ from integrations.served import (
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.servers import gguf, mlx, vllm
-from posenc.schedules import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
+from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 
 LLAMA = read(PLAIN)
 PARTS = {
@@ -44,29 +44,29 @@ QWEN2_VL = {"model_type": "qwen2_vl_text", **SIZES, "hidden_size": 512, "rope_pa
 
 
 @pytest.mark.parametrize("version", VLLM)
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_vllm(schedule: Any, version: str) -> None:
-    record, case = recorded()[f"vllm {version}"][str(schedule)], Case(PLAIN, schedule, 4 * LENGTH, (1,))
-    assert vllm(LLAMA, schedule, max_length=4 * LENGTH) == record["given"]
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_vllm(scaling: Any, version: str) -> None:
+    record, case = recorded()[f"vllm {version}"][str(scaling)], Case(PLAIN, scaling, 4 * LENGTH, (1,))
+    assert vllm(LLAMA, scaling, max_length=4 * LENGTH) == record["given"]
     case.check([record["table"]])
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
-def test_mlx(schedule: Any) -> None:
-    if not by_mlx(schedule):
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_mlx(scaling: Any) -> None:
+    if not by_mlx(scaling):
         with pytest.raises(InvalidArgument, match=r"has unrounded ends|has attention factor 1.13863, and mlx-lm"):
-            mlx(LLAMA, schedule, max_length=4 * LENGTH)
+            mlx(LLAMA, scaling, max_length=4 * LENGTH)
         return
-    record, case = recorded()[f"mlx-lm {MLX}"][str(schedule)], Case(PLAIN, schedule, 4 * LENGTH, (1,))
+    record, case = recorded()[f"mlx-lm {MLX}"][str(scaling)], Case(PLAIN, scaling, 4 * LENGTH, (1,))
     assert case.mlx()["given"] == record["given"]
     case.check([record["table"]])
 
 
-@pytest.mark.parametrize("schedule", SMOLLM_SCHEDULES, ids=str)
-def test_gguf(schedule: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scaling", SMOLLM_SCALINGS, ids=str)
+def test_gguf(scaling: Any, tmp_path: Path) -> None:
     """The fields that llama.cpp was asked about, and GGUF's own reader finds them in a file, in float32."""
-    record, fields = recorded()[LLAMA_CPP][str(schedule)], fields_of(schedule)
-    assert record_gguf()[str(schedule)] == record
+    record, fields = recorded()[LLAMA_CPP][str(scaling)], fields_of(scaling)
+    assert record_gguf()[str(scaling)] == record
     package = pytest.importorskip("gguf")
     writer = package.GGUFWriter(tmp_path / "positions.gguf", "llama")
     fields.add_to(writer)
@@ -87,8 +87,8 @@ def test_gguf_keys_are_those_of_the_specification() -> None:
     keys = pytest.importorskip("gguf").Keys
     names = {v.format(arch="llama") for k, v in vars(keys.Rope).items() if isinstance(v, str) and "{arch}" in v}
     names |= {keys.LLM.CONTEXT_LENGTH.format(arch="llama"), "llama.rope.scaling.attn_factor"}
-    for schedule in SCHEDULES:
-        assert set(gguf(LLAMA, schedule).values) <= names
+    for scaling in SCALINGS:
+        assert set(gguf(LLAMA, scaling).values) <= names
 
 
 def test_both_lists_of_longrope_are_tensors() -> None:
@@ -157,17 +157,17 @@ def test_deepseek_has_its_factors_in_one_pair() -> None:
 
 def test_lists_of_factors_have_their_own_attention_factor() -> None:
     """vLLM and mlx-lm take another from the lengths where it is left out and they are not factor times apart."""
-    schedule = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
-    assert vllm(LLAMA, schedule, max_length=3 * LENGTH)["rope_parameters"]["long_mscale"] == pytest.approx(
+    scaling = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
+    assert vllm(LLAMA, scaling, max_length=3 * LENGTH)["rope_parameters"]["long_mscale"] == pytest.approx(
         (4 / 3) ** 0.5
     )
     with pytest.raises(InvalidArgument, match=r"has attention factor 1\.1547, and mlx-lm takes 1\.12435 there"):
-        mlx(LLAMA, schedule, max_length=3 * LENGTH)
+        mlx(LLAMA, scaling, max_length=3 * LENGTH)
 
 
 @pytest.mark.parametrize("program", [vllm, mlx, gguf])
 def test_what_a_program_does_not_compute_is_refused(program: Any) -> None:
-    with pytest.raises(InvalidArgument, match=r"write schedule.plan\(total_length\)"):
+    with pytest.raises(InvalidArgument, match=r"write scaling.plan\(total_length\)"):
         program(LLAMA, DynamicNTK(2.0, LENGTH))
     gemma = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
     with pytest.raises(
@@ -188,7 +188,7 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
 
 
 @pytest.mark.parametrize(
-    ("program", "config", "schedule", "message"),
+    ("program", "config", "scaling", "message"),
     [
         (vllm, PLAIN, Proportional(0.5), "is not what vLLM computes under 'proportional'; use Linear"),
         (gguf, PLAIN, Proportional(0.5), "stand still"),
@@ -211,9 +211,9 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (mlx, GPTJ, None, "'gptj' has its base in its code"),
     ],
 )
-def test_more_refusals(program: Any, config: dict[str, Any], schedule: Any, message: str) -> None:
+def test_more_refusals(program: Any, config: dict[str, Any], scaling: Any, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
-        program(read(config), schedule)
+        program(read(config), scaling)
 
 
 def test_vllm_has_no_rows_past_the_factor() -> None:

@@ -12,10 +12,10 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.schema import KEYS, RARE
-from posenc.integrations.huggingface.silent import silent
-from posenc.schedules import Default, Linear, YaRN
+from posenc.scaling import Default, Linear, YaRN
 
 ROOT = Path(__file__).parents[2]
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 4, "max_position_embeddings": 64}
@@ -66,11 +66,11 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
     )
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
     assert read(config("cohere2")).layers == ("rotary", "rotary", "rotary", "nope")
-    assert read(config("gpt_oss")).rotary.get("schedule") == YaRN(32, 4096, truncate=False)
+    assert read(config("gpt_oss")).rotary.get("scaling") == YaRN(32, 4096, truncate=False)
     both = read(config("modernbert", rope_theta=None, rope_scaling=LINEAR))
-    assert {recipe.get("schedule") for recipe in both.kinds.values()} == {Linear(4)}
+    assert {recipe.get("scaling") for recipe in both.kinds.values()} == {Linear(4)}
     gemma = read(config("gemma3_text", rope_scaling=LINEAR))
-    assert [recipe.get("schedule") for recipe in gemma.kinds.values()] == [Linear(4), Default()]
+    assert [recipe.get("scaling") for recipe in gemma.kinds.values()] == [Linear(4), Default()]
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
@@ -269,6 +269,6 @@ def test_the_table_of_silence_is_what_transformers_takes() -> None:
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    assert set(silent()) == set(FAMILIES), "run tools/silent.py"
+    assert set(class_defaults()) == set(FAMILIES), "run tools/class_defaults.py"
     if transformers.__version__.startswith("5.23."):
-        assert made.table() == made.TABLE.read_text(encoding="utf-8"), "run tools/silent.py"
+        assert made.table() == made.TABLE.read_text(encoding="utf-8"), "run tools/class_defaults.py"

@@ -11,21 +11,21 @@ from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import ModelPositions
-from posenc.schedules import (
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.scaling import (
     NTK,
     Default,
     DynamicNTK,
-    LengthSchedule,
+    LengthScaling,
     Linear,
     Llama3,
     PerPair,
     Proportional,
-    Schedule,
+    Scaling,
     YaRN,
 )
 
-SCHEDULES = [
+SCALINGS = [
     Default(),
     Linear(4.0),
     NTK(4.0),
@@ -44,31 +44,31 @@ def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
     """Bit for bit where transformers has the type, else within float32 of a base or of one factor per pair."""
     positions = read(tiny(family).config)
     pairs = positions.rotary.get("rotary_dim") // 2
-    for schedule in SCHEDULES:
-        if isinstance(schedule, PerPair):
-            schedule = PerPair(tuple(1 + i / pairs for i in range(pairs)))
+    for scaling in SCALINGS:
+        if isinstance(scaling, PerPair):
+            scaling = PerPair(tuple(1 + i / pairs for i in range(pairs)))
         for spelling in ("v5", "v4"):
-            if _refused(positions, schedule, spelling):
+            if _refused(positions, scaling, spelling):
                 continue
-            written = write(positions, schedule, spelling=spelling, max_length=_length(positions, schedule))
+            written = write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
             loaded = from_json(json.loads(json.dumps(written)))
-            wanted = positions.rescaled(schedule)
+            wanted = positions.with_scaling(scaling)
             assert read(loaded).layers == positions.layers
             found = list(rotations(loaded, wanted))
             assert len(found) == len(positions.turning)
             for theirs, ours in found:
-                torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-5, msg=f"{schedule} {spelling}")
+                torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-5, msg=f"{scaling} {spelling}")
 
 
-def _length(positions: ModelPositions, schedule: Schedule | LengthSchedule | None) -> int | None:
-    """Stated for schedules that reach no further than a model was pretrained, whatever it was released for."""
-    return positions.original_length if isinstance(schedule, DynamicNTK | Proportional | PerPair) else None
+def _length(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> int | None:
+    """Stated for scalings that reach no further than a model was pretrained, whatever it was released for."""
+    return positions.original_length if isinstance(scaling, DynamicNTK | Proportional | PerPair) else None
 
 
-def _refused(positions: ModelPositions, schedule: Schedule | LengthSchedule, spelling: str) -> bool:
+def _refused(positions: ModelPositions, scaling: Scaling | LengthScaling, spelling: str) -> bool:
     """Whether it has no place in the config, for one of the reasons that are known."""
     try:
-        write(positions, schedule, spelling=spelling, max_length=_length(positions, schedule))
+        write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
     except InvalidArgument as error:
         known = ("use 'v5'", "no place for", "stand still", "has no rope dictionary")
         return any(reason in str(error) for reason in known)
@@ -82,10 +82,10 @@ YARN = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings":
 def test_null_is_not_written_where_it_means_something() -> None:
     """A gpt-oss without rope_scaling is scaled by 32 in transformers."""
     oss = read({"model_type": "gpt_oss", "head_dim": 16, "rope_theta": 1.5e5, "rope_scaling": YARN, **SIZES})
-    for schedule in (Default(), NTK(4.0)):
-        written = write(oss, schedule, spelling="v4")
+    for scaling in (Default(), NTK(4.0)):
+        written = write(oss, scaling, spelling="v4")
         assert written["rope_scaling"] == {"rope_type": "default"}
-        assert read(written).rotary.get("schedule") == read(from_json(written)).rotary.get("schedule") == Default()
+        assert read(written).rotary.get("scaling") == read(from_json(written)).rotary.get("scaling") == Default()
 
 
 def test_the_language_model_of_a_composite_is_written_by_its_own_name() -> None:
@@ -102,7 +102,7 @@ def test_a_ramp_that_is_not_rounded_is_written_by_pair_under_layer_types() -> No
     given = write(gemma, YaRN(4.0, 64))
     given["rope_parameters"]["full_attention"]["truncate"] = False
     assert any("truncate=false under 'full_attention' is dropped" in note for note in read(given).assumed)
-    assert read(given).rotary.get("schedule") == YaRN(4.0, 64)
+    assert read(given).rotary.get("scaling") == YaRN(4.0, 64)
 
 
 def test_what_has_no_place_is_refused() -> None:
@@ -115,19 +115,19 @@ def test_what_has_no_place_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "schedule",
+    "scaling",
     [None, Linear(4.0), NTK(4.0), YaRN(4.0, 64), Llama3(8.0, 64), DynamicNTK(2.0, 64), Default()],
     ids=str,
 )
-def test_deepseek_keeps_its_factor_on_scores(schedule: Schedule | LengthSchedule | None) -> None:
+def test_deepseek_keeps_its_factor_on_scores(scaling: Scaling | LengthScaling | None) -> None:
     """The patched model and the model reloaded from what is written compute the same."""
     model, ids = tiny("deepseek-v3"), tokens()
     positions = read(model.config)
     assert positions.softmax_factor > 1.8
-    ours = positions if schedule is None else positions.rescaled(schedule)
+    ours = positions if scaling is None else positions.with_scaling(scaling)
     with patched(model, ours.as_layers(48, "float32")):
         want = logits(model, ids)
-    written = write(positions, schedule, max_length=_length(positions, schedule))
+    written = write(positions, scaling, max_length=_length(positions, scaling))
     assert read(written).softmax_factor == pytest.approx(positions.softmax_factor)
     other = type(model)(from_json(json.loads(json.dumps(written)))).eval()
     other.load_state_dict(model.state_dict())
@@ -144,7 +144,7 @@ def test_deepseek_without_a_place_for_its_factor() -> None:
 
 
 def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
-    """Llama 3.1: pretrained to 8192, tuned to 131 072 under a schedule that another one would replace."""
+    """Llama 3.1: pretrained to 8192, tuned to 131 072 under a scaling that another one would replace."""
     config = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
     positions = read(config)
     assert (positions.original_length, positions.tuned_length) == (8192, 131_072)
@@ -154,7 +154,7 @@ def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:
     assert write(positions, Linear(2.0), max_length=16_384)["max_position_embeddings"] == 16_384
     assert write(positions, YaRN(32.0, 8192))["max_position_embeddings"] == 262_144
     assert write(positions, Default())["max_position_embeddings"] == 8192  # to scale nothing is no extension
-    own = positions.rotary.get("schedule")
+    own = positions.rotary.get("scaling")
     assert write(positions, own)["max_position_embeddings"] == 131_072
     plain = read(json.loads((CONFIGS / "smollm2-135m.json").read_text()))
     assert plain.tuned_length == plain.original_length

@@ -10,15 +10,15 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc import ALiBi, Sight, attention, positions
+from posenc import ALiBi, Mask, attention, positions
 from posenc import scores as scores_of
-from posenc.attention.blocks import ROWS
-from posenc.attention.work import Work
+from posenc.attend.blocks import ROWS
+from posenc.attend.call import AttentionCall
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.attention import flex
 from posenc.kernels.attention.flex import alibi_score_mod, line_score_mod
 
-attend = sys.modules["posenc.attention.attend"]
+attend = sys.modules["posenc.attend.attend"]
 HEADS, T, S = 6, 3, 8
 
 
@@ -35,7 +35,7 @@ def scores(score_mod) -> Tensor:
 
 @pytest.mark.parametrize("rows", [False, True])
 def test_alibi_with_a_cache(rows: bool) -> None:
-    alibi, keys = ALiBi(HEADS), positions.plain(S)
+    alibi, keys = ALiBi(HEADS), positions.arange(S)
     k_positions = keys[None] if rows else keys
     q_positions = k_positions[..., -T:]
     want = -alibi.slopes[:, None, None] * (keys[None] - keys[-T:, None]).abs()
@@ -43,8 +43,8 @@ def test_alibi_with_a_cache(rows: bool) -> None:
 
 
 def test_any_bias_along_a_line() -> None:
-    placed = ALiBi(HEADS).at(positions.plain(T, offset=S - T), positions.plain(S))
-    line = placed.bias.line
+    placed = ALiBi(HEADS).at(positions.arange(T, offset=S - T), positions.arange(S))
+    line = placed.bias.toeplitz
     assert line is not None
     torch.testing.assert_close(
         scores(line_score_mod(line, ahead=S - T)), placed.bias.rows(0, T, S)[0], rtol=0, atol=0
@@ -53,13 +53,13 @@ def test_any_bias_along_a_line() -> None:
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_attention_equals_attention() -> None:
-    alibi, at = ALiBi(HEADS), positions.plain(S)
+    alibi, at = ALiBi(HEADS), positions.arange(S)
     q, k, v = torch.randn(3, 2, HEADS, S, 16, generator=torch.Generator().manual_seed(0))
     got = flex_attention(q, k, v, score_mod=alibi_score_mod(alibi.slopes, at))
     torch.testing.assert_close(got, attention(q, k, v, alibi.at(at)))
 
 
-def hiding(length: int, cached: int) -> dict[str, Sight]:
+def hiding(length: int, cached: int) -> dict[str, Mask]:
     """Everything that can hide a key, for the tokens after ``cached`` ones."""
     mask = torch.ones(2, length, dtype=torch.bool)
     mask[0, :4] = mask[1, 7] = False
@@ -67,13 +67,13 @@ def hiding(length: int, cached: int) -> dict[str, Sight]:
     rows = torch.stack((segments, segments.flip(0)))
     order = torch.arange(length).flip(0)
     return {
-        "nothing": Sight(),
-        "padding": Sight(causal=True, key_mask=mask),
-        "a window": Sight(causal=True, window=9),
-        "a window both ways": Sight(window=9),
-        "documents": Sight(causal=True, q_segments=segments[cached:], k_segments=segments),
-        "documents by row": Sight(q_segments=rows[:, cached:], k_segments=rows),
-        "an order": Sight(causal=True, q_order=order[cached:], k_order=order),
+        "nothing": Mask(),
+        "padding": Mask(causal=True, key_mask=mask),
+        "a window": Mask(causal=True, window=9),
+        "a window both ways": Mask(window=9),
+        "documents": Mask(causal=True, q_segments=segments[cached:], k_segments=segments),
+        "documents by row": Mask(q_segments=rows[:, cached:], k_segments=rows),
+        "an order": Mask(causal=True, q_order=order[cached:], k_order=order),
     }
 
 
@@ -94,15 +94,15 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkey
     monkeypatch.setattr(attend, "serves", lambda q, v: True)
     monkeypatch.setattr(attend, "flexible", flexing)
     monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
-    monkeypatch.setattr(Sight, "spans", lambda self, T, S, biased: None)
-    monkeypatch.setattr(Work, "line", None)
+    monkeypatch.setattr(Mask, "spans", lambda self, T, S, biased: None)
+    monkeypatch.setattr(AttentionCall, "toeplitz", None)
     length = ROWS + 40
-    at, sight = positions.plain(length, offset=1000), hiding(length, cached)[case]
+    at, mask = positions.arange(length, offset=1000), hiding(length, cached)[case]
     q, (k, v) = torch.randn(2, 4, length - cached, 16), torch.randn(2, 2, 2, length, 16)
     placed = posenc.encoding(name, heads=4, head_dim=16).at(at[cached:], at)
     with torch.no_grad():
-        got = attention(q, k, v, placed, sight)
-        want = scores_of(q, k, placed, sight).softmax(-1).nan_to_num(0.0) @ v.repeat_interleave(2, dim=1)
+        got = attention(q, k, v, placed, mask)
+        want = scores_of(q, k, placed, mask).softmax(-1).nan_to_num(0.0) @ v.repeat_interleave(2, dim=1)
     assert taken or (name == "nope" and case == "nothing"), "one call needs no modifier at all"
     torch.testing.assert_close(got, want)
 
@@ -120,9 +120,9 @@ def test_nobody_waits_nor_loops_where_nobody_may_look() -> None:
     with FakeTensorMode(), Recording():
         at, q = torch.arange(400), torch.empty(1, 4, 400, 64, dtype=torch.bfloat16)
         placed = posenc.Placed(at, at, bias=LinearBias(torch.ones(4), at, at))
-        assert attention(q, q, q, placed, True).shape == q.shape
+        assert attention(q, q, q, placed, causal=True).shape == q.shape
         whole = [name for name in calls if "scaled_dot_product" in name]
-        packed = Sight(causal=True, q_segments=at // 200, documents=((200, 200),))
+        packed = Mask(causal=True, q_segments=at // 200, document_lengths=((200, 200),))
         assert attention(q, q, q, placed, packed).shape == q.shape
     assert len(whole) == 1
     assert len([name for name in calls if "scaled_dot_product" in name]) == 3

@@ -6,10 +6,10 @@ from torch import Tensor
 
 import posenc
 from posenc import attention, scores
-from posenc.attention import blocks
+from posenc.attend import blocks
 from posenc.kernels.attention.block import SHARES_KEYS
 from posenc.kernels.attention.diagonals import Diagonals
-from posenc.positions import plain
+from posenc.positions import arange
 
 BIASES = ("t5", "t5(two_sided=True)", "kerple", "kerple(kernel=power)", "fire")
 
@@ -23,10 +23,10 @@ def both(text: str, T: int, S: int, groups: int, causal: bool) -> tuple[list[Ten
     """What gradients are wanted for, and the result: attention's and the specification's."""
     encoding = posenc.encoding(text, heads=4, num_positions=64).double()
     q, k, v = given(T, S, 4, groups)
-    placed = encoding.at(plain(T, offset=S - T), plain(S), dtype=torch.float64)
+    placed = encoding.at(arange(T, offset=S - T), arange(S), dtype=torch.float64)
     each = v.repeat_interleave(4 // groups, dim=1)
-    y = attention(q, k, v, placed, causal)
-    return [q, k, v, *encoding.parameters()], y, scores(q, k, placed, causal).softmax(-1) @ each
+    y = attention(q, k, v, placed, causal=causal)
+    return [q, k, v, *encoding.parameters()], y, scores(q, k, placed, causal=causal).softmax(-1) @ each
 
 
 @pytest.mark.parametrize("groups", [4, 2])
@@ -62,9 +62,9 @@ def test_second_derivatives_go_through_the_line() -> None:
 def test_layers_that_share_positions_are_differentiated_in_turn(text: str) -> None:
     """No layer's gradient takes away what the next one needs of a line that both share."""
     encoding = posenc.encoding(text, heads=4, num_positions=64)
-    placed = encoding.at(plain(9))
+    placed = encoding.at(arange(9))
     for _ in range(2):
-        y = attention(*(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)), placed, True)
+        y = attention(*(x.detach().float().requires_grad_() for x in given(9, 9, 4, 4)), placed, causal=True)
         y.sum().backward(retain_graph=True)
 
 
@@ -72,10 +72,10 @@ def test_sixteen_bits_are_rounded_once() -> None:
     """In bfloat16 the table's gradient is float32's, from inputs and a result that have eight bits."""
     encoding = posenc.encoding("t5", heads=4)
     q, k, v = (x.detach().bfloat16().requires_grad_() for x in given(40, 40, 4, 2))
-    y = attention(q, k, v, encoding.at(plain(40)), True)
+    y = attention(q, k, v, encoding.at(arange(40)), causal=True)
     (mine,) = torch.autograd.grad(y.float().square().sum(), encoding.parameters())
     wide = [x.detach().double().requires_grad_() for x in (q, k, v)]
-    exact = attention(*wide, encoding.double().at(plain(40), dtype=torch.float64), True)
+    exact = attention(*wide, encoding.double().at(arange(40), dtype=torch.float64), causal=True)
     (theirs,) = torch.autograd.grad(exact.square().sum(), encoding.parameters())
     # Each of 320 rows gives its gradient, of its values' size, with a result that was rounded to eight bits.
     bound = 320 * 2.0**-8 * exact.abs().max().item() ** 2 * 2

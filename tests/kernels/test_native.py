@@ -18,7 +18,7 @@ import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from posenc import Rotary, positions
-from posenc.errors import ImplUnavailable
+from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 from posenc.kernels.choose import choose
 from posenc.kernels.rotary import by_native, streaming
@@ -43,13 +43,13 @@ def qk() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.usefixtures("native_built")
 class TestBuilt:
     def test_auto_takes_it(self) -> None:
-        assert choose("auto", "cpu").impl == "native"
-        assert Rotary(16, pairing="half").impl_reason == "native: one pass over memory, built on this machine"
+        assert choose("auto", "cpu").backend == "native"
+        assert Rotary(16, pairing="half").explain == "native: one pass over memory, built on this machine"
 
     @pytest.mark.parametrize("pairing", ["half", "interleaved"])
     def test_a_step_made_again_is_the_same_and_sees_what_changed(self, pairing: str) -> None:
-        placed = Rotary(16, pairing=pairing).at(positions.plain(6))
-        want = Rotary(16, pairing=pairing, impl="torch").at(positions.plain(6))
+        placed = Rotary(16, pairing=pairing).at(positions.arange(6))
+        want = Rotary(16, pairing=pairing, backend="torch").at(positions.arange(6))
         for dtype in (torch.float32, torch.float32, torch.bfloat16):
             for layout in (
                 lambda x: x,
@@ -66,7 +66,7 @@ class TestBuilt:
                     assert not placed.rotate(q, k)[0].requires_grad
 
     def test_tracers_and_transforms_see_it_after_a_step(self) -> None:
-        placed, (q, k) = Rotary(16, pairing="half").at(positions.plain(6)), qk()
+        placed, (q, k) = Rotary(16, pairing="half").at(positions.arange(6)), qk()
         want = placed.rotate(q, k)
         traced = make_fx(lambda q, k: placed.rotate(q, k))(q, k)
         assert torch.equal(traced(2 * q, k)[0], 2 * want[0])
@@ -79,13 +79,13 @@ class TestBuilt:
     @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")  # torch's own checker
     def test_the_operator_keeps_every_rule_of_operators(self) -> None:
         x = torch.randn(1, 2, 6, 16, dtype=torch.float64, requires_grad=True)
-        cos, sin = Rotary(16, pairing="half").tables(positions.plain(6), torch.float64)
+        cos, sin = Rotary(16, pairing="half").tables(positions.arange(6), torch.float64)
         torch.library.opcheck(torch.ops.posenc.turn.default, (x, cos, sin, "half"))
 
 
 class TestBuilding:
     def test_nothing_is_built_unasked(self, empty: Path) -> None:
-        assert choose("auto", "cpu").impl == "eager"
+        assert choose("auto", "cpu").backend == "eager"
         assert "type: posenc tune" in choose("auto", "cpu").reason
         assert not (empty / "cache").exists()
 
@@ -106,13 +106,13 @@ class TestBuilding:
 
     def test_without_a_compiler(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(native, "compiler", lambda: None)
-        with pytest.raises(ImplUnavailable, match=r"needs a C\+\+ compiler, and none of \$CXX, c\+\+, g\+\+"):
-            Rotary(16, pairing="half", impl="native")
-        assert Rotary(16, pairing="half").impl_reason.startswith("eager")
+        with pytest.raises(BackendUnavailable, match=r"needs a C\+\+ compiler, and none of \$CXX, c\+\+, g\+\+"):
+            Rotary(16, pairing="half", backend="native")
+        assert Rotary(16, pairing="half").explain.startswith("eager")
 
     def test_a_compiler_that_fails_is_quoted(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(native, "compiler", lambda: "sh -c 'echo error: no such thing >&2; exit 1'")
-        with pytest.raises(ImplUnavailable, match=r"cannot build native.cpp: error: no such thing; use"):
+        with pytest.raises(BackendUnavailable, match=r"cannot build native.cpp: error: no such thing; use"):
             native.build(native.ROTATION)
         assert not list((empty / "cache").glob("native-*.so"))
 
@@ -120,7 +120,7 @@ class TestBuilding:
         monkeypatch.setattr(native, "compiler", lambda: "c++")
         (empty / "cache").touch()  # a file where the folder should be fails for every user, root too
         with pytest.raises(
-            ImplUnavailable,
+            BackendUnavailable,
             match=r"cannot be kept in .*/cache \(File exists\); set POSENC_CACHE to a folder of yours",
         ):
             native.build(native.ROTATION)
@@ -194,7 +194,7 @@ class TestWhoMayChangeIt:
         pose(monkeypatch, at := (cache / level).resolve(), mode, owner, group)
         assert native.find(native.ROTATION) is None
         said = rf"cannot be kept in {cache} \(others may change {at}\); set POSENC_CACHE to a folder of yours"
-        with pytest.raises(ImplUnavailable, match=said):
+        with pytest.raises(BackendUnavailable, match=said):
             native.build(native.ROTATION)
         assert len(list(cache.iterdir())) == 1
 
@@ -223,7 +223,7 @@ class TestWhoMayChangeIt:
     def test_nothing_is_built_where_others_may_add(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         next(cache.iterdir()).unlink()
         cache.chmod(0o1777)
-        with pytest.raises(ImplUnavailable, match=f"others may change {cache}"):
+        with pytest.raises(BackendUnavailable, match=f"others may change {cache}"):
             native.build(native.ROTATION)
 
     def test_not_from_the_folder_for_temporary_files(

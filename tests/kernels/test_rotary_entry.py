@@ -14,68 +14,68 @@ from posenc import Rotary, positions
 from posenc.errors import InvalidArgument
 
 PAIRINGS = ("half", "interleaved")
-IMPLS = ("torch", "eager", "native")
+BACKENDS = ("torch", "eager", "native")
 
 
-def placed(impl: str = "auto", pairing: str = "half", length: int = 3):
-    return Rotary(8, pairing=pairing, impl=impl).at(positions.plain(length))
+def placed(backend: str = "auto", pairing: str = "half", length: int = 3):
+    return Rotary(8, pairing=pairing, backend=backend).at(positions.arange(length))
 
 
 @pytest.mark.parametrize("pairing", PAIRINGS)
-@pytest.mark.parametrize("impl", IMPLS)
+@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.usefixtures("native_built")
 class TestAliases:
     """``out`` may overlap q and k in any way, but not itself."""
 
-    def test_exchanged(self, impl: str, pairing: str, recorded: bool) -> None:
+    def test_exchanged(self, backend: str, pairing: str, recorded: bool) -> None:
         q, k = torch.randn(2, 1, 2, 3, 8)
-        want = placed(impl, pairing).rotate(q, k)
+        want = placed(backend, pairing).rotate(q, k)
         with torch.set_grad_enabled(recorded):
-            got = placed(impl, pairing).rotate(q, k, out=(k, q))
+            got = placed(backend, pairing).rotate(q, k, out=(k, q))
         torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
         assert got[0] is k
 
-    def test_shifted_by_one(self, impl: str, pairing: str, recorded: bool) -> None:
+    def test_shifted_by_one(self, backend: str, pairing: str, recorded: bool) -> None:
         cache = torch.randn(1, 2, 4, 8)
         q, k = cache[:, :, :3], torch.randn(1, 2, 3, 8)
-        want = placed(impl, pairing).rotate(q, k)
+        want = placed(backend, pairing).rotate(q, k)
         with torch.set_grad_enabled(recorded):
-            got = placed(impl, pairing).rotate(q, k, out=(cache[:, :, 1:], k))
+            got = placed(backend, pairing).rotate(q, k, out=(cache[:, :, 1:], k))
         torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
 
-    def test_slices_of_one_projection(self, impl: str, pairing: str, recorded: bool) -> None:
+    def test_slices_of_one_projection(self, backend: str, pairing: str, recorded: bool) -> None:
         fused = torch.randn(1, 3, 6, 8).transpose(1, 2)
         q, k = fused[:, :2], fused[:, 2:4]
-        want, rest = placed(impl, pairing).rotate(q, k), fused[:, 4:].clone()
+        want, rest = placed(backend, pairing).rotate(q, k), fused[:, 4:].clone()
         with torch.set_grad_enabled(recorded):
-            got = placed(impl, pairing).rotate(q, k, out=(q, k))
+            got = placed(backend, pairing).rotate(q, k, out=(q, k))
         torch.testing.assert_close(got, want, rtol=0, atol=8 * 2**-23)
         assert got[0] is q
         assert torch.equal(fused[:, 4:], rest)
 
-    def test_one_memory_for_both_is_refused(self, impl: str, pairing: str, recorded: bool) -> None:
+    def test_one_memory_for_both_is_refused(self, backend: str, pairing: str, recorded: bool) -> None:
         x = torch.randn(1, 2, 3, 8)
         both = torch.empty(1, 3, 3, 8)
         with torch.set_grad_enabled(recorded):
             for out in ((x, x), (both[:, :2], both[:, 1:])):
                 with pytest.raises(InvalidArgument, match="out has two tensors that share memory"):
-                    placed(impl, pairing).rotate(x, x, out=out)
+                    placed(backend, pairing).rotate(x, x, out=out)
 
-    def test_another_kind_is_refused(self, impl: str, pairing: str, recorded: bool) -> None:
+    def test_another_kind_is_refused(self, backend: str, pairing: str, recorded: bool) -> None:
         x = torch.randn(1, 2, 3, 8)
         with torch.set_grad_enabled(recorded):
             for out in (torch.empty(2, 2, 3, 8), torch.empty(1, 2, 3, 8, dtype=torch.float64)):
                 with pytest.raises(InvalidArgument, match="give memory of the same kind"):
-                    placed(impl, pairing).rotate(x, x, out=(out, torch.empty_like(x)))
+                    placed(backend, pairing).rotate(x, x, out=(out, torch.empty_like(x)))
 
 
 @pytest.mark.parametrize("length", [4, 4000])
 @pytest.mark.usefixtures("native_built")
-@pytest.mark.parametrize("impl", IMPLS)
-def test_a_frozen_key_stays_frozen(impl: str, length: int) -> None:
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_frozen_key_stays_frozen(backend: str, length: int) -> None:
     q, k = torch.randn(2, 1, 2, length, 8)
-    turned_q, turned_k = placed(impl, length=length).rotate(q.requires_grad_(), k)
+    turned_q, turned_k = placed(backend, length=length).rotate(q.requires_grad_(), k)
     assert turned_q.requires_grad
     assert not turned_k.requires_grad
 
@@ -98,16 +98,16 @@ def test_fake_tensors_and_traced_functions() -> None:
         return rotary.at(at).rotate(q, q)[0]
 
     with FakeTensorMode(allow_non_fake_inputs=True):
-        assert turn(torch.randn(1, 2, 4, 8), positions.plain(4)).shape == (1, 2, 4, 8)
-    apart = rotary.at(positions.plain(3), positions.plain(3))
+        assert turn(torch.randn(1, 2, 4, 8), positions.arange(4)).shape == (1, 2, 4, 8)
+    apart = rotary.at(positions.arange(3), positions.arange(3))
     with FakeTensorMode(allow_non_fake_inputs=True):
         apart.rotate(*torch.randn(2, 1, 2, 3, 8))
     assert apart.rotate(*torch.randn(2, 1, 2, 3, 8))[0].sum().item() is not None
     for mode in ("real", "symbolic"):
-        example = torch.randn(1, 2, 4, 8), positions.plain(4)
+        example = torch.randn(1, 2, 4, 8), positions.arange(4)
         traced = make_fx(turn, tracing_mode=mode, _allow_non_fake_inputs=True)(*example)
         length = 4 if mode == "real" else 9
-        q, at = torch.randn(1, 2, length, 8), positions.plain(length, offset=5)
+        q, at = torch.randn(1, 2, length, 8), positions.arange(length, offset=5)
         torch.testing.assert_close(traced(q, at), turn(q, at), rtol=0, atol=8 * 2**-23)
 
 
@@ -123,7 +123,7 @@ def test_symbolic_trace_takes_placing_as_one_step() -> None:
             return q + k
 
     model, q = Model(), torch.randn(1, 2, 4, 8)
-    assert torch.equal(torch.fx.symbolic_trace(model)(q, q, positions.plain(4)), model(q, q, positions.plain(4)))
+    assert torch.equal(torch.fx.symbolic_trace(model)(q, q, positions.arange(4)), model(q, q, positions.arange(4)))
 
 
 COMPILED = """
@@ -131,7 +131,7 @@ import sys
 import torch
 import posenc
 from posenc import Rotary, positions
-at = positions.plain(5)
+at = positions.arange(5)
 for dtype in (torch.float32, torch.bfloat16):
     rotary = Rotary(16, pairing="interleaved")
     for backend in sys.argv[1:]:
@@ -170,7 +170,7 @@ def test_a_step_is_kept_for_decoding_and_none_is_made_while_gradients_are_record
 )
 def test_tables_of_other_keys_are_made_once_for_all_layers(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
     made = posenc.encoding(f"{encoding[:-1]}, pairing='half')", head_dim=8, heads=4)
-    here = made.at(positions.plain(3), positions.plain(5))
+    here = made.at(positions.arange(3), positions.arange(5))
     counted, tables = [], made.tables
     monkeypatch.setattr(made, "tables", lambda *args: counted.append(1) or tables(*args))
     for _ in range(4):

@@ -20,14 +20,14 @@ def test_every_head_may_have_tables_of_its_own(pairing: str) -> None:
     q, k = torch.randn(2, 11, 5, 12), torch.randn(2, 3, 5, 12)
     angles = [torch.randn(2, heads, 5, 6) for heads in (11, 3)]
     made = [tables(a.cos(), a.sin(), pairing, 12, "triton") for a in angles]
-    got, want = (turn(q, k, *made, pairing, impl) for impl in ("triton", "torch"))
+    got, want = (turn(q, k, *made, pairing, backend) for backend in ("triton", "torch"))
     for mine, theirs in zip(got, want, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=8 * 2**-23)
 
 
 @pytest.mark.usefixtures("triton_interpreted", "unchecked")
 def test_shapes_that_do_not_fit_are_refused() -> None:
-    placed = Rotary(8, pairing="half", impl="triton").at(torch.arange(4))
+    placed = Rotary(8, pairing="half", backend="triton").at(torch.arange(4))
     x = torch.randn(2, 3, 4, 8)
     with pytest.raises(InvalidArgument, match=r"takes \(B, heads, length, channels\)"):
         turn(x[0], x[0], placed.q_tables, placed.k_tables, "half", "triton")

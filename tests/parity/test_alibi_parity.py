@@ -5,10 +5,10 @@ from types import ModuleType
 import pytest
 import torch
 
-from posenc import ALiBi, Sight, attention
+from posenc import ALiBi, Mask, attention
 from posenc.encodings.alibi import alibi_bias
-from posenc.positions import left_padded, plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange, left_padded
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 HEADS = [1, 2, 4, 6, 8, 12, 16, 20, 71]
 FLOAT32 = 2.0**-22
@@ -21,7 +21,7 @@ def attend_with(keys_bias: torch.Tensor, heads: int, length: int) -> tuple[torch
     scores = q @ k.mT / 8**0.5 + keys_bias.double().view(1, heads, 1, length)
     future = torch.ones(length, length, dtype=torch.bool).triu(1)
     theirs = scores.masked_fill(future, -torch.inf).softmax(-1) @ v
-    return attention(q, k, v, ALiBi(heads).at(plain(length)), True), theirs
+    return attention(q, k, v, ALiBi(heads).at(arange(length)), causal=True), theirs
 
 
 @pytest.mark.parametrize("heads", HEADS)
@@ -44,7 +44,7 @@ def test_mpt(heads: int, max_exponent: int) -> None:
     from transformers.models.mpt.modeling_mpt import build_mpt_alibi_tensor
 
     theirs = build_mpt_alibi_tensor(heads, 50, alibi_bias_max=max_exponent)
-    bias = ALiBi(heads, max_exponent=float(max_exponent)).at(torch.tensor([49]), plain(50)).bias
+    bias = ALiBi(heads, max_exponent=float(max_exponent)).at(torch.tensor([49]), arange(50)).bias
     assert bias is not None
     torch.testing.assert_close(bias.rows(0, 1, 50)[0], theirs, rtol=FLOAT32, atol=0)
 
@@ -100,5 +100,5 @@ def test_a_whole_mpt(heads: int) -> None:
         mask = torch.ones(2, 40, dtype=torch.bool)
         mask[0, :9] = False
         # Their masks of padding are NaN in float64, so the oracle reads the row alone.
-        got = ours(tokens, left_padded(mask), sight=Sight(causal=True, key_mask=mask))[0, 9:]
+        got = ours(tokens, left_padded(mask), mask=Mask(causal=True, key_mask=mask))[0, 9:]
         torch.testing.assert_close(got, theirs(tokens[:1, 9:]).logits[0], rtol=0, atol=1e-6)

@@ -11,7 +11,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.axes import chunked, first_last
 from posenc.encodings.rotary import Rotary
-from posenc.integrations.families import FAMILIES
+from posenc.integrations.attention_layouts import FAMILIES
 from posenc.positions import grid
 
 pytestmark = pytest.mark.usefixtures("recent_transformers")
@@ -80,7 +80,7 @@ def test_exact_phases_are_theirs_but_for_their_rounding(family: str) -> None:
     at, rotary = random_positions(family), ours(family, phases="exact")
     assert rotary.axis_map is not None
     scaled = at.float() * (24 / 72) if family == "sam3-global" else at
-    frequencies = torch.tensor([float(f) for f in rotary.clock.spectrum.frequencies], dtype=torch.float64)
+    frequencies = torch.tensor([float(f) for f in rotary.clock.frequencies.exact], dtype=torch.float64)
     angles = at.T[:, list(rotary.axis_map.axis_of_pair)] * frequencies
     bound = angles * 2.0**-23 * (1 + math.log(10_000) + 2) + 2.0**-23
     for mine, want in zip(rotary.tables(at), their_tables(family, scaled), strict=True):

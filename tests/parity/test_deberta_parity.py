@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from posenc import DeBERTa, attention, scores
-from posenc.positions import plain
+from posenc.positions import arange
 
 SETTINGS = [(256, 512), (64, 512), (32, 128), (8, 40), (256, 2048)]
 
@@ -63,7 +63,7 @@ def test_whole_attention_layers(kinds: tuple[str, ...]) -> None:
     with torch.no_grad():
         want = theirs(x, torch.ones(2, 1, 60, 60, dtype=torch.bool), rel_embeddings=table)[0]
         scale = 1 / torch.tensor(8.0 * (1 + len(kinds))).sqrt().item()
-        got = attention(*projected(theirs, x), ours.at(plain(60), dtype=torch.float64), scale=scale)
+        got = attention(*projected(theirs, x), ours.at(arange(60), dtype=torch.float64), scale=scale)
     torch.testing.assert_close(got.transpose(1, 2).flatten(-2), want, rtol=0, atol=1e-12)
 
 
@@ -73,8 +73,8 @@ def test_fewer_queries_than_keys_are_rows_of_the_whole() -> None:
 
     theirs, ours, _ = layer("c2p", "p2c")
     q, k, _ = projected(theirs, torch.randn(2, 60, 24, dtype=torch.float64))
-    whole = scores(q, k, ours.at(plain(60), dtype=torch.float64))
-    last = scores(q[:, :, 50:], k, ours.at(plain(10, offset=50), plain(60), dtype=torch.float64))
+    whole = scores(q, k, ours.at(arange(60), dtype=torch.float64))
+    last = scores(q[:, :, 50:], k, ours.at(arange(10, offset=50), arange(60), dtype=torch.float64))
     torch.testing.assert_close(last, whole[:, :, 50:], rtol=0, atol=1e-12)
 
     at = torch.zeros(1, 1, 8), torch.zeros(1, 700, 8), None

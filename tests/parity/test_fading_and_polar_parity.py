@@ -5,7 +5,7 @@ from types import ModuleType
 import torch
 
 from posenc import PoPE, XPos, scores
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def test_scores_of_xpos(x_transformers: ModuleType) -> None:
@@ -15,7 +15,7 @@ def test_scores_of_xpos(x_transformers: ModuleType) -> None:
     turned_q = x_transformers.apply_rotary_pos_emb(q, freqs, scale)
     turned_k = x_transformers.apply_rotary_pos_emb(k, freqs, scale**-1)
     want = turned_q @ turned_k.mT / 4
-    placed = XPos(16, pairing="interleaved").at(plain(40), dtype=torch.float64)
+    placed = XPos(16, pairing="interleaved").at(arange(40), dtype=torch.float64)
     # Its frequencies are made in float32, off by 2^-24 each, over 40 positions; its powers of ζ too.
     got = scores(*placed.rotate(q, k), placed)
     bound = 40 * 2.0**-23 * 4 * q.norm(dim=-1).max() * k.norm(dim=-1).max() / 4
@@ -32,7 +32,7 @@ def test_scores_of_pope(x_transformers: ModuleType) -> None:
     want = polar(q, freqs[:, None]) @ polar(k, freqs[:, None] + bias).mT / 4
     encoding = PoPE(16, 3).double()
     encoding.load_state_dict({"weight": other.learned_bias.detach().squeeze(1)})
-    placed = encoding.at(plain(40), dtype=torch.float64)
+    placed = encoding.at(arange(40), dtype=torch.float64)
     turned = placed.rotate(q, k)
     got = scores(*turned, placed)
     # It computes in float32: angles off by 2^-24 of 40 radians and sums of 16 terms by as much of their size.

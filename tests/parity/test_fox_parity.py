@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posenc import FoX
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 @pytest.mark.parametrize("length", [1, 9, 200])
@@ -19,9 +19,9 @@ def test_x_transformers(length: int, x_transformers: ModuleType) -> None:
         ours.weight.copy_(linear.weight)
         x = torch.randn(2, length, 16)
         want = theirs(x).tril()
-        here, carry = ours.at(plain(length)).read(x)
+        here, state = ours.at(arange(length)).with_content(x)
         assert here.bias is not None
-        assert carry is not None
-        got = here.bias.ordered(plain(length), plain(length)).rows(0, length, length).tril()
-    bound = (length + 16) * 2.0**-24 * carry.sum(-1).abs().max().item()
+        assert state is not None
+        got = here.bias.ordered(arange(length), arange(length)).rows(0, length, length).tril()
+    bound = (length + 16) * 2.0**-24 * state.sum(-1).abs().max().item()
     torch.testing.assert_close(got, want, rtol=0, atol=bound)

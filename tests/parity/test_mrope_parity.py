@@ -72,7 +72,7 @@ def test_exact_phases_are_theirs_but_for_their_rounding(theirs, made: AxisMap) -
     ids, D = random_ids(), 2 * made.pairs
     want = their_tables(*theirs(sections(made)), ids, D)
     rotary = Rotary(D, pairing="half", base=1e6, axes=made)
-    frequencies = torch.tensor([float(f) for f in rotary.clock.spectrum.frequencies], dtype=torch.float64)
+    frequencies = torch.tensor([float(f) for f in rotary.clock.frequencies.exact], dtype=torch.float64)
     angles = ids.movedim(0, -1)[..., list(made.axis_of_pair)] * frequencies
     bound = angles * 2.0**-23 * 16 + 2.0**-23
     for mine, their in zip(rotary.tables(ids), want, strict=True):

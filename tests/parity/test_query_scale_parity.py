@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posenc import QueryScale, SSMax, attention
-from posenc.positions import plain
+from posenc.positions import arange
 
 
 def test_a_layer_of_llama4() -> None:
@@ -33,8 +33,8 @@ def test_a_layer_of_llama4() -> None:
         want = theirs(x, None, future)[0]
         maps = theirs.q_proj, theirs.k_proj, theirs.v_proj
         q, k, v = (f(x).unflatten(-1, (-1, 8)).transpose(1, 2) for f in maps)
-        placed = QueryScale(floor=8, amount=0.4).at(plain(110))
-        got = theirs.o_proj(attention(q, k, v, placed, True).transpose(1, 2).flatten(-2))
+        placed = QueryScale(floor=8, amount=0.4).at(arange(110))
+        got = theirs.o_proj(attention(q, k, v, placed, causal=True).transpose(1, 2).flatten(-2))
     # Both have factors in float32, up to 2.1, off by 2^-24 each; scores are some tens.
     torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 100)
 
@@ -42,7 +42,7 @@ def test_a_layer_of_llama4() -> None:
 def test_the_factors_of_ministral3() -> None:
     from transformers.models.ministral3.modeling_ministral3 import get_llama_4_attn_scale
 
-    at = torch.cat((plain(40_000), torch.tensor([131_071, 131_072, 10**6])))
+    at = torch.cat((arange(40_000), torch.tensor([131_071, 131_072, 10**6])))
     want = get_llama_4_attn_scale(at[None], 0.1, 16_384).flatten()
     got = QueryScale(rule="ministral3", floor=16_384).factors(at)
     # One rounding of the logarithm, of its product and of the sum.
@@ -51,7 +51,7 @@ def test_the_factors_of_ministral3() -> None:
 
 def test_the_factors_of_beam() -> None:
     beam = pytest.importorskip("transformers.models.beam.modeling_beam")
-    at = torch.cat((plain(5000), torch.tensor([131_071, 10**6])))
+    at = torch.cat((arange(5000), torch.tensor([131_071, 10**6])))
     want = beam.compute_attention_scaling(at[None]).flatten()
     # The same operations; Python's division of the whole by 2048 is exact in both.
     torch.testing.assert_close(QueryScale(rule="beam", floor=2048).factors(at), want, rtol=2**-24, atol=0)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc import CoPE, Inkling, Shaw, Sight, TransformerXL, scores
-from posenc.positions import plain
+from posenc import CoPE, Inkling, Mask, Shaw, TransformerXL, scores
+from posenc.positions import arange
 
 
 def heads(T: int, H: int = 4, D: int = 8) -> tuple[Tensor, Tensor]:
@@ -25,7 +25,7 @@ def test_shaw_in_wav2vec2_bert(behind: int, ahead: int) -> None:
     settings = {"left_max_position_embeddings": behind, "right_max_position_embeddings": ahead}
     module = SimpleNamespace(distance_embedding=table, scaling=8**-0.5, **settings)
     want = q @ k.mT / 8**0.5 + _apply_relative_key_position_encoding(module, q, k)[1]
-    got = scores(q, k, shaw.at(plain(150), dtype=torch.float64))
+    got = scores(q, k, shaw.at(arange(150), dtype=torch.float64))
     torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
 
 
@@ -39,9 +39,9 @@ def test_inkling_in_transformers(cached: int) -> None:
     x = torch.randn(2, 150, 24, dtype=torch.float64)
     theirs.proj.data = ours.curves.data
     states = torch.nn.functional.linear(x[:, cached:], ours.weight).unflatten(-1, (4, 6))
-    at = plain(150)
+    at = arange(150)
     want = theirs(states, at[cached:], at)
-    here, _ = ours.at(at[cached:], at, dtype=torch.float64).read(x[:, cached:])
+    here, _ = ours.at(at[cached:], at, dtype=torch.float64).with_content(x[:, cached:])
     assert here.bias is not None
     got = here.bias.rows(0, 150 - cached, 150)
     torch.testing.assert_close(got, want, rtol=0, atol=1e-13)
@@ -69,7 +69,7 @@ def test_inkling_in_x_transformers(x_transformers: ModuleType) -> None:
         theirs.to_distance_weights[0].bias.zero_()
         theirs.distance_bank.copy_(ours.curves)
         x = torch.randn(2, 100, 24)
-        here, _ = ours.at(plain(100)).read(x)
+        here, _ = ours.at(arange(100)).with_content(x)
         assert here.bias is not None
         # Sums of 24 and of 6 float32 products of order one.
         torch.testing.assert_close(here.bias.rows(0, 100, 100), theirs(x), rtol=0, atol=1e-6)
@@ -100,7 +100,7 @@ def test_transformer_xl_in_parakeet(T: int) -> None:
         ours.u.copy_(theirs.bias_u)
         ours.v.copy_(theirs.bias_v)
         q, k = (f(x).unflatten(-1, (4, 8)).transpose(1, 2) for f in (theirs.q_proj, theirs.k_proj))
-        for at in (plain(T), plain(T).expand(2, -1), plain(T, offset=10**9)[None]):
+        for at in (arange(T), arange(T).expand(2, -1), arange(T, offset=10**9)[None]):
             got = scores(q, k, ours.at(at, dtype=torch.float64)).softmax(-1)
             # Their angles are rounded to float32: up to 36 radians, by 2^-24 of that each.
             torch.testing.assert_close(got, weights, rtol=0, atol=2e-5)
@@ -117,7 +117,7 @@ def test_transformer_xl_written_out(offset: int) -> None:
             wave = torch.cat((((i - j) * theta).sin(), ((i - j) * theta).cos()))
             row = (ours.weight @ wave).view(4, 8)
             want[:, :, i, j] = ((q[:, :, i] + ours.u) * k[:, :, j]).sum(-1) + ((q[:, :, i] + ours.v) * row).sum(-1)
-    for at in (plain(T, offset=offset), plain(T, offset=offset)[None]):
+    for at in (arange(T, offset=offset), arange(T, offset=offset)[None]):
         got = scores(q, k, ours.at(at, dtype=torch.float64))
         torch.testing.assert_close(got, want / 8**0.5, rtol=0, atol=1e-12)
 
@@ -129,5 +129,5 @@ def test_cope_in_x_transformers(positions: int, x_transformers: ModuleType) -> N
     theirs.pos_emb.data = ours.weight.data
     q, k = heads(30)
     plainly = (q @ k.mT / 8**0.5).masked_fill(torch.ones(30, 30, dtype=torch.bool).triu(1), -torch.inf)
-    got = scores(q, k, ours.at(plain(30), dtype=torch.float64), Sight(causal=True))
+    got = scores(q, k, ours.at(arange(30), dtype=torch.float64), Mask(causal=True))
     torch.testing.assert_close(got, plainly + theirs(q, plainly), rtol=0, atol=1e-12)

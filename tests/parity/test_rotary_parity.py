@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from posenc import Rotary, Sight
-from posenc.positions import left_padded, plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc import Mask, Rotary
+from posenc.positions import arange, left_padded
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 
 def qk(heads: int = 4, kv_heads: int = 2, length: int = 33, head_dim: int = 16) -> tuple[Tensor, Tensor]:
@@ -45,7 +45,7 @@ def test_float32_phases_are_llamas_bit_for_bit(base: float, head_dim: int) -> No
     theirs = LlamaRotaryEmbedding(config)
     rotary = Rotary(head_dim, pairing="half", base=base, phases="float32")
     assert torch.equal(rotary.clock.float32_bits.view(torch.float32), theirs.inv_freq)
-    at = torch.cat((plain(512), torch.tensor([4095, 131_071, 10**6, 10**7, 2**31 - 1])))
+    at = torch.cat((arange(512), torch.tensor([4095, 131_071, 10**6, 10**7, 2**31 - 1])))
     cos, sin = theirs(torch.zeros(1), at[None])
     for mine, their in zip(rotary.tables(at), (cos, sin), strict=True):
         assert torch.equal(mine, their[0, :, : head_dim // 2])
@@ -55,7 +55,7 @@ def test_llamas_rotation() -> None:
     from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
     q, k = qk()
-    rows = torch.stack((plain(33), plain(33, offset=7)))
+    rows = torch.stack((arange(33), arange(33, offset=7)))
     want = apply_rotary_pos_emb(q, k, *LlamaRotaryEmbedding(llama_config(1e4))(q, rows))
     got = Rotary(16, pairing="half", phases="float32").at(rows).rotate(q, k)
     for mine, theirs in zip(got, want, strict=True):
@@ -93,7 +93,7 @@ def test_a_whole_llama() -> None:
         at = left_padded(mask)
         want = theirs(tokens, attention_mask=mask.long(), position_ids=at).logits
         torch.testing.assert_close(
-            ours(tokens, at, sight=Sight(causal=True, key_mask=mask))[mask], want[mask], rtol=0, atol=5 * 2**-24 * 4
+            ours(tokens, at, mask=Mask(causal=True, key_mask=mask))[mask], want[mask], rtol=0, atol=5 * 2**-24 * 4
         )
         wrong = Transformer(config, Rotary(16, pairing="interleaved", phases="float32")).double()
         wrong.load_state_dict(ours.state_dict())
@@ -106,7 +106,7 @@ def test_gptj_interleaves() -> None:
     q, _ = qk()
     sin, cos = create_sinusoidal_positions(64, 16)[None, 5:38].chunk(2, dim=-1)
     want = apply_rotary_pos_emb(q.transpose(1, 2), sin, cos).transpose(1, 2)
-    got, _ = Rotary(16, pairing="interleaved", phases="float32").at(plain(33, offset=5)).rotate(q, q)
+    got, _ = Rotary(16, pairing="interleaved", phases="float32").at(arange(33, offset=5)).rotate(q, q)
     torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 4)
 
 
@@ -118,7 +118,7 @@ def test_gptneox_turns_a_part(fraction: float) -> None:
     parameters = {"rope_type": "default", "rope_theta": 1e4, "partial_rotary_factor": fraction}
     config = GPTNeoXConfig(hidden_size=64, num_attention_heads=4, rope_parameters=parameters)
     q, k = qk()
-    at = plain(33, offset=3)
+    at = arange(33, offset=3)
     want = apply_rotary_pos_emb(q, k, *GPTNeoXRotaryEmbedding(config)(q, at[None]))
     rotary = Rotary(16, pairing="half", rotary_dim=int(16 * fraction), phases="float32")
     for mine, theirs in zip(rotary.at(at).rotate(q, k), want, strict=True):
@@ -130,7 +130,7 @@ def test_x_transformers_interleaves(x_transformers: ModuleType) -> None:
     q, _ = qk()
     frequencies, scale = x_transformers.RotaryEmbedding(12).forward_from_seq_len(33)
     want = x_transformers.apply_rotary_pos_emb(q, frequencies, scale)
-    got, _ = Rotary(16, rotary_dim=12, pairing="interleaved", phases="float32").at(plain(33)).rotate(q, q)
+    got, _ = Rotary(16, rotary_dim=12, pairing="interleaved", phases="float32").at(arange(33)).rotate(q, q)
     torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 4)
 
 
@@ -139,5 +139,7 @@ def test_rotary_embedding_torch_interleaves() -> None:
 
     q, _ = qk()
     want = RotaryEmbedding(12).rotate_queries_or_keys(q, offset=6)
-    got, _ = Rotary(16, rotary_dim=12, pairing="interleaved", phases="float32").at(plain(33, offset=6)).rotate(q, q)
+    got, _ = (
+        Rotary(16, rotary_dim=12, pairing="interleaved", phases="float32").at(arange(33, offset=6)).rotate(q, q)
+    )
     torch.testing.assert_close(got, want, rtol=0, atol=2**-22 * 4)

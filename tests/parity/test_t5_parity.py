@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from posenc import T5, attention, scores
-from posenc.positions import plain
+from posenc.positions import arange
 
 SETTINGS = [(32, 128), (32, 256), (64, 128), (16, 40), (8, 20), (320, 800), (128, 1000)]
 
@@ -42,13 +42,13 @@ def test_the_bias_bit_for_bit(decoder: bool, cached: int) -> None:
     theirs, ours = pair(decoder)
     T = 300 - cached
     want = theirs.compute_bias(T, 300, past_seen_tokens=cached)
-    bias = ours.at(plain(T, offset=cached), plain(300)).bias
+    bias = ours.at(arange(T, offset=cached), arange(300)).bias
     assert bias is not None
     assert torch.equal(bias.rows(0, T, 300), want)
-    assert bias.line is not None
+    assert bias.toeplitz is not None
     for row in (0, T - 1):
         start = 299 - (cached + row)
-        assert torch.equal(bias.line[:, start : start + 300], want[0, :, row])
+        assert torch.equal(bias.toeplitz[:, start : start + 300], want[0, :, row])
 
 
 @pytest.mark.parametrize("decoder", [True, False])
@@ -67,7 +67,7 @@ def test_whole_self_attention(decoder: bool) -> None:
     with torch.no_grad():
         want, _, weights = theirs(x, mask=mask, output_attentions=True)[:3]
         q, k, v = (f(x).unflatten(-1, (4, 8)).transpose(1, 2) for f in (theirs.q, theirs.k, theirs.v))
-        placed = ours.at(plain(40), dtype=torch.float64)
+        placed = ours.at(arange(40), dtype=torch.float64)
         y = theirs.o(attention(q, k, v, placed, decoder, scale=1.0).transpose(1, 2).flatten(-2))
         scaled = theirs.o(attention(q, k, v, placed, decoder).transpose(1, 2).flatten(-2))
         share = 2.0**-24 * (2 * scores(q, k, placed, scale=1.0).abs().max() + 44)
@@ -94,7 +94,7 @@ def test_a_whole_t5() -> None:
         tokens = torch.randint(31, (2, 150))
         want = model(tokens).last_hidden_state
         x = stack.embed_tokens(tokens)
-        placed = ours.at(plain(150), dtype=torch.float64)
+        placed = ours.at(arange(150), dtype=torch.float64)
         for i, block in enumerate(stack.block):
             own, feedforward = block.layer[0], block.layer[1]
             normed, maps = own.layer_norm(x), own.SelfAttention

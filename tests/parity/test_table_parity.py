@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from posenc import Learned, Sinusoidal, Window
-from posenc.positions import plain
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.positions import arange
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 FLOAT32_ANGLE = 2.0**-23
 """Their angles are float32: position × frequency is off by a unit in its last place, twice."""
@@ -18,7 +18,7 @@ FLOAT32_ANGLE = 2.0**-23
 def test_whisper(width: int) -> None:
     from transformers.models.whisper.modeling_whisper import sinusoids
 
-    ours = Sinusoidal(width, order="block", spacing="tensor2tensor").table(plain(1500))
+    ours = Sinusoidal(width, order="block", spacing="tensor2tensor").table(arange(1500))
     torch.testing.assert_close(ours, sinusoids(1500, width), rtol=0, atol=1500 * 2 * FLOAT32_ANGLE)
 
 
@@ -29,7 +29,7 @@ def test_m2m100(width: int) -> None:
 
     theirs = M2M100SinusoidalPositionalEmbedding(60, width, padding_idx=1)
     embedded = theirs(torch.full((1, 50), 7))
-    ours = Sinusoidal(width, order="block", spacing="tensor2tensor").table(plain(50, offset=2))
+    ours = Sinusoidal(width, order="block", spacing="tensor2tensor").table(arange(50, offset=2))
     torch.testing.assert_close(ours, embedded[0], rtol=0, atol=64 * 2 * FLOAT32_ANGLE)
 
 
@@ -37,14 +37,14 @@ def test_the_papers_table_is_roformers() -> None:
     from transformers.models.roformer.modeling_roformer import RoFormerSinusoidalPositionalEmbedding
 
     theirs = RoFormerSinusoidalPositionalEmbedding(100, 32)
-    ours = Sinusoidal(32, order="block").table(plain(100))
+    ours = Sinusoidal(32, order="block").table(arange(100))
     weight = theirs.create_weight() if hasattr(theirs, "create_weight") else theirs._init_weight()
     torch.testing.assert_close(ours, weight.float(), rtol=0, atol=100 * 2 * FLOAT32_ANGLE)
 
 
 def test_x_transformers(x_transformers: ModuleType) -> None:
     theirs = x_transformers.ScaledSinusoidalEmbedding(32)(torch.zeros(1, 100, 32)) / 32**-0.5
-    ours = Sinusoidal(32, order="block").table(plain(100))
+    ours = Sinusoidal(32, order="block").table(arange(100))
     torch.testing.assert_close(ours, theirs.detach().view(100, 32), rtol=0, atol=100 * 2 * FLOAT32_ANGLE)
 
 
@@ -80,7 +80,7 @@ def test_a_whole_gpt2() -> None:
                 linear.bias.copy_(turned.bias)
         tokens = torch.randint(31, (2, 64))
         torch.testing.assert_close(ours(tokens), theirs(tokens).logits, rtol=0, atol=1e-10)
-        at = plain(20, offset=44)
+        at = arange(20, offset=44)
         want = theirs(tokens[:, :20], position_ids=at[None]).logits
         torch.testing.assert_close(ours(tokens[:, :20], at), want, rtol=0, atol=1e-10)
 

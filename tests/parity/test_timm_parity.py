@@ -7,7 +7,7 @@ import torch
 
 import posenc
 from posenc import LearnedGrid
-from posenc.integrations.families import FAMILIES
+from posenc.integrations.attention_layouts import FAMILIES
 
 D = 64
 sincos = pytest.importorskip("timm.layers.pos_embed_sincos", reason="timm is not installed", exc_type=ImportError)

@@ -12,8 +12,8 @@ import torch.multiprocessing as mp
 from torch import Tensor
 
 import posenc
-from posenc import Sight
-from posenc.positions import plain, sharded
+from posenc import Mask
+from posenc.positions import arange, sharded
 
 B, H, K, D, C = 2, 8, 4, 8, 64
 LENGTH = 32
@@ -67,9 +67,9 @@ def whole(name: str) -> tuple[Tensor, list[Tensor]]:
     encoding = made(name)
     x, q, k, v, weight = tensors()
     given = [t.requires_grad_() for t in (x, q, k, v)]
-    at = plain(LENGTH)
-    here, _ = encoding.at(at, dtype=torch.float64).read(x)
-    y = posenc.attention(*here.rotate(q, k), v, here, True)
+    at = arange(LENGTH)
+    here, _ = encoding.at(at, dtype=torch.float64).with_content(x)
+    y = posenc.attention(*here.rotate(q, k), v, here, causal=True)
     return y.detach(), _gradients((y * weight).sum(), given, encoding)
 
 
@@ -87,12 +87,12 @@ def gathered(name: str, zigzag: bool) -> None:
     encoding = made(name)
     x, q, k, v, weight = tensors()
     local = [x[:, own].clone().requires_grad_(), *(t[:, :, own].clone().requires_grad_() for t in (q, k, v))]
-    here, carry = encoding.at(own, everyone, dtype=torch.float64).read(local[0])
+    here, state = encoding.at(own, everyone, dtype=torch.float64).with_content(local[0])
     turned_q, turned_k = here.rotate(local[1], local[2])
-    if carry is not None:
-        here = here.carrying(Gather.apply(carry, 2))
-    sight = Sight(causal=True, q_order=own, k_order=everyone)
-    y = posenc.attention(turned_q, Gather.apply(turned_k, 2), Gather.apply(local[3], 2), here, sight)
+    if state is not None:
+        here = here.with_state(Gather.apply(state, 2))
+    mask = Mask(causal=True, q_order=own, k_order=everyone)
+    y = posenc.attention(turned_q, Gather.apply(turned_k, 2), Gather.apply(local[3], 2), here, mask)
     want, gradients = whole(name)
     _near(y, want[:, :, own])
     got = _gradients((y * weight[:, :, own]).sum(), local, encoding)
@@ -111,8 +111,8 @@ def ring(name: str, zigzag: bool) -> None:
         for step in range(ranks):
             theirs = sharded(LENGTH, (rank - step) % ranks, ranks, zigzag=zigzag)
             placed = encoding.at(own, theirs, dtype=torch.float64)
-            sight = Sight(causal=True, q_order=own, k_order=theirs)
-            parts.append(posenc.attention(turned_q, held, values, placed, sight, return_logsumexp=True))
+            mask = Mask(causal=True, q_order=own, k_order=theirs)
+            parts.append(posenc.attention(turned_q, held, values, placed, mask, return_logsumexp=True))
             held, values = _passed_on(held), _passed_on(values)
         y, _ = posenc.merge(parts)
     _near(y, whole(name)[0][:, :, own])
@@ -127,8 +127,8 @@ def heads_apart(name: str, zigzag: bool) -> None:
     x, q, k, v, weight = tensors()
     mine, shared = slice(first, last), slice(first * K // H, last * K // H)
     given = [x.requires_grad_(), *(t.clone().requires_grad_() for t in (q[:, mine], k[:, shared], v[:, shared]))]
-    here, _ = local.at(plain(LENGTH), dtype=torch.float64).read(given[0])
-    y = posenc.attention(*here.rotate(given[1], given[2]), given[3], here, True)
+    here, _ = local.at(arange(LENGTH), dtype=torch.float64).with_content(given[0])
+    y = posenc.attention(*here.rotate(given[1], given[2]), given[3], here, causal=True)
     want, gradients = whole(name)
     _near(y, want[:, mine])
     got = _gradients((y * weight[:, mine]).sum(), given, encoding)
@@ -166,7 +166,7 @@ def _near(got: Tensor, want: Tensor) -> None:
 
 
 def run(ranks: int, jobs: list[tuple[str, str, bool]]) -> None:
-    """Carry out jobs, each a way, an encoding and whether to zig-zag, on so many real processes."""
+    """ContentState out jobs, each a way, an encoding and whether to zig-zag, on so many real processes."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]

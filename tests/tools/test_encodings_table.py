@@ -10,7 +10,7 @@ import posenc
 from mutants import BrokenRotary
 from posenc.encodings.catalogue import Entry
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.claims.encodings import row, table
+from posenc.teaching.claims.encodings import row, table
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +26,7 @@ def tool() -> ModuleType:
 
 def test_rows_say_what_the_encodings_are() -> None:
     rotary, fox, pope, learned = (row(name) for name in ("rotary", "fox", "pope", "learned"))
-    assert (rotary.relative, rotary.isometric, rotary.key_channels, rotary.carried) == (True, True, 1.0, 0)
+    assert (rotary.relative, rotary.isometric, rotary.key_channels, rotary.state_size) == (True, True, 1.0, 0)
     assert rotary.methods == (
         "linear",
         "ntk",
@@ -37,10 +37,10 @@ def test_rows_say_what_the_encodings_are() -> None:
         "llama3",
         "proportional",
     )
-    assert (fox.relative, fox.carried, fox.methods, fox.unmovable) == (True, 4, (), "")
-    assert (pope.key_channels, pope.isometric, pope.unmovable) == (2.0, False, "")
-    assert (learned.relative, learned.doors) == (False, ("embed",))
-    assert learned.unmovable.startswith("positions were added")
+    assert (fox.relative, fox.state_size, fox.methods, fox.not_rerotatable) == (True, 4, (), "")
+    assert (pope.key_channels, pope.isometric, pope.not_rerotatable) == (2.0, False, "")
+    assert (learned.relative, learned.acts_on) == (False, ("embeddings",))
+    assert learned.not_rerotatable.startswith("positions were added")
 
 
 def test_the_page_and_the_tool_have_every_encoding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

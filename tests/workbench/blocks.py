@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 import torch
 
-from posenc.schedules import Spectrum
-from posenc.workbench.views.view import Heatmap, Lines, View
+from posenc.pictures.view import Heatmap, Lines, View
+from posenc.scaling import Frequencies
 
 ROUNDING = 1e-6
 """Blocks compute in float32 what pictures compute in float64: sums of up to 128 products, each good to 6e-8, whose
@@ -30,7 +30,7 @@ def numbers(value: object) -> Iterator[float]:
     """The numbers of what a block prints."""
     if isinstance(value, torch.Tensor):
         yield from value.detach().flatten().double().tolist()
-    elif isinstance(value, Spectrum):
+    elif isinstance(value, Frequencies):
         yield from map(float, value.frequencies)
     elif isinstance(value, Mapping):
         yield from numbers(list(value.values()))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from posenc.errors import PosencError
-from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.run.ledger import Ledger
 from workbench.lab.photographs import chromium
 
 

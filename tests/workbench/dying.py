@@ -5,9 +5,9 @@ from pathlib import Path
 
 import torch
 
-from posenc.workbench.experiments import trainer
-from posenc.workbench.experiments.job import Progress
-from posenc.workbench.experiments.training import TrainingJob
+from posenc.workbench.run import trainer
+from posenc.workbench.run.job import Progress
+from posenc.workbench.run.training import TrainingJob
 from posenc.workbench.tasks import Source
 from workbench.studies import plan_of
 

@@ -9,10 +9,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from posenc.workbench.experiments import trainer
-from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.ranks import ALONE, WAYS, Alone, Ranks
-from posenc.workbench.experiments.training import build, learn, task_of
+from posenc.workbench.run import trainer
+from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.ranks import ALONE, WAYS, Alone, Ranks
+from posenc.workbench.run.training import build, learn, task_of
 from workbench.studies import plan_of, python_text
 
 BOUND = 1e-11

@@ -16,7 +16,7 @@ class LogDistance(Encoding):
     """Adds −r_h·ln(1 + distance) to the scores; r_h = strength·h/heads."""
 
     name = "log-distance"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
 
     def __init__(self, heads: int, *, strength: float = 1.0) -> None:

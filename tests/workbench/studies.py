@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from posenc.workbench.experiments.job import Failure, Job, Report
-from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.study import Study
+from posenc.workbench.run.job import Failure, Job, Report
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text, load
 
 TINY = Study(
@@ -21,7 +21,7 @@ TINY = Study(
 
 
 def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Carry out one job after the other, here."""
+    """ContentState out one job after the other, here."""
     for job in jobs:
         done(job.carry_out(report))
 
@@ -39,7 +39,7 @@ def python_text() -> Text:
 
 def numbers(folder: Path) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
     """Every measured number of a study's ledger."""
-    from posenc.workbench.experiments.ledger import Ledger
+    from posenc.workbench.run.ledger import Ledger
 
     with Ledger(folder) as ledger:
         return {

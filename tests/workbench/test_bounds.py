@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab.controls import Number, Numbers
-from posenc.workbench.lab.rooms import find, stages
-from posenc.workbench.views.bounds import BOUNDS
-from posenc.workbench.views.catalogue import VIEWS
-from posenc.workbench.views.view import View
+from posenc.pictures.bounds import BOUNDS
+from posenc.pictures.view import View
+from posenc.teaching.lab.controls import Number, Numbers
+from posenc.teaching.lab.rooms import find, stages
+from posenc.teaching.views.catalogue import VIEWS
 
 
 def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> None:
@@ -67,6 +67,6 @@ def test_one_setting_may_end_where_another_does() -> None:
 
 
 def test_bounds_are_read_without_torch() -> None:
-    program = "import sys; from posenc.workbench.views.bounds import BOUNDS; print('torch' in sys.modules)"
+    program = "import sys; from posenc.pictures.bounds import BOUNDS; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments import trainer
-from posenc.workbench.experiments.compare import compare, missing
-from posenc.workbench.experiments.job import Failure, Job, unheard
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.training import TrainingJob
-from posenc.workbench.launch.here import here
+from posenc.workbench.launch.in_process import here
+from posenc.workbench.run import trainer
+from posenc.workbench.run.job import Failure, Job, unheard
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.training import TrainingJob
+from posenc.workbench.study.compare import compare, missing
 from posenc.workbench.tasks import Source
 from workbench.studies import TINY, plan_of, python_text
 

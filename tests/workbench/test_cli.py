@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from posenc.workbench.cli import app
-from posenc.workbench.entry import main
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.job import Job, Launcher
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.launch.needs import Needs
+from posenc.cli import main
+from posenc.commands.app import app
+from posenc.workbench.launch.requirements import Needs
 from posenc.workbench.report.write import write
+from posenc.workbench.run.job import Job, Launcher
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
 from workbench.studies import TINY, inline, python_text
 
 

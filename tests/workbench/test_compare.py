@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import InvalidArgument, StudyError, UnknownName
-from posenc.workbench.experiments.compare import compare, gather, missing
-from posenc.workbench.experiments.job import Failure, Job, unheard
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.presets import PRESETS, preset
-from posenc.workbench.experiments.study import Study, check_device, read, study
-from posenc.workbench.experiments.training import TrainingJob
 from posenc.workbench.launch.local import Local
+from posenc.workbench.run.job import Failure, Job, unheard
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.training import TrainingJob
+from posenc.workbench.study.compare import compare, gather, missing
+from posenc.workbench.study.presets import PRESETS, preset
+from posenc.workbench.study.study import Study, check_device, read, study
 from posenc.workbench.tasks import Source
 from workbench.studies import TINY, inline, python_text
 
@@ -38,7 +38,7 @@ def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path)
 
 
 def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
-    from posenc.workbench.experiments.training import build
+    from posenc.workbench.run.training import build
     from posenc.workbench.tasks import task
 
     text = python_text()

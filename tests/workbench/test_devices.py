@@ -12,14 +12,14 @@ import torch
 import torch.multiprocessing as mp
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.ranks import WAYS, Ranks
-from posenc.workbench.experiments.sharded import ShardedState
-from posenc.workbench.experiments.state import forget
-from posenc.workbench.experiments.study import Study
-from posenc.workbench.experiments.training import TrainingJob, build, task_of
 from posenc.workbench.launch.choose import choose
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.ranks import WAYS, Ranks
+from posenc.workbench.run.sharded import ShardedState
+from posenc.workbench.run.state import forget
+from posenc.workbench.run.training import TrainingJob, build, task_of
+from posenc.workbench.study.compare import compare
+from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Source
 from workbench.over_devices import BOUND, PLAN, gap, rank, trained
 from workbench.studies import inline, numbers, python_text

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.entry import main
+from posenc.cli import main
 
 PROJECT = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
 WITHOUT = """
@@ -72,7 +72,7 @@ def test_what_ctrl_c_breaks_half_imported_ends_in_one_line(
         except KeyboardInterrupt:
             raise AttributeError("module 'numpy' has no attribute 'minimum'") from None
 
-    monkeypatch.setattr("posenc.workbench.cli.main", half_imported)
+    monkeypatch.setattr("posenc.commands.app.main", half_imported)
     monkeypatch.setattr(sys, "argv", ["posenc", "verify"])
     with pytest.raises(SystemExit) as ended:
         main()

@@ -12,16 +12,16 @@ from torch.nn import functional as F
 from typer.testing import CliRunner
 
 import posenc
+from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
-from posenc.schedules import NTK, Default, DynamicNTK, Linear, YaRN
-from posenc.workbench.commands.extend import extend as command
-from posenc.workbench.experiments.extend import Request, extend, work
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.methods import NAMES, methods
-from posenc.workbench.experiments.models import Ours, Tick, config_patch, open_model
-from posenc.workbench.launch.here import here
+from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
+from posenc.workbench.extend.extend import Request, extend, work
+from posenc.workbench.extend.methods import NAMES, methods
+from posenc.workbench.extend.models import Ours, Tick, config_patch, open_model
+from posenc.workbench.launch.in_process import here
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
-from posenc.workbench.transformer import Transformer, TransformerConfig
 from workbench.pretrained import save_llama
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
@@ -56,8 +56,8 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: 
     found = extend(model, BYTES, TEXT, request(), ledgers(tmp_path), here)
     assert (found.length, found.width, found.inside) == (64, 4, 4)
     tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
-    for curve, schedule in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
-        rotary = posenc.Rotary(16, pairing="half", schedule=schedule, phases="float32")
+    for curve, scaling in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
+        rotary = posenc.Rotary(16, pairing="half", scaling=scaling, phases="float32")
         model.model.encoding = rotary
         with torch.no_grad():
             losses = F.cross_entropy(model.model(tokens[None, :-1])[0], tokens[1:], reduction="none")
@@ -65,14 +65,14 @@ def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: 
         assert found.curves[curve].losses[1].tolist() == pytest.approx(
             losses.view(16, 4).mean(1).tolist(), abs=1e-5
         )
-        if schedule == Default():
+        if scaling == Default():
             assert float(found.window[1]) == pytest.approx(float(alone[-4:].mean()), abs=1e-5)
 
 
 def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
-    """Every layer that turns gets the schedule with its own base; a near one and what was learnt stay."""
+    """Every layer that turns gets the scaling with its own base; a near one and what was learnt stay."""
     kinds = {
         "far": posenc.Rotary(16, pairing="half", base=500.0),
         "near": posenc.Rotary(16, pairing="half"),
@@ -81,16 +81,16 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     encoding = posenc.Layers(kinds, ("far", "near", "t5"), windows={"near": 8})
     model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
     mixed = Ours(model, "mixed", 16, "a mixed model")
-    assert mixed.schedule == Default()
+    assert mixed.scaling == Default()
     found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), here)
-    far = posenc.Rotary(16, pairing="half", base=500.0, schedule=NTK(4), phases="float32")
+    far = posenc.Rotary(16, pairing="half", base=500.0, scaling=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
     with torch.no_grad():
         losses = F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none")
     assert found.curves[1].losses[0].tolist() == pytest.approx(losses.view(16, 4).mean(1).tolist(), abs=1e-5)
-    stilled = mixed.rescaled(None, 64)
-    assert [stilled.layer(i).doors for i in range(3)] == [(), ("rotate",), ("bias",)]
+    stilled = mixed.with_scaling(None, 64)
+    assert [stilled.layer(i).acts_on for i in range(3)] == [(), ("queries_keys",), ("bias",)]
 
 
 def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
@@ -136,11 +136,11 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
 def test_methods_by_name() -> None:
     made_ = {m.name: m for m in methods(None, Default(), 4096, 4.0, beta_fast=16)}
     assert tuple(made_) == NAMES
-    assert made_["yarn"].schedule == YaRN(4, 4096, beta_fast=16)
-    assert made_["dynamic"].schedule == DynamicNTK(4, 4096)
-    assert methods(None, Linear(2), 4096, 4.0)[-1].schedule == Linear(2)
+    assert made_["yarn"].scaling == YaRN(4, 4096, beta_fast=16)
+    assert made_["dynamic"].scaling == DynamicNTK(4, 4096)
+    assert methods(None, Linear(2), 4096, 4.0)[-1].scaling == Linear(2)
     assert [m.name for m in methods(("yarn",), Default(), 4096, 4.0)] == ["none", "yarn"]
-    assert methods(("none", "drope"), Default(), 4096, 4.0)[1].schedule is None
+    assert methods(("none", "drope"), Default(), 4096, 4.0)[1].scaling is None
     with pytest.raises(UnknownName, match="unknown method 'yarm'; did you mean 'yarn'"):
         methods(("yarm",), Default(), 4096, 4.0)
 
@@ -157,7 +157,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
-    with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be rescaled"):
+    with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be scaled"):
         Ours(alibi, "x", 16, "a model")
 
 
@@ -177,7 +177,7 @@ def test_the_config_patch_gives_the_measured_loss(
 
     model, data, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     assert (model.original_length, model.unit) == (64, "token")
-    chosen = methods(None, model.schedule, 64, 4.0)
+    chosen = methods(None, model.scaling, 64, 4.0)
     request_, read_so_far = Request(256, 2, chosen), [0.0]
 
     def progress(tokens: float) -> None:
@@ -202,7 +202,7 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     model, _, text = open_model(llama, llama / "text.txt", "cpu", "float32")
     model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
-    asked = Request(128, 1, methods(("yarn",), model.schedule, 64, 2.0), finetune=15)
+    asked = Request(128, 1, methods(("yarn",), model.scaling, 64, 2.0), finetune=15)
     found = extend(model, b"abcd" * 200, text, asked, ledgers(tmp_path), here)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())

@@ -14,16 +14,16 @@ from torch.nn import functional as F
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 from typer.testing import CliRunner
 
+from posenc.commands.extend import _request
+from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, StudyError
 from posenc.integrations.huggingface import load
 from posenc.integrations.huggingface.folder import identity
 from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.shrink import shrunk
-from posenc.schedules import Default, Linear, YaRN
-from posenc.workbench.commands.extend import _request
-from posenc.workbench.commands.extend import extend as command
-from posenc.workbench.experiments.extend import Request
-from posenc.workbench.experiments.ledger import Ledger
+from posenc.scaling import Default, Linear, YaRN
+from posenc.workbench.extend.extend import Request
+from posenc.workbench.run.ledger import Ledger
 from workbench import tiny_folders
 from workbench.pretrained import save_llama, save_tokenizer
 
@@ -53,7 +53,7 @@ def test_models_of_mixed_layers_are_read_in_pieces_and_stretched_as_their_config
     monkeypatch.setattr(load, "PIECE", 24)  # neither a divisor of the length nor of the window
     model = tiny_folders.save(family, tmp_path)
     ours = Pretrained(tmp_path)
-    own = ours.rescaled(ours.schedule, 128)
+    own = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, own), their_losses(model), rtol=0, atol=ROUNDED)
     config = json.loads((tmp_path / "config.json").read_text())
     patch = ours.patch(Linear(2.0), 128)
@@ -61,7 +61,7 @@ def test_models_of_mixed_layers_are_read_in_pieces_and_stretched_as_their_config
     inner.update(patch)
     (tmp_path / "config.json").write_text(json.dumps({k: v for k, v in config.items() if v is not None}))
     told = type(model).from_pretrained(tmp_path).eval()
-    linear = ours.losses(TOKENS, ours.rescaled(Linear(2.0), 128))
+    linear = ours.losses(TOKENS, ours.with_scaling(Linear(2.0), 128))
     assert torch.allclose(linear, their_losses(told), rtol=0, atol=ROUNDED)
     assert not torch.allclose(linear, their_losses(model), rtol=0, atol=1e-3)
 
@@ -90,7 +90,7 @@ def test_logits_are_scaled_as_the_model_scales_them(
     model.save_pretrained(tmp_path)
     save_tokenizer(tmp_path)
     ours = Pretrained(tmp_path)
-    encoding = ours.rescaled(ours.schedule, 128)
+    encoding = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, encoding), their_losses(model), rtol=0, atol=ROUNDED)
     asked = ours.answers(TOKENS[:50], [TOKENS[50:60]], encoding)[0]
     with torch.no_grad():
@@ -125,7 +125,7 @@ def test_a_gguf_file_is_tuned_and_saved_as_a_folder(tmp_path: Path) -> None:
     assert run.exit_code == 0, run.output
     assert "tuned/" in run.stdout
     saved = Pretrained(tmp_path / "out" / "tuned")
-    assert saved.schedule in (Default(), YaRN(2.0, 64))
+    assert saved.scaling in (Default(), YaRN(2.0, 64))
     assert not hasattr(saved.model.config, "quantization_config")
 
 
@@ -140,7 +140,7 @@ def test_a_model_that_was_released_longer_is_extended_from_there(tmp_path: Path)
     assert (model.original_length, model.pretrained_length) == (256, 64)
     request = _request(model, "2x", "yarn,linear", None, 32.0, Request(0, 1, (), 0, "float32", "cpu"))
     assert request.length == 512
-    assert [m.schedule for m in request.methods] == [Default(), YaRN(8.0, 64), Linear(8.0)]
+    assert [m.scaling for m in request.methods] == [Default(), YaRN(8.0, 64), Linear(8.0)]
     grown = model.patch(Linear(8.0), 512)
     assert grown["max_position_embeddings"] == 512
 
@@ -156,7 +156,7 @@ def test_shards_are_mapped_in_their_own_type_and_score_the_same(tmp_path: Path) 
     maps = Path("/proc/self/maps")
     if maps.exists():  # elsewhere nobody says what is mapped
         assert all(str(shard) in maps.read_text() for shard in shards)
-    losses = ours.losses(TOKENS, ours.rescaled(ours.schedule, 128))
+    losses = ours.losses(TOKENS, ours.with_scaling(ours.scaling, 128))
     assert losses.dtype == torch.float32
     assert torch.allclose(losses, their_losses(whole), rtol=0, atol=2**-8 * 10 * 4)  # of logits, a layer each
     assert Pretrained(tmp_path / "whole").identity != ours.identity
@@ -171,7 +171,7 @@ def test_a_cache_of_another_kind_is_not_cut(tmp_path: Path, monkeypatch: pytest.
     ours.__dict__["_parts"] = False
     pieces = [len(hidden) for hidden, _ in ours._pieces(TOKENS, lambda share: None)]
     assert pieces == [len(TOKENS)]
-    own = ours.rescaled(ours.schedule, 128)
+    own = ours.with_scaling(ours.scaling, 128)
     assert torch.allclose(ours.losses(TOKENS, own), their_losses(model), rtol=0, atol=ROUNDED)
 
 
@@ -184,7 +184,7 @@ def test_what_is_saved_opens_in_transformers_with_the_same_logits(tmp_path: Path
         told = type(model).from_pretrained(tmp_path / "tuned" / family).eval()
         transformers.AutoTokenizer.from_pretrained(tmp_path / "tuned" / family)
         ours.model.load_state_dict(weights)
-        losses = ours.losses(TOKENS, ours.rescaled(YaRN(2.0, 64), 128))
+        losses = ours.losses(TOKENS, ours.with_scaling(YaRN(2.0, 64), 128))
         assert torch.allclose(losses, their_losses(told), rtol=0, atol=ROUNDED)
 
 
@@ -238,7 +238,7 @@ from posenc.integrations.huggingface.load import Pretrained
 from posenc.integrations.huggingface.measuring.shrink import shrunk
 model = Pretrained(Path(sys.argv[1]))
 tokens = torch.randint(3, 26, (int(sys.argv[2]) + 1,))
-encoding = model.rescaled(model.schedule, len(tokens))
+encoding = model.with_scaling(model.scaling, len(tokens))
 model.losses(tokens[:1025], encoding)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 model.losses(tokens, encoding)

@@ -8,13 +8,13 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from posenc.commands.extend import extend as command
 from posenc.errors import StudyError
-from posenc.schedules import Default
-from posenc.workbench.commands.extend import extend as command
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.models import config_patch, open_model
-from posenc.workbench.experiments.weights import place
+from posenc.scaling import Default
+from posenc.workbench.extend.models import config_patch, open_model
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.weights import place
+from posenc.workbench.study.compare import compare
 from posenc.workbench.tasks.text import Source, load
 from workbench.studies import TINY, inline, python_text
 
@@ -29,7 +29,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_trained_model_is_found(study: Path) -> None:
     model, data, text = open_model(study, None, "cpu", "float32")
-    assert (model.original_length, model.unit, model.schedule) == (128, "byte", Default())
+    assert (model.original_length, model.unit, model.scaling) == (128, "byte", Default())
     assert len(data) == len(text.validation)
     assert config_patch(model, None, 1024) is None  # type: ignore[arg-type]
 
@@ -54,7 +54,7 @@ def test_a_study_of_another_machine_is_read_on_this_ones_device(study: Path, tmp
     (tmp_path / "checkpoints").mkdir()
     shutil.copy(place(study, run.plan), place(tmp_path, there))
     model, data, _ = open_model(tmp_path, None, "cpu", "float32")
-    assert len(model.losses(model.encode(data[:33]), model.rescaled(Default(), 32))) == 32
+    assert len(model.losses(model.encode(data[:33]), model.with_scaling(Default(), 32))) == 32
 
 
 def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

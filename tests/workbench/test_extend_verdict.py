@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.schedules import Default
-from posenc.workbench.experiments.extend import Curve, Extension
-from posenc.workbench.experiments.methods import methods
-from posenc.workbench.experiments.verdict import judge
+from posenc.scaling import Default
+from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.extend.verdict import judge
 from posenc.workbench.report.extension import answer, over_positions
 from posenc.workbench.report.extension_page import write
 from posenc.workbench.tasks.text import Text

@@ -9,11 +9,11 @@ import torch
 import posenc
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.presets import PRESETS
-from posenc.workbench.experiments.ranks import Ranks
-from posenc.workbench.experiments.training import build, teach
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.ranks import Ranks
+from posenc.workbench.run.training import build, teach
+from posenc.workbench.study.compare import compare
+from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.neighbours import Neighbours
 from workbench.studies import TINY, inline, plan_of, python_text
 
@@ -41,12 +41,12 @@ def test_tables_are_resized_to_larger_grids_or_refuse_them(tmp_path: Path) -> No
 def test_a_table_resized_for_a_test_leaves_the_model_as_it_was() -> None:
     plan = plan_of(RESIZED, task="neighbours", train_length=9, lengths=(9,), batch=2)
     model = build(plan, Neighbours(9))
-    larger = model.fitted(4, 4)
+    larger = model.enlarged(4, 4)
     assert larger.embedding is model.embedding
     assert larger.encoding.picture == (4, 4)
     assert model.encoding.picture == (3, 3)
-    assert model.fitted(3, 2) is model
-    assert model.fitted() is model
+    assert model.enlarged(3, 2) is model
+    assert model.enlarged() is model
 
 
 def test_cells_see_those_after_them() -> None:

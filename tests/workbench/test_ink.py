@@ -10,7 +10,7 @@ import pytest
 from matplotlib.text import Text
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.workbench.figures import ink
+from posenc.pictures import ink
 
 
 def drawing() -> ink.Axes:
@@ -67,7 +67,7 @@ def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.Monk
             raise ModuleNotFoundError(name)
         return real(name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.delitem(sys.modules, "posenc.workbench.figures.ink")
+    monkeypatch.delitem(sys.modules, "posenc.pictures.ink")
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(MissingExtra, match=r"matplotlib is not installed; type: pip install 'posenc\[plot\]'"):
-        importlib.import_module("posenc.workbench.figures.ink")
+        importlib.import_module("posenc.pictures.ink")

@@ -8,15 +8,15 @@ import torch
 import typer
 from typer.testing import CliRunner
 
+from posenc.commands.inspect import inspect as command
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
-from posenc.schedules import Default, Proportional, YaRN
-from posenc.workbench.commands.inspect import inspect as command
-from posenc.workbench.inspect import inspect
-from posenc.workbench.views.catalogue import make
-from posenc.workbench.views.schedule import drawn, slowing, turns
-from posenc.workbench.views.view import Lines
+from posenc.pictures.view import Lines
+from posenc.scaling import Default, Proportional, YaRN
+from posenc.teaching.inspect import inspect
+from posenc.teaching.views.catalogue import make
+from posenc.teaching.views.scaling import drawn, slowing, turns
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 
@@ -126,7 +126,7 @@ def test_the_command_prints_and_draws(tmp_path: Path) -> None:
     assert "has no frequencies to draw" in str(result.exception)
 
 
-def test_view_of_a_schedule() -> None:
+def test_view_of_a_scaling() -> None:
     view = drawn(YaRN(16, 4096), 128, 1e4, 4096)
     wavelength = view.panels[1]
     assert isinstance(wavelength, Lines)
@@ -155,12 +155,12 @@ def test_views_by_name() -> None:
         "llama3",
         "proportional",
     ):
-        assert make("schedule", {"schedule": name, "rotary_dim": "32"}).panels
+        assert make("scaling", {"scaling": name, "rotary_dim": "32"}).panels
     # A config with factor 8 has it at 8 times its length: NTK at 8² − 8 + 1.
-    assert make("schedule", {"schedule": "dynamic", "factor": "8"}).readouts["most slowed pair"] == "57 times"
+    assert make("scaling", {"scaling": "dynamic", "factor": "8"}).readouts["most slowed pair"] == "57 times"
     with pytest.raises(UnknownName, match="did you mean 'yarn'"):
-        make("schedule", {"schedule": "yarm"})
-    assert turns(Default().spectrum(64, 1e5), 8192) == 20
+        make("scaling", {"scaling": "yarm"})
+    assert turns(Default().frequencies(64, 1e5), 8192) == 20
 
 
 def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

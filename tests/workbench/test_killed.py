@@ -8,9 +8,9 @@ from random import Random
 
 import pytest
 
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.study import Study, study
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
+from posenc.workbench.study.study import Study, study
 from workbench.studies import inline, numbers, python_text
 from workbench.typed import Typed
 

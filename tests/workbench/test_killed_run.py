@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
-from posenc.workbench.experiments.plan import Plan, Run
+from posenc.workbench.run.plan import Plan, Run
 from workbench.dying import PLAN, carry_out
 
 KILLS = 30
 
 
 class Process:
-    """A process that carries the run out."""
+    """A process that states the run out."""
 
     def __init__(self, folder: Path) -> None:
         context = mp.get_context("forkserver")

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.views import exactness, extension, filling, fingerprint, order_blind, rotation, table
-from posenc.workbench.views.view import Heatmap, Plane
+from posenc.pictures.view import Heatmap, Plane
+from posenc.teaching.views import exactness, extension, filling, fingerprint, order_blind, rotation, table
 
 FLOAT32 = 1e-5
 """Outputs of order 1, sums of 8 products, in float32."""

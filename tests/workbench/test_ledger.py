@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments.job import Progress
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Cell, Curve, Plan, Run
+from posenc.workbench.run.job import Progress
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Cell, Curve, Plan, Run
 from workbench.studies import plan_of
 
 PLAN = plan_of("rotary")
@@ -129,7 +129,7 @@ def test_a_newer_ledger_is_refused(tmp_path: Path) -> None:
 
 SECOND = """
 import sys, pathlib
-from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.run.ledger import Ledger
 try:
     Ledger(pathlib.Path(sys.argv[1]), write=True)
 except Exception as error:

@@ -7,9 +7,9 @@ import torch
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.workbench.lab.rooms import find
-from posenc.workbench.views import counter, four, sums, turning
-from posenc.workbench.views.view import Heatmap, Lines, Plane
+from posenc.pictures.view import Heatmap, Lines, Plane
+from posenc.teaching.lab.rooms import find
+from posenc.teaching.views import counter, four, sums, turning
 
 
 def test_q_and_k_move_apart_and_the_score_is_the_cosine_between_them() -> None:
@@ -75,9 +75,7 @@ def test_bits_count_and_hands_are_half_as_fast_each() -> None:
 def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:
     view = find("extension").answer({"factor": "256", "trained": "4096"})
     assert float(view.readouts["NTK: furthest"]) > 1
-    assert (
-        find("schedule").answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"] == "256 times"
-    )
+    assert find("scaling").answer({"factor": "256", "method": "linear"}).readouts["most slowed pair"] == "256 times"
 
 
 def test_the_four_properties_are_asked_of_the_whole_catalogue() -> None:

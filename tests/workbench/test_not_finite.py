@@ -10,24 +10,24 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
-from posenc.schedules import Default
+from posenc.commands.app import app
+from posenc.scaling import Default
+from posenc.teaching.lab import results
 from posenc.workbench import notebook
-from posenc.workbench.cli import app
-from posenc.workbench.experiments.compare import Outcome, compare
-from posenc.workbench.experiments.evaluate import evaluate
-from posenc.workbench.experiments.extend import Curve, Extension
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.methods import methods
-from posenc.workbench.experiments.plan import Cell, Run
-from posenc.workbench.experiments.results import TaskResult, holds, summarise
-from posenc.workbench.experiments.statistics import over_blocks, over_seeds, paired
-from posenc.workbench.experiments.training import build
-from posenc.workbench.experiments.verdict import judge
-from posenc.workbench.lab import results
+from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.extend.verdict import judge
 from posenc.workbench.report import live, words
 from posenc.workbench.report.charts import over_lengths, over_positions
 from posenc.workbench.report.extension import answer as recommended
 from posenc.workbench.report.sentences import answer, sentence
+from posenc.workbench.run.evaluate import evaluate
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Cell, Run
+from posenc.workbench.run.training import build
+from posenc.workbench.study.compare import Outcome, compare
+from posenc.workbench.study.results import TaskResult, holds, summarise
+from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
 from posenc.workbench.tasks import TASKS, Told, task
 from posenc.workbench.tasks.text import Text
 from workbench.own import write

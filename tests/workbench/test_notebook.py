@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import posenc.workbench
+from posenc.commands.runs import runs
 from posenc.errors import StudyError, UnknownName
-from posenc.workbench.commands.runs import runs
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
 from posenc.workbench.notebook import Opened
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
 from workbench.studies import TINY, inline, python_text
 
 ROOT = Path(__file__).parents[2]
@@ -101,7 +101,7 @@ def test_a_table_that_cannot_be_written_names_its_own_path(study: Path, tmp_path
 
 def test_a_study_in_a_folder_that_cannot_be_written_is_read(study: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path.name: path.read_bytes() for path in study.iterdir() if path.is_file()}
-    monkeypatch.setattr("posenc.workbench.experiments.ledger.access", lambda path, mode: mode != os.W_OK)
+    monkeypatch.setattr("posenc.workbench.run.ledger.access", lambda path, mode: mode != os.W_OK)
     with Ledger(study) as ledger:
         assert "immutable" in ledger._reading()
         assert len(ledger.runs()) == 8

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from posenc.workbench.numbers import count, fixed, fraction, plain, readout, short, signed
+from posenc.pictures.numbers import count, fixed, fraction, plain, readout, short, signed
 
 
 @pytest.mark.parametrize(

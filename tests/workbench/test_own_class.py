@@ -10,11 +10,11 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 import posenc
+from posenc.commands.app import app
 from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, StudyError, UnknownName
-from posenc.workbench.cli import app
-from posenc.workbench.experiments.compare import compare, gather, missing
-from posenc.workbench.experiments.ledger import Ledger
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare, gather, missing
 from workbench.own import was_imported, write
 from workbench.studies import TINY, inline, python_text
 

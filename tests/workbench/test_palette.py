@@ -3,8 +3,8 @@
 from itertools import combinations
 
 import posenc
-from posenc.workbench.palette import ENCODINGS, OTHER_DASHES, OTHER_MARKERS, OTHERS, family, style
-from posenc.workbench.scene.colours import stylesheet
+from posenc.pictures.colours import stylesheet
+from posenc.pictures.palette import ENCODINGS, OTHER_DASHES, OTHER_MARKERS, OTHERS, family, style
 
 
 def test_every_encoding_of_the_catalogue_has_a_style_and_a_class_on_the_page() -> None:

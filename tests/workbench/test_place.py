@@ -10,16 +10,16 @@ import fsspec
 import pytest
 from typer.testing import CliRunner
 
+from posenc.commands.app import app
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.cli import app
-from posenc.workbench.experiments import place as module
-from posenc.workbench.experiments import trainer
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.job import Progress
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.place import Address, place, reading
-from posenc.workbench.experiments.study import Study
 from posenc.workbench.notebook import Opened
+from posenc.workbench.run import trainer
+from posenc.workbench.run.job import Progress
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study import storage as module
+from posenc.workbench.study.compare import compare
+from posenc.workbench.study.storage import Address, place, reading
+from posenc.workbench.study.study import Study
 from workbench.studies import TINY, inline, numbers, python_text
 
 STUDY = replace(TINY, encodings=("nope",), tasks=("needle",))

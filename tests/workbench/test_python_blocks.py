@@ -3,7 +3,7 @@
 import pytest
 
 from posenc.errors import PositionOutOfRange
-from posenc.workbench.views.catalogue import VIEWS, make
+from posenc.teaching.views.catalogue import VIEWS, make
 from workbench.blocks import strays
 
 CASES = [
@@ -26,7 +26,7 @@ CASES = [
     ("attention", {"encoding": "learned"}),
     ("shift-both", {"m": "3", "turn": "radian"}),
     ("every-pair", {"m": "1000000"}),
-    ("schedule", {"schedule": "ntk"}),
+    ("scaling", {"scaling": "ntk"}),
 ]
 
 

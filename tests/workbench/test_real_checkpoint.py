@@ -8,7 +8,7 @@ import torch
 
 from llama2c import Tokenizer, load, load_tokenizer
 from posenc.errors import InvalidArgument, UnreadableFile
-from posenc.workbench.transformer import Cache, Transformer
+from posenc.workbench.run.transformer import Cache, Transformer
 
 STORY = (
     "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she "

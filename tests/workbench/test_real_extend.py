@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from posenc.schedules import Default
-from posenc.workbench.experiments.extend import Request, extend
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.methods import methods
-from posenc.workbench.experiments.models import open_model
-from posenc.workbench.experiments.verdict import judge
-from posenc.workbench.launch.here import here
+from posenc.scaling import Default
+from posenc.workbench.extend.extend import Request, extend
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.extend.models import open_model
+from posenc.workbench.extend.verdict import judge
+from posenc.workbench.launch.in_process import here
+from posenc.workbench.run.ledger import Ledger
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -32,8 +32,8 @@ def test_yarn_reads_on_where_the_unscaled_model_fails(
 ) -> None:
     """One document of 12 288 tokens; its end lies between 10k and 12k."""
     model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
-    assert (model.original_length, model.schedule) == (8192, Default())
-    chosen = methods(("none", "yarn"), model.schedule, 8192, 1.5)
+    assert (model.original_length, model.scaling) == (8192, Default())
+    chosen = methods(("none", "yarn"), model.scaling, 8192, 1.5)
     found = extend(model, data, text, Request(12_288, 1, chosen), ledgers(tmp_path), here)
     curves = {c.method.name: c.losses[0] for c in found.curves}
     in_context = float(found.window[0])  # the same targets, read with the trained length of context

@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments.plan import Cell, Run
-from posenc.workbench.experiments.results import holds, newest, summarise
-from posenc.workbench.experiments.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
 from posenc.workbench.report.sentences import answer, sentence
 from posenc.workbench.report.terminal import table
+from posenc.workbench.run.plan import Cell, Run
+from posenc.workbench.study.results import holds, newest, summarise
+from posenc.workbench.study.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.tasks import TASKS, Told, task
 from posenc.workbench.tasks.text import load
 from workbench.studies import plan_of

@@ -13,21 +13,21 @@ import typer
 from typer.testing import CliRunner
 
 import posenc
+from posenc.commands.extend import extend as command
 from posenc.errors import InvalidArgument, StudyError
-from posenc.schedules import Default, LengthSchedule, Schedule, YaRN, planned
-from posenc.workbench.commands.extend import extend as command
-from posenc.workbench.experiments.extend import Request
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.methods import methods
-from posenc.workbench.experiments.models import Ours, Shipped, Tick, open_model
-from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
-from posenc.workbench.launch.here import here
+from posenc.pictures.view import Heatmap
+from posenc.scaling import Default, LengthScaling, Scaling, YaRN, planned
+from posenc.workbench.extend.extend import Request
+from posenc.workbench.extend.methods import methods
+from posenc.workbench.extend.models import Ours, Shipped, Tick, open_model
+from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
+from posenc.workbench.launch.in_process import here
 from posenc.workbench.report.blocks import Page
 from posenc.workbench.report.builder import build
 from posenc.workbench.report.retrieval import answer, over_depth, part, table
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
-from posenc.workbench.transformer import Transformer, TransformerConfig
-from posenc.workbench.views.view import Heatmap
 from workbench.pretrained import save_llama
 
 DATA = b"All work and no play makes a dull text. " * 1000
@@ -39,7 +39,7 @@ class Known:
     """Reads bytes and answers as told: with the number after the place in its context, or always the same."""
 
     name, identity, unit, learning_rate, model = "a known model", "known", "byte", 1e-3, None
-    schedule: Schedule | LengthSchedule = Default()
+    scaling: Scaling | LengthScaling = Default()
     calls, fail_at, original_length, pretrained_length = 0, -1, 2048, 2048
 
     def __init__(self, sees: Callable[[posenc.Encoding], int]) -> None:
@@ -69,9 +69,9 @@ class Known:
                 row[ord(after[0])] = 2.0
         return logits
 
-    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> posenc.Encoding:
-        assert schedule is not None
-        return ROTARY.rescaled(planned(schedule, total_length))
+    def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> posenc.Encoding:
+        assert scaling is not None
+        return ROTARY.with_scaling(planned(scaling, total_length))
 
     def check_memory(self, length: int, *, cached: bool = False) -> None:
         assert cached
@@ -103,7 +103,7 @@ def nothing(encoding: posenc.Encoding) -> int:
 
 def far_with_yarn(encoding: posenc.Encoding) -> int:
     """The whole text under YaRN, and the last 2048 bytes without."""
-    return 10**9 if isinstance(encoding, posenc.Rotary) and isinstance(encoding.schedule, YaRN) else 2048
+    return 10**9 if isinstance(encoding, posenc.Rotary) and isinstance(encoding.scaling, YaRN) else 2048
 
 
 def test_a_model_that_copies_finds_every_needle(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
@@ -243,11 +243,11 @@ def llama(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_questions_after_cached_keys_are_questions_in_one_piece(llama: Path) -> None:
-    """Each question alone after the context, under a schedule: as one pass over both gives it."""
+    """Each question alone after the context, under a scaling: as one pass over both gives it."""
     model, _, _ = open_model(llama, llama / "text.txt", "cpu", "float32")
     context = model.encode(DATA[:300])
     questions = [model.encode(b"The secret of Lima is "), model.encode(b"Oslo is "), model.encode(b"Lima")]
-    encoding = posenc.Rotary(16, pairing="half", schedule=YaRN(2, 2048), phases="float32")
+    encoding = posenc.Rotary(16, pairing="half", scaling=YaRN(2, 2048), phases="float32")
     shares = list[float]()
     logits = reader(model).answers(context, questions, encoding, shares.append)
     assert shares == [0.5, 0.5]  # a layer each, and questions cost nothing worth counting

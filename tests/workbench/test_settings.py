@@ -7,13 +7,13 @@ import pytest
 from rich.table import Table
 from typer.testing import CliRunner
 
+from posenc.commands import app as cli
+from posenc.commands.screen import screen
+from posenc.commands.verify import report
 from posenc.errors import InvalidArgument
-from posenc.workbench import cli
-from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.claims.claim import Finding, Outcome
-from posenc.workbench.commands.verify import report
-from posenc.workbench.inspect import inspect
-from posenc.workbench.screen import screen
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.claims.claim import Finding, Outcome
+from posenc.teaching.inspect import inspect
 
 WORKBENCH = Path(cli.__file__).parent
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"

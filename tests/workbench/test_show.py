@@ -10,17 +10,17 @@ from matplotlib.text import Text
 from PIL import Image
 
 from posenc import CATALOGUE
+from posenc.commands.show import show
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.commands.show import show
-from posenc.workbench.figures import ink
-from posenc.workbench.figures.draw import draw, paint
-from posenc.workbench.palette import style
-from posenc.workbench.report.gallery import gallery as written
-from posenc.workbench.scene.colours import DARK, LIGHT, Paper, contrast, rgb
-from posenc.workbench.views import alibi, sinusoidal
-from posenc.workbench.views.catalogue import VIEWS, make
-from posenc.workbench.views.four import NAMES
-from posenc.workbench.views.view import Axis, Heatmap, View
+from posenc.pictures import ink
+from posenc.pictures.colours import DARK, LIGHT, Paper, contrast, rgb
+from posenc.pictures.draw import draw, paint
+from posenc.pictures.palette import style
+from posenc.pictures.view import Axis, Heatmap, View
+from posenc.teaching.gallery import gallery as written
+from posenc.teaching.views import alibi, sinusoidal
+from posenc.teaching.views.catalogue import VIEWS, make
+from posenc.teaching.views.four import NAMES
 
 TELLING = ("bias", "weights", "cat-sat", "phases", "extension", "shift-both")
 EVERY = [name if name in TELLING else pytest.param(name, marks=pytest.mark.slow) for name in VIEWS]

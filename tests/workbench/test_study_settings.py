@@ -9,17 +9,17 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from posenc.commands.app import app
+from posenc.commands.options import PANELS, values
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
-from posenc.workbench.cli import app
-from posenc.workbench.commands.options import PANELS, values
-from posenc.workbench.experiments.compare import compare, missing
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.presets import PRESETS, preset
-from posenc.workbench.experiments.settings import Setting, declared
-from posenc.workbench.experiments.study import Study, check_device, study
-from posenc.workbench.experiments.training import build, config
-from posenc.workbench.experiments.weights import place
 from posenc.workbench.launch.local import Local
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.settings import Setting, declared
+from posenc.workbench.run.training import build, config
+from posenc.workbench.run.weights import place
+from posenc.workbench.study.compare import compare, missing
+from posenc.workbench.study.presets import PRESETS, preset
+from posenc.workbench.study.study import Study, check_device, study
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
 from workbench.own import write

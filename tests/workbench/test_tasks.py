@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from posenc.errors import StudyError, UnknownName
-from posenc.workbench.experiments.study import Study
+from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import IGNORE, TASKS, language, task
 from posenc.workbench.tasks.copying import Copying
 from posenc.workbench.tasks.language import TARGETS, Language

@@ -10,16 +10,16 @@ import pytest
 from typer.testing import CliRunner
 
 import posenc
+from posenc.commands.app import app
 from posenc.encodings.text import split
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules import NTK
-from posenc.workbench.cli import app
-from posenc.workbench.experiments.compare import compare, missing
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import NUMERICS, Plan
-from posenc.workbench.experiments.study import Study, study
-from posenc.workbench.experiments.training import encoding
+from posenc.scaling import NTK
 from posenc.workbench.report.write import write
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import NUMERICS, Plan
+from posenc.workbench.run.training import encoding
+from posenc.workbench.study.compare import compare, missing
+from posenc.workbench.study.study import Study, study
 from workbench.studies import TINY, inline, plan_of, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
@@ -66,15 +66,15 @@ def test_a_study_says_the_models_size(tmp_path: Path) -> None:
 
 def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path) -> None:
     """Dynamic NTK at factor 1 is NTK by the growth; a command line can say no length of its own."""
-    text = "rotary(schedule=dynamic(1, 16))"
+    text = "rotary(scaling=dynamic(1, 16))"
     (plan,) = replace(SHORT, encodings=(text,), lengths=(1, 4)).plans(python_text())
-    assert encoding(plan).schedule == NTK(plan.lengths[-1] / 16)
+    assert encoding(plan).scaling == NTK(plan.lengths[-1] / 16)
     with Ledger(tmp_path, write=True) as ledger:
         outcome = compare(replace(SHORT, encodings=(text,)), python_text(), ledger, inline)
     assert not outcome.failures
-    with pytest.raises(InvalidArgument, match=r"or take a schedule that is fixed, such as ntk\(4\)"):
+    with pytest.raises(InvalidArgument, match=r"or take a scaling that is fixed, such as ntk\(4\)"):
         posenc.encoding(text, head_dim=8)
-    assert posenc.encoding(text, head_dim=8, total_length=64).schedule == NTK(4.0)
+    assert posenc.encoding(text, head_dim=8, total_length=64).scaling == NTK(4.0)
 
 
 def test_equal_texts_are_one_plan_and_every_setting_makes_another() -> None:

@@ -8,16 +8,16 @@ import pytest
 import torch
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments import trainer
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.footprint import check_room
-from posenc.workbench.experiments.job import Progress
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Plan
-from posenc.workbench.experiments.settings import Training
-from posenc.workbench.experiments.state import Trained
-from posenc.workbench.experiments.trainer import factor
-from posenc.workbench.experiments.training import build, learn, task_of
+from posenc.workbench.run import trainer
+from posenc.workbench.run.footprint import check_room
+from posenc.workbench.run.job import Progress
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.settings import Training
+from posenc.workbench.run.state import Trained
+from posenc.workbench.run.trainer import factor
+from posenc.workbench.run.training import build, learn, task_of
+from posenc.workbench.study.compare import compare
 from workbench.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))

@@ -5,7 +5,7 @@ import torch
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.workbench.transformer import Transformer, TransformerConfig
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 GROUPED = TransformerConfig(
     11, width=16, heads=4, kv_heads=2, norm="rms", activation="swiglu", biases=False, tied=True

@@ -8,13 +8,13 @@ import torch
 
 import posenc
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.lab.controls import Choice
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import find
-from posenc.workbench.palette import style
-from posenc.workbench.views import alibi, attention, order_blind, scores, sinusoidal
-from posenc.workbench.views.catalogue import VIEWS, make
-from posenc.workbench.views.view import Heatmap, Lines, Plane
+from posenc.pictures.palette import style
+from posenc.pictures.view import Heatmap, Lines, Plane
+from posenc.teaching.lab.controls import Choice
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import find
+from posenc.teaching.views import alibi, attention, order_blind, scores, sinusoidal
+from posenc.teaching.views.catalogue import VIEWS, make
 from workbench.own import was_imported, write
 
 

@@ -18,11 +18,11 @@ from posenc.encodings.bias import Bias, Visible, climbs, consecutive, cut, heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.channels import SPAN, Channels, linear
 from posenc.kernels.attention.flex import alibi_score_mod
+from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
-from posenc.schedules.checks import at_least_one
+from posenc.scaling.checks import at_least_one
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -49,7 +49,7 @@ class LinearBias(Bias):
         self.modifier = alibi_score_mod(slopes, q_positions, k_positions)
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
-            self.line = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
+            self.toeplitz = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
             self.near = last < NEAR
         else:
             self.near = spans_less(NEAR, q_positions, k_positions)
@@ -71,10 +71,10 @@ class LinearBias(Bias):
             distances = distances - seen.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
 
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         near = (
             self.k_positions.shape[-1] <= SPAN
-            if self.line is not None
+            if self.toeplitz is not None
             else climbs(self.q_positions, self.k_positions)
         )
         if not near:
@@ -117,7 +117,7 @@ class ALiBi(Encoding):
     """
 
     name: ClassVar[str] = "alibi"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
 

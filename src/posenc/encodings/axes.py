@@ -10,8 +10,8 @@ from decimal import Decimal
 from fractions import Fraction
 
 from posenc.errors import InvalidArgument
-from posenc.schedules.schedule import TWO_PI, Schedule, exact
-from posenc.schedules.spectrum import Spectrum
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import TWO_PI, Scaling, exact
 
 Units = Sequence[Fraction | int | str] | None
 Order = tuple[int, ...] | None
@@ -76,16 +76,16 @@ class AxisMap:
 
 
 @exact
-def spectrum(axes: AxisMap, schedule: Schedule, base: float) -> Spectrum:
+def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
     """The frequency of every pair under an axis map: its rung of its axis' ladder, in units of that axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
-    ladders = {size: schedule.spectrum(2 * size, base) for size in set(sizes)}
+    ladders = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     rungs = axes.rung_of_pair or tuple(range(axes.pairs))
     units = axes.units or (Fraction(1),) * axes.axes
     pairs = [(ladders[sizes[axis]], rung, units[axis]) for axis, rung in zip(axes.axis_of_pair, rungs, strict=True)]
     whole = TWO_PI if axes.turns else Decimal(1)
-    return Spectrum(
-        tuple(own.frequencies[rung] * unit.numerator / unit.denominator * whole for own, rung, unit in pairs),
+    return Frequencies(
+        tuple(own.exact[rung] * unit.numerator / unit.denominator * whole for own, rung, unit in pairs),
         tuple(own.float32[rung] * float(unit) * float(whole) for own, rung, unit in pairs),
         ladders[sizes[0]].attention_factor,
     )

@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.channels import SPAN, Channels
 from posenc.kernels.attention.flex import ScoreMod
+from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
 
 Values = Callable[..., Float[Tensor, "H *shape"]]
@@ -28,7 +28,7 @@ class Bias(ABC):
 
     Attention asks for these shortcuts by looking whether they are there, never by what class a bias is:
 
-    - ``line`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
+    - ``toeplitz`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
     - ``channels(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
@@ -39,8 +39,8 @@ class Bias(ABC):
     """
 
     heads: int
-    line: Float[Tensor, "H offsets"] | None = None
-    reach: int | None = None
+    toeplitz: Float[Tensor, "H offsets"] | None = None
+    constant_beyond: int | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
@@ -70,7 +70,7 @@ class Bias(ABC):
         return other
 
     def derive(self) -> None:  # noqa: B027  most have nothing of the kind
-        """Make anew what is kept of numbers that depend on ``trainable``, such as ``line``."""
+        """Make anew what is kept of numbers that depend on ``trainable``, such as ``toeplitz``."""
 
     def check_trainable(self, scores: Float[Tensor, "B H 1 1"]) -> None:
         """Refuse trainable numbers that ``trainable`` does not name; ``scores`` are any of the first row.
@@ -106,7 +106,7 @@ class Bias(ABC):
         """What the rows give every key that is out of ``reach``; None for nothing."""
         return None
 
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """The extra channels where q and k have this type and q·k is multiplied by ``scale``; None without any.
 
         Asked for only where queries and keys are the same tokens and a query sees none after it.
@@ -172,7 +172,7 @@ class OffsetBias(Bias):
         if self.straight:
             last = self.k_positions.shape[0] - 1
             along = torch.arange(-last, last + 1, device=self.k_positions.device)
-            self.line = self.values(along, *self.parameters).contiguous()
+            self.toeplitz = self.values(along, *self.parameters).contiguous()
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         apart = offsets(self.q_positions, self.k_positions, first, last, keys)
@@ -208,9 +208,9 @@ class SumBias(Bias):
         self.derive()
 
     def derive(self) -> None:
-        lines = [part.line for part in self.parts]
+        lines = [part.toeplitz for part in self.parts]
         if all(line is not None for line in lines):
-            self.line = torch.stack([line for line in lines if line is not None]).sum(0)
+            self.toeplitz = torch.stack([line for line in lines if line is not None]).sum(0)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return added([part.rows(first, last, keys, scores) for part in self.parts])
@@ -220,9 +220,9 @@ class SumBias(Bias):
     ) -> Float[Tensor, "#B H rows S"]:
         return added([part.differences(first, last, keys, visible, scores) for part in self.parts])
 
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
-        each = [part.channels(dtype, scale) for part in self.parts]
+        each = [part.low_rank(dtype, scale) for part in self.parts]
         found = [channels for channels in each if channels is not None]
         if len(found) < len(self.parts):
             return None
@@ -324,7 +324,7 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     torch._assert_async(
         inside,
         f"positions go back from one token to the next, or span {span}; attention that is compiled or on a GPU "
-        "takes them not to: pass impl='blocks' to it",
+        "takes them not to: pass backend='blocks' to it",
     )
     return True
 

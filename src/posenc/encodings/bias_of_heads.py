@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from posenc.encodings.bias import Bias, Visible, beside
-from posenc.kernels.attention.channels import Channels
+from posenc.kernels.attention.low_rank import Channels
 
 
 class HeadsBias(Bias):
@@ -47,11 +47,11 @@ class HeadsBias(Bias):
         ]
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
 
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         """Those of every part beside each other, zero for the queries of other heads."""
         found, start = [], 0
         for part, heads in self.parts:
-            own = None if part is None else part.channels(dtype, scale)
+            own = None if part is None else part.low_rank(dtype, scale)
             if part is not None and own is None:
                 return None
             if own is not None:
@@ -86,7 +86,7 @@ class SomeHeads(Bias):
         self.derive()
 
     def derive(self) -> None:
-        self.line = None if self.whole.line is None else self.whole.line[self.first : self.last]
+        self.toeplitz = None if self.whole.toeplitz is None else self.whole.toeplitz[self.first : self.last]
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
         return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
@@ -97,8 +97,8 @@ class SomeHeads(Bias):
         of_all = self.whole.differences(first, last, keys, visible, self._own(scores))
         return of_all[:, self.first : self.last]
 
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        whole = self.whole.channels(dtype, scale)
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
+        whole = self.whole.low_rank(dtype, scale)
         if whole is None:
             return None
         q, k = (x if x.shape[1] == 1 else x[:, self.first : self.last] for x in whole)

@@ -43,8 +43,8 @@ from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
-from posenc.schedules import LengthSchedule, Schedule, planned
-from posenc.schedules.registry import make as make_schedule
+from posenc.scaling import LengthScaling, Scaling, planned
+from posenc.scaling.registry import make as make_scaling
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def encoding(
     ``encoding("rotary", head_dim=64, base=500_000)``, ``encoding("layers(rotary*3 + nope)", head_dim=64)``. Pass
     what is known of the model; each encoding takes the facts it uses (see ``ModelShape``), so that one call serves
     every text. Everything else is a setting of the class, by name. Rotary pairs are ``"half"`` unless it says
-    otherwise; a checkpoint's pairing must be said. ``total_length`` is what a schedule that depends on the length
+    otherwise; a checkpoint's pairing must be said. ``total_length`` is what a scaling that depends on the length
     of a request is planned for, prompt and answer together. With ``layers`` an encoding that has parameters of its
     own in every layer comes as ``Layers`` of so many.
 
@@ -159,7 +159,7 @@ def encoding(
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:
     """The module of a recipe in a model of this shape.
 
-    ``total_length`` is what schedules that depend on the length of a request are planned for. Building a recipe
+    ``total_length`` is what scalings that depend on the length of a request are planned for. Building a recipe
     with somebody's own class imports its module.
     """
     if recipe.name == "stack":
@@ -256,18 +256,18 @@ def canonical_text(text: str) -> str:
 
 
 def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -> Any:
-    """A setting's value: schedules and axis maps are made from their texts."""
-    if isinstance(value, (Recipe, str)) and key in ("schedule", "axes"):
+    """A setting's value: scalings and axis maps are made from their texts."""
+    if isinstance(value, (Recipe, str)) and key in ("scaling", "axes"):
         recipe = Recipe(value) if isinstance(value, str) else value
         positional = [v for k, v in recipe.settings if k.isdigit()]
         by_name = {k: v for k, v in recipe.settings if not k.isdigit()}
-        if key == "schedule":
-            value = make_schedule(recipe.name, *positional, **by_name)
+        if key == "scaling":
+            value = make_scaling(recipe.name, *positional, **by_name)
         elif recipe.name not in axis_maps.MAPS:
             raise UnknownName("axis map", recipe.name, axis_maps.MAPS)
         else:
             value = axis_maps.MAPS[recipe.name](*positional, **by_name)
-    return planned(value, total_length) if plan and isinstance(value, Schedule | LengthSchedule) else value
+    return planned(value, total_length) if plan and isinstance(value, Scaling | LengthScaling) else value
 
 
 def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:

@@ -23,9 +23,9 @@ from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.rotary.specification import Pairing
-from posenc.schedules.checks import real, whole
-from posenc.schedules.default import Default
-from posenc.schedules.spectrum import Spectrum
+from posenc.scaling.checks import real, whole
+from posenc.scaling.default import Default
+from posenc.scaling.frequencies import Frequencies
 
 Layout = Literal["gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"]
 
@@ -137,7 +137,7 @@ class ChannelRotary(Encoding):
     """
 
     name: ClassVar[str] = "channel-rotary"
-    doors = ("rotate",)
+    acts_on = ("queries_keys",)
     partners: Tensor
 
     def __init__(
@@ -163,10 +163,12 @@ class ChannelRotary(Encoding):
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed
         self.isometric = self.relative = all(own.angle == self.channels[own.partner].angle for own in self.channels)
-        ladders = {n: Default().spectrum(2 * n, self.base) for n in {channel.ladder for channel in self.channels}}
+        ladders = {
+            n: Default().frequencies(2 * n, self.base) for n in {channel.ladder for channel in self.channels}
+        }
         self.clock = Clock(
-            Spectrum(
-                tuple(ladders[own.ladder].frequencies[own.rung] for own in self.channels),
+            Frequencies(
+                tuple(ladders[own.ladder].exact[own.rung] for own in self.channels),
                 tuple(ladders[own.ladder].float32[own.rung] for own in self.channels),
             ),
             phases,
@@ -196,7 +198,7 @@ class ChannelRotary(Encoding):
 
     def channel_map(self) -> tuple[Turned, ...]:
         """How every channel turns."""
-        frequencies = map(float, self.clock.spectrum.frequencies)
+        frequencies = map(float, self.clock.frequencies.exact)
         return tuple(
             Turned(i, own.partner, own.axis, frequency)
             for i, (own, frequency) in enumerate(zip(self.channels, frequencies, strict=True))

@@ -11,9 +11,9 @@ from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, heads_of
+from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, heads_of
 from posenc.errors import InvalidArgument
-from posenc.schedules.schedule import Schedule
+from posenc.scaling.scaling import Scaling
 
 
 class Composed(Encoding):
@@ -32,17 +32,17 @@ class Composed(Encoding):
     def _hold(self, parts: tuple[Encoding, ...]) -> None:
         """Keep the parts, and declare what they declare together."""
         self.parts = nn.ModuleList(parts)
-        self.doors = tuple(dict.fromkeys(door for part in parts for door in part.doors))
+        self.acts_on = tuple(dict.fromkeys(door for part in parts for door in part.acts_on))
         self.relative = all(part.relative for part in parts)
         self.isometric = all(part.isometric for part in parts)
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
-        self.reads_content = any(part.reads_content for part in parts)
-        self.meets = any(part.meets for part in parts)
+        self.needs_content = any(part.needs_content for part in parts)
+        self.uses_queries = any(part.uses_queries for part in parts)
         self.needs_scores = any(part.needs_scores for part in parts)
         self.roundings = sum(part.roundings for part in parts)
         self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
-        self.schedule = next((part.schedule for part in parts if part.schedule is not None), None)
+        self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 
     @property
@@ -50,11 +50,11 @@ class Composed(Encoding):
         """The parts, in order."""
         return tuple(self.parts)  # type: ignore[arg-type]
 
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
-        return self._of(tuple(part.rescaled(schedule, phases) for part in self.encodings))
+    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+        return self._of(tuple(part.with_scaling(scaling, phases) for part in self.encodings))
 
-    def fitted(self, *places: int) -> Encoding:
-        parts = tuple(part.fitted(*places) for part in self.encodings)
+    def enlarged(self, *places: int) -> Encoding:
+        parts = tuple(part.enlarged(*places) for part in self.encodings)
         return self if parts == self.encodings else self._of(parts)
 
     def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
@@ -65,8 +65,8 @@ class Composed(Encoding):
         return again
 
     @property
-    def unmovable(self) -> str:
-        return next((f"{part.name}: {part.unmovable}" for part in self.encodings if part.unmovable), "")
+    def not_rerotatable(self) -> str:
+        return next((f"{part.name}: {part.not_rerotatable}" for part in self.encodings if part.not_rerotatable), "")
 
     def check(self, positions: Positions, name: str) -> None:
         if self.axes > 1 and (positions.dim() < 2 or positions.shape[0] != self.axes):
@@ -90,13 +90,13 @@ class Composed(Encoding):
 
 
 class PlacedParts(Placed):
-    """Several placed encodings side by side; carries stand beside each other along the middle axis, in order."""
+    """Several placed encodings side by side; states stand beside each other along the middle axis, in order."""
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
         super().__init__(*positions, axes)
         self.parts = parts
-        self.carried = sum(part.carried for part in parts)
-        self.unread = any(part.unread for part in parts)
+        self.state_size = sum(part.state_size for part in parts)
+        self.awaits_content = any(part.awaits_content for part in parts)
         self.stamps = tuple(stamp for part in parts for stamp in part.stamps)
         for part in parts:
             if part.window is not None:
@@ -116,26 +116,28 @@ class PlacedParts(Placed):
         parts = tuple(part[layer] for part in self.parts)
         return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.again(parts)
 
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        read = [part.read(x, own) for part, own in zip(self.parts, self.shares(carry), strict=True)]
-        carries = [own for _, own in read if own is not None]
-        return self.again(tuple(part for part, _ in read)), torch.cat(carries, dim=1) if carries else None
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
+        read = [part.with_content(x, own) for part, own in zip(self.parts, self.shares(state), strict=True)]
+        states = [own for _, own in read if own is not None]
+        return self.again(tuple(part for part, _ in read)), torch.cat(states, dim=1) if states else None
 
     def some_heads(self, first: int, last: int) -> Placed:
         return self.again(tuple(part.some_heads(first, last) for part in self.parts))
 
-    def carrying(self, carry: Carry | None) -> Placed:
-        pairs = zip(self.parts, self.shares(carry), strict=True)
-        return self.again(tuple(part.carrying(own) for part, own in pairs))
+    def with_state(self, state: ContentState | None) -> Placed:
+        pairs = zip(self.parts, self.shares(state), strict=True)
+        return self.again(tuple(part.with_state(own) for part, own in pairs))
 
-    def shares(self, carry: Carry | None) -> list[Carry | None]:
-        """What of the carry is each part's."""
-        if carry is None:
+    def shares(self, state: ContentState | None) -> list[ContentState | None]:
+        """What of the state is each part's."""
+        if state is None:
             return [None] * len(self.parts)
-        if carry.shape[1] != self.carried:
-            raise InvalidArgument(f"carry has {carry.shape[1]} values a key; these encodings carry {self.carried}")
-        pieces = iter(carry.split([part.carried for part in self.parts if part.carried], dim=1))
-        return [next(pieces) if part.carried else None for part in self.parts]
+        if state.shape[1] != self.state_size:
+            raise InvalidArgument(
+                f"state has {state.shape[1]} values a key; these encodings keep {self.state_size}"
+            )
+        pieces = iter(state.split([part.state_size for part in self.parts if part.state_size], dim=1))
+        return [next(pieces) if part.state_size else None for part in self.parts]
 
 
 class PlacedStack(PlacedParts):
@@ -187,20 +189,20 @@ class Stack(Composed):
     def __init__(self, *parts: Encoding) -> None:
         super().__init__(parts)
 
-    def turn_keys(self, k: Tensor, positions: Positions) -> Tensor:
+    def rotate_keys(self, k: Tensor, positions: Positions) -> Tensor:
         for i, part in enumerate(self.encodings):
-            k = part.turn_keys(k, self._axes_for(i, positions))
+            k = part.rotate_keys(k, self._axes_for(i, positions))
         return k
 
-    def turn_back(self, k: Tensor, positions: Positions) -> Tensor:
+    def unrotate(self, k: Tensor, positions: Positions) -> Tensor:
         for i, part in reversed(list(enumerate(self.encodings))):
-            k = part.turn_back(k, self._axes_for(i, positions))
+            k = part.unrotate(k, self._axes_for(i, positions))
         return k
 
     def _hold(self, parts: tuple[Encoding, ...]) -> None:
         super()._hold(parts)
         # What reads queries that were turned reads where they stand.
-        self.relative = self.relative and not (self.meets and "rotate" in self.doors)
+        self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedStack(self._placed(q_positions, k_positions, dtype), self.axes, (q_positions, k_positions))
@@ -286,17 +288,17 @@ class Heads(Composed):
                 raise InvalidArgument(
                     f"{part.name} has windows, which hide keys from all heads; put heads inside layers"
                 )
-            if "embed" in part.doors:
+            if "embeddings" in part.acts_on:
                 raise InvalidArgument(
                     f"{part.name} embeds tokens and has no heads; stack it: stack({part.name}, …)"
                 )
 
-    def turn_keys(self, k: Tensor, positions: Positions) -> Tensor:
-        own = [part.turn_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+    def rotate_keys(self, k: Tensor, positions: Positions) -> Tensor:
+        own = [part.rotate_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
         return torch.cat(own, dim=1)
 
-    def turn_back(self, k: Tensor, positions: Positions) -> Tensor:
-        own = [part.turn_back(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+    def unrotate(self, k: Tensor, positions: Positions) -> Tensor:
+        own = [part.unrotate(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
         return torch.cat(own, dim=1)
 
     def _keys(self, k: Tensor) -> list[tuple[int, Encoding, Tensor]]:

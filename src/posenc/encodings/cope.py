@@ -23,7 +23,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 
 class CountedBias(Bias):
@@ -92,10 +92,10 @@ class CoPE(Encoding):
     """
 
     name: ClassVar[str] = "cope"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     per_layer = True
-    meets = True
+    uses_queries = True
     needs_scores = True
     needs = ("heads", "head_dim")
 

@@ -26,7 +26,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
@@ -58,10 +58,10 @@ class DeBERTa(Encoding):
     """
 
     name: ClassVar[str] = "deberta"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     per_layer = True
-    meets = True
+    uses_queries = True
     needs = ("heads", "head_dim")
 
     lasts: Tensor

@@ -21,7 +21,7 @@ from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size, holds
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one
+from posenc.scaling.checks import at_least_one
 
 
 @final
@@ -40,9 +40,9 @@ class Decomposed(Encoding):
     """
 
     name: ClassVar[str] = "decomposed"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
-    meets = True
+    uses_queries = True
     needs = ("heads", "head_dim")
 
     def __init__(
@@ -80,7 +80,7 @@ class Decomposed(Encoding):
             new.data = nn.functional.interpolate(rows, size=len(new), mode="linear")[0].T.to(old).contiguous()
         return made
 
-    def fitted(self, *places: int) -> "Decomposed":
+    def enlarged(self, *places: int) -> "Decomposed":
         return self if holds(self.size, places) else self.resized(*places)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -2,9 +2,9 @@
 
     placed = encoding.at(positions)                          # all work that depends on positions alone
     x = placed.embed(x)                                      # token embeddings
-    here, carry = placed[layer].read(x, carry)               # what depends on content
+    here, state = placed[layer].with_content(x, state)               # what depends on content
     q, k = here.rotate(q, k)                                 # queries and keys, v never
-    y = posenc.attention(q, k, v, here, sight=True)          # scores, through here.bias and here.scale
+    y = posenc.attention(q, k, v, here, causal=True)          # scores, through here.bias and here.scale
 
 What it declares, laws and callers rely on.
 """
@@ -22,7 +22,7 @@ from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.schedules.schedule import Schedule
+from posenc.scaling.scaling import Scaling
 
 
 class Encoding(ConstantBuffers, ABC):
@@ -31,7 +31,7 @@ class Encoding(ConstantBuffers, ABC):
     name: ClassVar[str]
     """The name in the catalogue."""
 
-    doors: tuple[str, ...]
+    acts_on: tuple[str, ...]
     """Which of ``embed``, ``rotate``, ``bias`` and ``scale`` it uses."""
 
     relative: bool
@@ -46,10 +46,10 @@ class Encoding(ConstantBuffers, ABC):
     signed: bool = False
     """Whether positions may be negative."""
 
-    reads_content: bool = False
+    needs_content: bool = False
     """Whether a placed one must read tokens before attention can use it."""
 
-    meets: bool = False
+    uses_queries: bool = False
     """Whether its bias reads queries and keys as they enter attention: turned, if something turns them."""
 
     needs_scores: bool = False
@@ -65,7 +65,7 @@ class Encoding(ConstantBuffers, ABC):
     needs: tuple[str, ...] = ()
     """Facts of the model's shape that the weights depend on; see ``ModelShape``."""
 
-    schedule: Schedule | None = None
+    scaling: Scaling | None = None
     """How its frequencies are set; None where it has none that a longer context could slow."""
 
     position_limit: int = positions_module.LIMIT
@@ -114,33 +114,33 @@ class Encoding(ConstantBuffers, ABC):
         """What layer ``index`` has; another in every layer only in ``Layers``."""
         return self
 
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> "Encoding":
-        """The same with its frequencies set by another schedule, or without any rotation for None.
+    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> "Encoding":
+        """The same with its frequencies set by another scaling, or without any rotation for None.
 
-        Parameters are shared with it. Itself where it has no schedule.
+        Parameters are shared with it. Itself where it has no scaling.
         """
         return self
 
-    def fitted(self, *places: int) -> "Encoding":
+    def enlarged(self, *places: int) -> "Encoding":
         """The same for a picture of so many places along every axis: itself where it has a number for each, and
         where its tables have not, with these resized, if it says how.
         """
         return self
 
     @property
-    def unmovable(self) -> str:
+    def not_rerotatable(self) -> str:
         """Why keys in a cache cannot be moved to other positions (``rerotate``); empty where they can."""
-        if "embed" in self.doors:
+        if "embeddings" in self.acts_on:
             return "positions were added to the token embeddings, and every layer mixed them into its keys"
-        if "rotate" in self.doors:
+        if "queries_keys" in self.acts_on:
             return "it does not say how its rotation is undone"
         return ""
 
-    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         """Keys alone, float64 where a device has it, as ``rotate`` would turn them; they come back as they are."""
         return k
 
-    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         """Keys as they were before ``rotate`` turned them; they come back as they are."""
         return k
 

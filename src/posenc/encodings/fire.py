@@ -24,7 +24,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.schedules.checks import at_least_one
+from posenc.scaling.checks import at_least_one
 
 EPSILON = 1e-6
 
@@ -62,7 +62,7 @@ class FireBias(Bias):
         if self.straight:
             last = self.k_positions.shape[0] - 1
             along = torch.arange(-last, last + 1, device=self.c.device)
-            self.line = self.values(along, self.nearest).contiguous()
+            self.toeplitz = self.values(along, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
         """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""
@@ -92,7 +92,7 @@ class FIRE(Encoding):
     """
 
     name: ClassVar[str] = "fire"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = False
     needs = ("heads",)
     roundings = 16  # two logarithms of products, a quotient, a value and a slope of the size of all units together

@@ -25,10 +25,10 @@ from posenc.encodings.groups import PlacedGroups
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.rotary.specification import Pairing
-from posenc.schedules.checks import at_least_one, check_original_length, is_number, real, whole
-from posenc.schedules.default import Default
-from posenc.schedules.schedule import check_ladder
-from posenc.schedules.spectrum import Spectrum
+from posenc.scaling.checks import at_least_one, check_original_length, is_number, real, whole
+from posenc.scaling.default import Default
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import check_ladder
 
 
 @final
@@ -49,8 +49,8 @@ class FoPE(Encoding):
     """
 
     name: ClassVar[str] = "fope"
-    doors = ("rotate",)
-    unmovable = "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
+    acts_on = ("queries_keys",)
+    not_rerotatable = "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
     relative = False
     isometric = False
 
@@ -79,9 +79,9 @@ class FoPE(Encoding):
         self.pairing: Pairing = pairing
         self.base = real(base, "base")
         check_ladder(self.head_dim, self.base, "head_dim")
-        whole_ladder = Default().spectrum(self.head_dim, self.base)
+        whole_ladder = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
-        own = sum(float(theta) >= slowest for theta in whole_ladder.frequencies)
+        own = sum(float(theta) >= slowest for theta in whole_ladder.exact)
         self.kept = own if kept is None else whole(kept, "kept")
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
@@ -89,8 +89,8 @@ class FoPE(Encoding):
                 f"{own} of this ladder finish a turn within num_positions={self.num_positions}"
             )
         self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
-        fastest = whole_ladder.frequencies[: self.kept], whole_ladder.float32[: self.kept]
-        self.clock = Clock(Spectrum(*fastest), phases)
+        fastest = whole_ladder.exact[: self.kept], whole_ladder.float32[: self.kept]
+        self.clock = Clock(Frequencies(*fastest), phases)
         self.cos = nn.Parameter(torch.empty(groups, self.kept, self.kept))
         self.sin = nn.Parameter(torch.empty(groups, self.kept, self.kept))
         self.reset_parameters()

@@ -5,7 +5,7 @@
 
 The gate of the query counts, that of the key does not. With c_i = Σ_{l≤i} ln f_l the bias is c_i − c_j, and softmax
 does not see c_i. Sums run along the order of tokens, not along their positions, and two-sided models have none
-here: a key ahead of its query gets no meaningful bias, so use a causal sight. The paper's model has no other
+here: a key ahead of its query gets no meaningful bias, so use a causal mask. The paper's model has no other
 positions (``fox`` alone); ``stack(rotary, fox)`` adds rotation.
 """
 
@@ -19,11 +19,11 @@ from torch.nn.functional import logsigmoid
 
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.channels import Channels, of_sums
-from posenc.schedules.checks import at_least_one
+from posenc.kernels.attention.low_rank import Channels, of_sums
+from posenc.scaling.checks import at_least_one
 
 
 class ForgetBias(Bias):
@@ -45,8 +45,8 @@ class ForgetBias(Bias):
         B, H, S = self.gates.shape
         if k_order.shape[-1] != S:
             raise InvalidArgument(
-                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass read the carry of "
-                "the keys in the cache, or the carry of all keys to carrying"
+                f"the encoding has the gates of {S} keys and there are {k_order.shape[-1]}; pass read the state of "
+                "the keys in the cache, or the state of all keys to with_state"
             )
         by_order, place = k_order.expand(B, S).sort(dim=-1)
         place = place[:, None].expand(B, H, S)
@@ -62,7 +62,7 @@ class ForgetBias(Bias):
         difference = q_sums[..., first:last, None] - k_sums[..., None, :keys]
         return difference.to(self.gates.dtype)
 
-    def channels(self, dtype: torch.dtype, scale: float) -> Channels | None:
+    def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         return of_sums(*self._sums(), dtype, scale)
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
@@ -82,26 +82,28 @@ class ForgetBias(Bias):
 class PlacedFoX(Placed):
     """Where queries and keys are, and once tokens were read, the gates of all keys."""
 
-    unread = True
+    awaits_content = True
 
     def __init__(self, fox: "FoX", q_positions: Positions, k_positions: KeyPositions) -> None:
         super().__init__(q_positions, k_positions)
         self.fox = fox
-        self.carried = fox.heads
+        self.state_size = fox.heads
 
-    def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+    def with_content(
+        self, x: Float[Tensor, "B T C"], state: ContentState | None = None
+    ) -> tuple[Placed, ContentState | None]:
         check_embeddings(x, self.q_positions, self.fox.width)
         gates = self.fox.gates(x)
-        return self._with(gates if carry is None else torch.cat((carry, gates), dim=-1))
+        return self._with(gates if state is None else torch.cat((state, gates), dim=-1))
 
-    def carrying(self, carry: Carry | None) -> Placed:
-        return self._with(carry)[0]
+    def with_state(self, state: ContentState | None) -> Placed:
+        return self._with(state)[0]
 
-    def _with(self, gates: Carry | None) -> tuple[Placed, Carry | None]:
+    def _with(self, gates: ContentState | None) -> tuple[Placed, ContentState | None]:
         if gates is None:
             return self, None
         here = copy.copy(self)
-        here.bias, here.unread = ForgetBias(gates), False
+        here.bias, here.awaits_content = ForgetBias(gates), False
         return here, gates
 
 
@@ -118,9 +120,9 @@ class FoX(Encoding):
     """
 
     name: ClassVar[str] = "fox"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
-    reads_content = True
+    needs_content = True
     per_layer = True
     needs = ("width", "heads")
 

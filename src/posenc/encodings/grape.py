@@ -26,7 +26,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.block import for_every_head
-from posenc.schedules.checks import at_least_one
+from posenc.scaling.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]
 Read = tuple[Float[Tensor, "H D 1"], Float[Tensor, "H 1 1"]]
@@ -86,10 +86,10 @@ class Grape(Encoding):
     """
 
     name: ClassVar[str] = "grape-a"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     per_layer = True
-    meets = True
+    uses_queries = True
     needs = ("heads", "head_dim")
 
     def __init__(self, head_dim: int, heads: int, *, gates: Gates = "both", start: float = 0.5) -> None:

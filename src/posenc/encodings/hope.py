@@ -12,9 +12,9 @@ positions that are passed.
 from posenc.encodings.axes import strided
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import check_original_length, whole
-from posenc.schedules.proportional import Proportional
-from posenc.schedules.pruned import Pruned
+from posenc.scaling.checks import check_original_length, whole
+from posenc.scaling.proportional import Proportional
+from posenc.scaling.pruned import Pruned
 
 
 def high_frequency(head_dim: int, num_positions: int, *, pairing: Pairing, base: float = 10_000.0) -> Rotary:
@@ -26,7 +26,7 @@ def high_frequency(head_dim: int, num_positions: int, *, pairing: Pairing, base:
         pairing, base: as in ``Rotary``.
     """
     check_original_length(num_positions, "num_positions")
-    return Rotary(head_dim, pairing=pairing, base=base, schedule=Pruned(num_positions))
+    return Rotary(head_dim, pairing=pairing, base=base, scaling=Pruned(num_positions))
 
 
 def hybrid(head_dim: int, *, pairing: Pairing, base: float = 10_000.0, still: int | None = None) -> Rotary:
@@ -48,5 +48,5 @@ def hybrid(head_dim: int, *, pairing: Pairing, base: float = 10_000.0, still: in
         pairing=pairing,
         base=base,
         axes=strided(pairs // 2, pairs // 2),
-        schedule=Proportional((pairs - still) / pairs),
+        scaling=Proportional((pairs - still) / pairs),
     )

@@ -22,29 +22,31 @@ from torch.nn.functional import pad
 
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, row_scale
+from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 
 class PlacedInkling(Placed):
     """Where queries and keys are, and, once the tokens were read, what they say of distances."""
 
-    unread = True
+    awaits_content = True
 
     def __init__(self, inkling: "Inkling", table: QueryTable, scale: Tensor | None) -> None:
         super().__init__(table.q_positions, table.k_positions, scale=scale)
         self.inkling, self.table = inkling, table
 
-    def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+    def with_content(
+        self, x: Float[Tensor, "B T C"], state: ContentState | None = None
+    ) -> tuple[Placed, ContentState | None]:
         check_embeddings(x, self.q_positions, self.inkling.width)
         said = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
         said = said.transpose(1, 2)
         bias = self.table.asked_by(said if self.scale is None else said * self.scale)
         here = copy.copy(self)
-        here.bias, here.unread = bias, False
-        return here, carry
+        here.bias, here.awaits_content = bias, False
+        return here, state
 
 
 @final
@@ -63,7 +65,7 @@ class Inkling(Encoding):
     """
 
     name: ClassVar[str] = "inkling"
-    reads_content = True
+    needs_content = True
     per_layer = True
     needs = ("width", "heads")
 
@@ -90,7 +92,7 @@ class Inkling(Encoding):
             raise InvalidArgument(f"clip={clip} must be a length above 0, or None to cut nothing; Inkling 2 has 8")
         self.width, self.heads, self.extent, self.basis, self.std = width, heads, extent, basis, std
         self.log_floor, self.log_amount, self.clip = log_floor, log_amount, clip
-        self.doors: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")
+        self.acts_on: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")
         self.relative = log_floor is None
         self.roundings = basis + width + 4
         self.weight = nn.Parameter(torch.empty(heads * basis, width))
@@ -124,7 +126,9 @@ class Inkling(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)
         curves = pad(self.curves.to(wide), (0, 1))[None]
-        table = QueryTable(curves, self.column, self.heads, q_positions, k_positions, reach=self.extent - 1)
+        table = QueryTable(
+            curves, self.column, self.heads, q_positions, k_positions, constant_beyond=self.extent - 1
+        )
         scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
         return PlacedInkling(self, table, scale)
 

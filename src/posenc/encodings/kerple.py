@@ -21,7 +21,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import at_least_one
+from posenc.scaling.checks import at_least_one
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
@@ -40,7 +40,7 @@ class Kerple(Encoding):
     """
 
     name: ClassVar[str] = "kerple"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
     roundings = 8  # two parameters out of their logarithms, a distance, a product, a logarithm, a product

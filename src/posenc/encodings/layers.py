@@ -11,11 +11,11 @@ from torch import Tensor
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions
+from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import at_least_one
-from posenc.schedules.default import Default
-from posenc.schedules.schedule import Schedule
+from posenc.scaling.checks import at_least_one
+from posenc.scaling.default import Default
+from posenc.scaling.scaling import Scaling
 
 _NO_LAYER = "these are the positions of all layers; pass what this layer has: placed[layer]"
 
@@ -33,12 +33,12 @@ class PlacedLayers(Placed):
     ) -> None:
         super().__init__(*positions, axes)
         self.kinds, self.of_layer, self.layers = kinds, of_layer, layers
-        self.unread = True
+        self.awaits_content = True
 
     def __getitem__(self, layer: int) -> Placed:
         return self.kinds[_named(self.of_layer, layer, self.layers)]
 
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
         raise InvalidArgument(_NO_LAYER)
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
@@ -63,7 +63,7 @@ class Layers(Composed):
         layers: how many layers the model has; needed where a kind is ``per_layer``. A layer beyond them is an
             error; where nothing is said, the pattern goes on.
         axis: for kinds of one axis beside kinds of more, which of them they take; 0 where nothing is said.
-        windows: for kinds whose layers see only so many tokens back, how many; see ``Sight.window``. They travel in
+        windows: for kinds whose layers see only so many tokens back, how many; see ``Mask.window``. They travel in
             ``placed[layer]``, and attention heeds them.
 
     ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3 and Llama 4.
@@ -110,8 +110,8 @@ class Layers(Composed):
         self.pattern = tuple(pattern)
         self.of_layer, self.layers = tuple(of_layer), layers
         self.windows = windows
-        far = [self.kinds[name].schedule for name in self.far]
-        self.schedule = next((schedule for schedule in far if schedule != Default()), far[0] if far else None)
+        far = [self.kinds[name].scaling for name in self.far]
+        self.scaling = next((scaling for scaling in far if scaling != Default()), far[0] if far else None)
 
     @property
     def kinds(self) -> dict[str, Encoding]:
@@ -121,24 +121,24 @@ class Layers(Composed):
     @property
     def far(self) -> tuple[str, ...]:
         """The kinds that a longer context stretches: those that turn, where windows keep some near the others."""
-        turning = [name for name, part in self.kinds.items() if part.schedule is not None]
+        turning = [name for name, part in self.kinds.items() if part.scaling is not None]
         return stretched(turning, {name for name, kind in self.kind_of.items() if kind in self.windows})
 
     def layer(self, index: int) -> Encoding:
         return self.kinds[_named(self.of_layer, index, self.layers)]
 
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
-        """As everywhere, in the kinds of ``far``; with the schedule that it has, each of them keeps its own."""
+    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+        """As everywhere, in the kinds of ``far``; with the scaling that it has, each of them keeps its own."""
         parts = self.kinds
         for name in self.far:
-            own = parts[name].schedule if schedule == self.schedule else schedule
-            parts[name] = parts[name].rescaled(own, phases)
+            own = parts[name].scaling if scaling == self.scaling else scaling
+            parts[name] = parts[name].with_scaling(own, phases)
         again = self._of(tuple(parts.values()))
-        again.schedule = schedule
+        again.scaling = scaling
         return again
 
     @property
-    def unmovable(self) -> str:
+    def not_rerotatable(self) -> str:
         return "every layer has its own; move those of layer i with encoding.layer(i)"
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -38,7 +38,7 @@ class LayoutLM(Encoding):
     """
 
     name: ClassVar[str] = "layoutlm"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
     roundings = 4  # sums of several tables

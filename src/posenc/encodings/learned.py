@@ -15,7 +15,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 PastEnd = Literal["error", "clamp"]
 
@@ -34,7 +34,7 @@ class Learned(Encoding):
     """
 
     name: ClassVar[str] = "learned"
-    doors = ("embed",)
+    acts_on = ("embeddings",)
     relative = False
     needs = ("num_positions", "width")
 

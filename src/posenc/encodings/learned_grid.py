@@ -21,7 +21,7 @@ from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 Tables = Literal["grid", "sum"]
 
@@ -45,7 +45,7 @@ class LearnedGrid(Encoding):
     """
 
     name: ClassVar[str] = "learned-grid"
-    doors = ("embed",)
+    acts_on = ("embeddings",)
     relative = False
     axes = 2
     needs = ("num_positions", "width")
@@ -100,7 +100,7 @@ class LearnedGrid(Encoding):
         made.picture, made.position_limit = (rows, columns), min(rows, columns)
         return made
 
-    def fitted(self, *places: int) -> "LearnedGrid":
+    def enlarged(self, *places: int) -> "LearnedGrid":
         if self.resize is None or holds(self.picture, places):
             return self
         rows, columns = places

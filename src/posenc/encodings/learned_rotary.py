@@ -26,8 +26,8 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.specification import Pairing
-from posenc.schedules.checks import at_least_one, real, whole
-from posenc.schedules.schedule import check_ladder, ladder_float32
+from posenc.scaling.checks import at_least_one, real, whole
+from posenc.scaling.scaling import check_ladder, ladder_float32
 
 
 @final
@@ -47,9 +47,9 @@ class LearnedRotary(Encoding):
     """
 
     name: ClassVar[str] = "rotary-learned"
-    doors = ("rotate",)
+    acts_on = ("queries_keys",)
     relative = True
-    unmovable = ""
+    not_rerotatable = ""
 
     def __init__(
         self,
@@ -112,11 +112,11 @@ class LearnedRotary(Encoding):
         angles = angles + (at.to(wide) * (F - F.detach())[:, None, :, None]).sum(0)
         return angles.cos().to(dtype), angles.sin().to(dtype)
 
-    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
         return rotate(k, *for_heads(k.shape[1], *self.tables(positions, k.dtype)), self.pairing)
 
-    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
         cos, sin = for_heads(k.shape[1], *self.tables(positions, k.dtype))
         return rotate(k, cos, -sin, self.pairing)

@@ -33,7 +33,7 @@ class QueryTable(Bias):
         column: which of the R columns an offset picks.
         heads: H.
         added: what is added to every query of a head before it meets the table.
-        reach: behind which every offset picks the same column.
+        constant_beyond: behind which every offset picks the same column.
         scaled: whether what queries say is multiplied by what multiplies q·k.
     """
 
@@ -48,13 +48,13 @@ class QueryTable(Bias):
         k_positions: Tensor,
         *,
         added: Float[Tensor, "H 1 n"] | None = None,
-        reach: int | None = None,
+        constant_beyond: int | None = None,
         scaled: bool = True,
     ) -> None:
         self.table, self.column, self.heads, self.added, self.scaled = table, column, heads, added, scaled
         self.q_positions, self.k_positions = q_positions, k_positions
         self.straight = consecutive(q_positions, k_positions)
-        self.reach = reach if self.straight else None
+        self.constant_beyond = constant_beyond if self.straight else None
         self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
@@ -88,8 +88,8 @@ class QueryTable(Bias):
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "B H rows 1"] | None:
         assert self.queries is not None
-        assert self.reach is not None
-        column = self.column(torch.tensor([-self.reach - 1], device=self.q_positions.device))
+        assert self.constant_beyond is not None
+        column = self.column(torch.tensor([-self.constant_beyond - 1], device=self.q_positions.device))
         return product(self.queries[:, :, first:last], self.table.index_select(-1, column))
 
     def _along(self, asked: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:

@@ -17,7 +17,7 @@ class NoPE(Encoding):
     """The identity at every door; no parameters."""
 
     name: ClassVar[str] = "nope"
-    doors = ()
+    acts_on = ()
     relative = True
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

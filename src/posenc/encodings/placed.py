@@ -1,9 +1,9 @@
 """An encoding at given positions: three doors, and what a row's scores are multiplied by.
 
     x = placed.embed(x)                        # token embeddings
-    here, carry = placed.read(x, carry)        # what depends on content; itself where nothing does
+    here, state = placed.with_content(x, state)        # what depends on content; itself where nothing does
     q, k = here.rotate(q, k)                   # queries and keys, v never
-    y = posenc.attention(q, k, v, here, sight) # here.bias and here.scale enter there
+    y = posenc.attention(q, k, v, here, mask) # here.bias and here.scale enter there
 
 A door that an encoding does not use is the identity.
 """
@@ -21,7 +21,7 @@ from posenc.kernels.memory import may_be_looked_at
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
-Carry = Float[Tensor, "B n _"]
+ContentState = Float[Tensor, "B n _"]
 """One raw value per key, n of them: gathered, sharded and cached like keys and values, so the last axis is as long
 as the keys are so far: those of a cache, then all."""
 
@@ -49,15 +49,15 @@ class Placed:
     Args:
         q_positions: of the queries, and of the token embeddings.
         k_positions: of the keys.
-        axes: coordinates of a position; with more than one, positions carry them as a leading axis.
+        axes: coordinates of a position; with more than one, positions state them as a leading axis.
         bias: what is added to the scores, after they are scaled.
         scale: what the scores of each query row are multiplied by, beside 1/√D.
     """
 
-    carried: int = 0
-    """Values that it carries per key."""
+    state_size: int = 0
+    """Values that it states per key."""
 
-    unread: bool = False
+    awaits_content: bool = False
     """Whether it must ``read`` the tokens before attention can use it."""
 
     decay: Float[Tensor, "#H 1 D"] | None = None
@@ -65,7 +65,7 @@ class Placed:
     where none does."""
 
     window: int | None = None
-    """How far its layer sees, where ``Layers`` says so: attention takes the narrower of this and the sight's."""
+    """How far its layer sees, where ``Layers`` says so: attention takes the narrower of this and the mask's."""
 
     stamps: tuple[Stamp, ...] = ()
     """The parameters that it was placed with."""
@@ -104,16 +104,18 @@ class Placed:
         """The token embeddings, with their positions; once, before the first layer."""
         return x
 
-    def read(self, x: Float[Tensor, "B T C"], carry: Carry | None = None) -> tuple["Placed", Carry | None]:
-        """What the tokens x that enter a layer's attention add to it, and the carry of all keys so far.
+    def with_content(
+        self, x: Float[Tensor, "B T C"], state: ContentState | None = None
+    ) -> tuple["Placed", ContentState | None]:
+        """What the tokens x that enter a layer's attention add to it, and the state of all keys so far.
 
-        ``carry`` is that of the keys in the cache; without a cache it is None. Where nothing depends on content
-        this is the encoding itself, and carries nothing.
+        ``state`` is that of the keys in the cache; without a cache it is None. Where nothing depends on content
+        this is the encoding itself, and states nothing.
         """
-        return self, carry
+        return self, state
 
-    def carrying(self, carry: Carry | None) -> "Placed":
-        """The same with this carry in place of its own, as after gathering shards; itself without one."""
+    def with_state(self, state: ContentState | None) -> "Placed":
+        """The same with this state in place of its own, as after gathering shards; itself without one."""
         return self
 
     def rotate(

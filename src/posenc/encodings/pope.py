@@ -25,10 +25,10 @@ from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.memory import may_be_looked_at
-from posenc.schedules.checks import real, whole
-from posenc.schedules.default import Default
-from posenc.schedules.proportional import Proportional
-from posenc.schedules.schedule import Schedule, fixed
+from posenc.scaling.checks import real, whole
+from posenc.scaling.default import Default
+from posenc.scaling.proportional import Proportional
+from posenc.scaling.scaling import Scaling, fixed
 
 SMALLEST = 1e-30
 """A length that rounding left at zero or below it counts as this one when keys turn back."""
@@ -80,14 +80,14 @@ class PoPE(Encoding):
         base: of the ladder of D frequencies; 10000 in the paper.
         rotary_dim: channels that become polar, at most head_dim; the rest pass bit for bit. Default all.
         start: of δ, ``"zero"``, or ``"uniform"`` in −2π … 0, the authors' two.
-        schedule: how the frequencies are set; ``Default()`` is the plain ladder.
+        scaling: how the frequencies are set; ``Default()`` is the plain ladder.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
 
     name: ClassVar[str] = "pope"
-    doors = ("rotate",)
+    acts_on = ("queries_keys",)
     relative = True
-    unmovable = ""
+    not_rerotatable = ""
     isometric = False
     per_layer = True
     needs = ("head_dim", "heads")
@@ -100,7 +100,7 @@ class PoPE(Encoding):
         base: float = 10_000.0,
         rotary_dim: int | None = None,
         start: Start = "zero",
-        schedule: Schedule | None = None,
+        scaling: Scaling | None = None,
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
@@ -115,8 +115,8 @@ class PoPE(Encoding):
             raise UnknownName("start", start, get_args(Start))
         self.start: Start = start
         self.base = real(base, "base")
-        self.schedule = Default() if schedule is None else fixed(schedule)
-        self.clock = Clock(self.schedule.spectrum(2 * self.rotary_dim, self.base), phases)
+        self.scaling = Default() if scaling is None else fixed(scaling)
+        self.clock = Clock(self.scaling.frequencies(2 * self.rotary_dim, self.base), phases)
         self.weight = nn.Parameter(torch.empty(heads, self.rotary_dim))
         self.reset_parameters()
 
@@ -127,7 +127,7 @@ class PoPE(Encoding):
         else:
             nn.init.uniform_(self.weight, -2 * math.pi, 0.0)
 
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         """The same δ with other frequencies; for None they are zero, and lengths stay lengths."""
         again = PoPE(
             self.head_dim,
@@ -135,7 +135,7 @@ class PoPE(Encoding):
             base=self.base,
             rotary_dim=self.rotary_dim,
             start=self.start,
-            schedule=Proportional(0.0) if schedule is None else schedule,
+            scaling=Proportional(0.0) if scaling is None else scaling,
             phases=phases,
         ).to(self.weight.device)
         again.weight = self.weight
@@ -143,7 +143,7 @@ class PoPE(Encoding):
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """cos and sin of every channel at these positions, heads' axis inserted."""
-        cos, sin = self.clock(positions, dtype, self.clock.spectrum.attention_factor)
+        cos, sin = self.clock(positions, dtype, self.clock.frequencies.attention_factor)
         return over_heads(cos), over_heads(sin)
 
     def polar(
@@ -177,14 +177,14 @@ class PoPE(Encoding):
         tail = x[..., self.rotary_dim :]
         return torch.cat((turned, tail), dim=-1) if tail.shape[-1] else turned
 
-    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim)
         return self.polar(k, *self.tables(positions, k.dtype))
 
-    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         """ln(e^μ − 1) of the lengths μ that turning back to an angle of zero leaves."""
         check_heads("k", k, positions, self.head_dim + self.rotary_dim)
-        cos, sin = (table / self.clock.spectrum.attention_factor**2 for table in self.tables(positions, k.dtype))
+        cos, sin = (table / self.clock.frequencies.attention_factor**2 for table in self.tables(positions, k.dtype))
         real, imaginary = k[..., : self.rotary_dim], k[..., self.rotary_dim : 2 * self.rotary_dim]
         size = (real * cos + imaginary * sin).clamp(min=SMALLEST)
         return torch.cat((size + (-torch.expm1(-size)).log(), k[..., 2 * self.rotary_dim :]), dim=-1)
@@ -195,5 +195,5 @@ class PoPE(Encoding):
     def extra_repr(self) -> str:
         return (
             f"head_dim={self.head_dim}, heads={self.heads}, base={self.base:g}, rotary_dim={self.rotary_dim}, "
-            f"start={self.start!r}, schedule={self.schedule}"
+            f"start={self.start!r}, scaling={self.scaling}"
         )

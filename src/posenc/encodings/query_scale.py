@@ -67,7 +67,7 @@ class QueryScale(Encoding):
     """
 
     name: ClassVar[str] = "query-scale"
-    doors = ("scale",)
+    acts_on = ("scale",)
     relative = False
 
     def __init__(self, *, rule: Rule = "llama4", amount: float = 0.1, floor: int = 8192) -> None:

@@ -1,7 +1,7 @@
 """Moves cached keys to other positions or another encoding, without the tokens they came from.
 
 A cached key is what ``rotate`` made of it at its position. Where that can be undone, k = R(φ)⁻¹ R(φ)k, it can be
-done again: with another spectrum, when a cache has outgrown its plan (dynamic NTK, LongRoPE); at other positions,
+done again: with other frequencies, when a cache has outgrown its plan (dynamic NTK, LongRoPE); at other positions,
 when a context is shifted, a prefix reused or a retrieved passage put elsewhere; or late, from keys that were kept
 as they came, because they are quantised better before they turn.
 """
@@ -37,7 +37,7 @@ def rerotate(
     Raises:
         InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels turn.
 
-    Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
+    Computed in float64 (float32 where a device has none) and rounded once, so that the result states one rounding
     more than keys rotated once.
     """
     for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
@@ -48,10 +48,10 @@ def rerotate(
                 "axis, is the model's and stays"
             )
     for encoding in (from_, to):
-        if encoding.unmovable:
-            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.unmovable}")
+        if encoding.not_rerotatable:
+            raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     to_positions = positions if to_positions is None else to_positions
     from_.check(positions, "positions")
     to.check(to_positions, "to_positions")
     wide = torch.float32 if k.device.type == "mps" else torch.float64
-    return to.turn_keys(from_.turn_back(k.to(wide), positions), to_positions).to(k.dtype)
+    return to.rotate_keys(from_.unrotate(k.to(wide), positions), to_positions).to(k.dtype)

@@ -15,19 +15,19 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock, Phases
-from posenc.encodings.axes import AxisMap, spectrum
+from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.choose import Impl, check_impl, choose
+from posenc.kernels.choose import Backend, check_backend, choose
 from posenc.kernels.rotary import Step, Tables, step, tables, turn
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
-from posenc.schedules.checks import real, whole
-from posenc.schedules.default import Default
-from posenc.schedules.schedule import Schedule, check_ladder, fixed
+from posenc.scaling.checks import real, whole
+from posenc.scaling.default import Default
+from posenc.scaling.scaling import Scaling, check_ladder, fixed
 
 
 def rotate_complex(
@@ -87,7 +87,7 @@ class PlacedRotary(Placed):
     def _tables(self, positions: Positions) -> Tables:
         rotary = self.rotary
         cos, sin = rotary.tables(positions, self.dtype)
-        return tables(cos, sin, rotary.pairing, rotary.head_dim, rotary.impl)
+        return tables(cos, sin, rotary.pairing, rotary.head_dim, rotary.backend)
 
     def rotate(
         self,
@@ -111,13 +111,13 @@ class PlacedRotary(Placed):
         check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
         check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
         k_tables = self.q_tables if new else self.k_tables
-        pairing, impl = self.rotary.pairing, self.rotary.impl
+        pairing, backend = self.rotary.pairing, self.rotary.backend
         if not tracing and out is None:
-            self._step = step(q, k, self.q_tables, k_tables, pairing, impl)
+            self._step = step(q, k, self.q_tables, k_tables, pairing, backend)
             again = None if self._step is None else self._step(q, k)
             if again is not None:
                 return again
-        return turn(q, k, self.q_tables, k_tables, pairing, impl, out)
+        return turn(q, k, self.q_tables, k_tables, pairing, backend, out)
 
 
 @final
@@ -130,21 +130,21 @@ class Rotary(Encoding):
             trained with, and the other breaks it without an error.
         base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
         rotary_dim: channels that turn, even, at most head_dim; the rest pass bit for bit. Default all.
-        schedule: how the frequencies are set; ``Default()`` is the plain ladder.
+        scaling: how the frequencies are set; ``Default()`` is the plain ladder.
         axes: which coordinate of a position every pair turns by, such as ``chunked(16, 24, 24)`` of
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
-        impl: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
+        backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
             ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device and by what was built on this
-            machine, and ``impl_reason`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
+            machine, and ``explain`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
             ``"auto"`` a formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"
-    doors = ("rotate",)
+    acts_on = ("queries_keys",)
     relative = True
-    unmovable = ""
+    not_rerotatable = ""
 
     def __init__(
         self,
@@ -153,14 +153,14 @@ class Rotary(Encoding):
         pairing: Pairing,
         base: float = 10_000.0,
         rotary_dim: int | None = None,
-        schedule: Schedule | None = None,
+        scaling: Scaling | None = None,
         axes: AxisMap | None = None,
         signed: bool = False,
         phases: Phases = "exact",
-        impl: Impl = "auto",
+        backend: Backend = "auto",
     ) -> None:
         super().__init__()
-        check_impl(impl)
+        check_backend(backend)
         if pairing not in get_args(Pairing):
             raise UnknownName("pairing", pairing, get_args(Pairing))
         head_dim = whole(head_dim, "head_dim")
@@ -173,8 +173,8 @@ class Rotary(Encoding):
         self.rotary_dim = rotary_dim
         self.pairing: Pairing = pairing
         self.base = real(base, "base")
-        self.impl: Impl = impl
-        self.schedule = Default() if schedule is None else fixed(schedule)
+        self.backend: Backend = backend
+        self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
                 f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} turn"
@@ -182,32 +182,32 @@ class Rotary(Encoding):
         self.axis_map, self.signed = axes, signed
         self.axes = 1 if axes is None else axes.axes
         if axes is None:
-            own = self.schedule.spectrum(rotary_dim, self.base)
+            own = self.scaling.frequencies(rotary_dim, self.base)
         else:
-            own = spectrum(axes, self.schedule, self.base)
+            own = axis_frequencies(axes, self.scaling, self.base)
         self.attention_factor = own.attention_factor
         self.isometric = own.attention_factor == 1.0
         self.clock = Clock(own, phases)
 
     @property
-    def impl_reason(self) -> str:
+    def explain(self) -> str:
         """Which implementation serves the device this module is on, and why."""
-        choice = choose(self.impl, self.clock.turns.device.type)
-        return f"{choice.impl}: {choice.reason}"
+        choice = choose(self.backend, self.clock.turns.device.type)
+        return f"{choice.backend}: {choice.reason}"
 
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
-        if schedule is None:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
+        if scaling is None:
             return NoPE()
         made = Rotary(
             self.head_dim,
             pairing=self.pairing,
             base=self.base,
             rotary_dim=self.rotary_dim,
-            schedule=schedule,
+            scaling=scaling,
             axes=self.axis_map,
             signed=self.signed,
             phases=phases,
-            impl=self.impl,
+            backend=self.backend,
         )
         return made.to(self.clock.turns.device)
 
@@ -230,14 +230,14 @@ class Rotary(Encoding):
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
-        found = zip(pairs, axes, map(float, self.clock.spectrum.frequencies), strict=True)
+        found = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
         return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
 
-    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
         return rotate(k, *self.tables(positions, k.dtype), self.pairing)
 
-    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
         cos, sin = (over_heads(table) for table in self.turned(positions, k.dtype, 1 / self.attention_factor))
         return rotate(k, cos, -sin, self.pairing)
@@ -248,6 +248,6 @@ class Rotary(Encoding):
     def extra_repr(self) -> str:
         return (
             f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}, schedule={self.schedule}, impl={self.impl!r}"
+            f"rotary_dim={self.rotary_dim}, scaling={self.scaling}, backend={self.backend!r}"
             + ("" if self.axis_map is None else f", axes={self.axis_map}")
         )

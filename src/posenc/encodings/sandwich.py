@@ -23,17 +23,17 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, real, whole
-from posenc.schedules.schedule import exact
-from posenc.schedules.spectrum import Spectrum
+from posenc.scaling.checks import at_least_one, real, whole
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import exact
 
 
 @exact
-def ladder(channels: int, base: float, first: int) -> Spectrum:
+def ladder(channels: int, base: float, first: int) -> Frequencies:
     """base^(−2i/C) for C/2 numbers i from ``first`` on."""
     log_base = Decimal(base).ln()
     found = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
-    return Spectrum(found, tuple(float(frequency) for frequency in found))
+    return Frequencies(found, tuple(float(frequency) for frequency in found))
 
 
 class SandwichBias(Bias):
@@ -66,7 +66,7 @@ class Sandwich(Encoding):
     """
 
     name: ClassVar[str] = "sandwich"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
     roundings = 2  # the factor, and the sum, which is made wider

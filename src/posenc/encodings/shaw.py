@@ -17,7 +17,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 
 @final
@@ -35,9 +35,9 @@ class Shaw(Encoding):
     """
 
     name: ClassVar[str] = "shaw"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
-    meets = True
+    uses_queries = True
     needs = ("heads", "head_dim")
 
     def __init__(
@@ -72,7 +72,7 @@ class Shaw(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
-        bias = QueryTable(table, self.row, self.heads, q_positions, k_positions, reach=self.behind)
+        bias = QueryTable(table, self.row, self.heads, q_positions, k_positions, constant_beyond=self.behind)
         return Placed(q_positions, k_positions, bias=bias)
 
     def describe(self) -> str:

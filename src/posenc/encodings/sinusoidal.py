@@ -17,10 +17,10 @@ from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import at_least_one, is_number, real, whole
-from posenc.schedules.default import Default
-from posenc.schedules.schedule import exact
-from posenc.schedules.spectrum import Spectrum
+from posenc.scaling.checks import at_least_one, is_number, real, whole
+from posenc.scaling.default import Default
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import exact
 
 Order = Literal["interleaved", "block"]
 Spacing = Literal["paper", "tensor2tensor"]
@@ -33,17 +33,17 @@ def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
     return tuple((-log_base * i / max(pairs - 1, 1)).exp() for i in range(pairs))
 
 
-def sinusoid_spectrum(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Spectrum:
+def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
     """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
     at_least_one(width=width)
     if spacing not in get_args(Spacing):
         raise UnknownName("spacing", spacing, get_args(Spacing))
     if spacing == "paper" and width % 2 == 0:
-        return Default().spectrum(width, base)
+        return Default().frequencies(width, base)
     if not 1 < base < float("inf"):
         raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
     frequencies = _odd_ladder(width, base) if spacing == "paper" else _endpoint_ladder(width // 2, base)
-    return Spectrum(frequencies, tuple(float(f) for f in frequencies))
+    return Frequencies(frequencies, tuple(float(f) for f in frequencies))
 
 
 @exact
@@ -95,7 +95,7 @@ class Sinusoidal(Encoding):
     """
 
     name: ClassVar[str] = "sinusoidal"
-    doors = ("embed",)
+    acts_on = ("embeddings",)
     relative = False
 
     def __init__(
@@ -120,7 +120,7 @@ class Sinusoidal(Encoding):
         self.scale = scale
         self.order: Order = order
         self.spacing: Spacing = spacing
-        self.clock = Clock(sinusoid_spectrum(width, self.base, spacing))
+        self.clock = Clock(sinusoid_frequencies(width, self.base, spacing))
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
         """The rows at these positions, before they are added."""

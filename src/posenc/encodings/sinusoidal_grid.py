@@ -13,13 +13,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.clock import Clock
-from posenc.encodings.axes import AxisMap, axial, spectrum
+from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, PlacedTable, sinusoids
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import real, whole
-from posenc.schedules.default import Default
+from posenc.scaling.checks import real, whole
+from posenc.scaling.default import Default
 
 
 @final
@@ -40,7 +40,7 @@ class SinusoidalGrid(Encoding):
     """
 
     name: ClassVar[str] = "sinusoidal-grid"
-    doors = ("embed",)
+    acts_on = ("embeddings",)
     relative = False
 
     def __init__(
@@ -65,7 +65,7 @@ class SinusoidalGrid(Encoding):
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
         self.base = real(base, "base")
         self.order: Order = order
-        self.clock = Clock(spectrum(axes, Default(), self.base))
+        self.clock = Clock(axis_frequencies(axes, Default(), self.base))
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
         """The rows at these positions, before they are added."""

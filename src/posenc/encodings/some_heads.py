@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.encodings.bias_of_heads import SomeHeads as SomeHeadsBias
 from posenc.encodings.compose import Composed, Heads
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, KeyPositions, Placed, Positions, heads_of
+from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, heads_of
 from posenc.errors import InvalidArgument
 
 
@@ -24,7 +24,7 @@ class PlacedSomeHeads(Placed):
                     f"first={first} and last={last} leave the {heads} heads that the {what} is of; count heads "
                     "from 0, and make the encoding for all of the model's"
                 )
-        self.carried, self.unread, self.added = whole.carried, whole.unread, whole.added
+        self.state_size, self.awaits_content, self.added = whole.state_size, whole.awaits_content, whole.added
         self.stamps, self.window = whole.stamps, whole.window
         if whole.bias is not None:
             self.bias = SomeHeadsBias(whole.bias, first, last)
@@ -47,12 +47,12 @@ class PlacedSomeHeads(Placed):
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         return self.whole.some_heads(self.first, self.last).rotate(q, k)
 
-    def read(self, x: Tensor, carry: Carry | None = None) -> tuple[Placed, Carry | None]:
-        whole, carry = self.whole.read(x, carry)
-        return PlacedSomeHeads(whole, self.first, self.last), carry
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
+        whole, state = self.whole.with_content(x, state)
+        return PlacedSomeHeads(whole, self.first, self.last), state
 
-    def carrying(self, carry: Carry | None) -> Placed:
-        return PlacedSomeHeads(self.whole.carrying(carry), self.first, self.last)
+    def with_state(self, state: ContentState | None) -> Placed:
+        return PlacedSomeHeads(self.whole.with_state(state), self.first, self.last)
 
 
 @final
@@ -60,7 +60,7 @@ class SomeHeads(Composed):
     """The heads ``first`` to ``last`` (excluded) of an encoding made for all: what one rank of a model split by
     heads holds. ``SomeHeads(ALiBi(8), 4, 8)`` has the slopes 2^−5 … 2^−8, which ``ALiBi(4)`` has not.
 
-    A carry stays that of all heads.
+    A state stays that of all heads.
     """
 
     name: ClassVar[str] = "some_heads"
@@ -74,8 +74,8 @@ class SomeHeads(Composed):
         self.first, self.last, self.heads = first, last, last - first
 
     @property
-    def unmovable(self) -> str:
-        return "move the keys of all heads with the encoding of the whole" if "rotate" in self.doors else ""
+    def not_rerotatable(self) -> str:
+        return "move the keys of all heads with the encoding of the whole" if "queries_keys" in self.acts_on else ""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         (whole,) = self._placed(q_positions, k_positions, dtype)

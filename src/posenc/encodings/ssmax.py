@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 
 @final
@@ -33,7 +33,7 @@ class SSMax(Encoding):
     """
 
     name: ClassVar[str] = "ssmax"
-    doors = ("scale",)
+    acts_on = ("scale",)
     relative = False
     per_layer = True
     needs = ("heads",)

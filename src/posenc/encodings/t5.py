@@ -22,7 +22,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
@@ -58,7 +58,7 @@ class T5(Encoding):
     """
 
     name: ClassVar[str] = "t5"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
 

@@ -1,7 +1,7 @@
 """Encodings as text: one grammar for Python, the command line, studies and ledgers; parsed, never evaluated.
 
 rotary(base=500000, rotary_dim=32)      a name of the catalogue with settings
-rotary(schedule=yarn(4, 4096))          values: numbers, names, tuples, schedules, axis maps
+rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings, axis maps
 stack(rotary, fox)                      on top of each other
 heads(alibi*4, rotary*4)                on so many heads each
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
@@ -17,7 +17,7 @@ from typing import Any
 
 from posenc.encodings.axes import AxisMap
 from posenc.errors import InvalidArgument
-from posenc.schedules import LengthSchedule, Schedule, to_dict
+from posenc.scaling import LengthScaling, Scaling, to_dict
 
 COMPOSED = ("stack", "heads", "layers")
 LONG_NAME = re.compile(
@@ -74,9 +74,9 @@ def value_text(value: Any) -> str:
         return str(value) if value.settings or value.parts else f"{value}()"
     if isinstance(value, AxisMap):
         return str(value)
-    if isinstance(value, Schedule | LengthSchedule):
+    if isinstance(value, Scaling | LengthScaling):
         fields = to_dict(value)
-        name = fields.pop("schedule")
+        name = fields.pop("scaling")
         return f"{name}({', '.join(f'{k}={value_text(v)}' for k, v in fields.items() if v is not None)})"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e16:
         return str(int(value))

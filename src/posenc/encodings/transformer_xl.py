@@ -20,10 +20,10 @@ from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.encodings.sinusoidal import Order, sinusoid_spectrum, sinusoids
+from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.schedules.checks import at_least_one, whole
+from posenc.scaling.checks import at_least_one, whole
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -87,10 +87,10 @@ class TransformerXL(Encoding):
     """
 
     name: ClassVar[str] = "transformer-xl"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     per_layer = True
-    meets = True
+    uses_queries = True
     needs = ("width", "heads", "head_dim")
 
     def __init__(
@@ -105,7 +105,7 @@ class TransformerXL(Encoding):
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
         self.order: Order = order
         self.roundings = width + head_dim + 8
-        self.clock = Clock(sinusoid_spectrum(width, base))
+        self.clock = Clock(sinusoid_frequencies(width, base))
         self.weight = nn.Parameter(torch.empty(heads * head_dim, width))
         self.u, self.v = nn.Parameter(torch.empty(heads, head_dim)), nn.Parameter(torch.empty(heads, head_dim))
         self.reset_parameters()

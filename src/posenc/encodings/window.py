@@ -20,7 +20,7 @@ from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size
-from posenc.schedules.checks import at_least_one
+from posenc.scaling.checks import at_least_one
 
 
 @final
@@ -35,7 +35,7 @@ class Window(Encoding):
     """
 
     name: ClassVar[str] = "window"
-    doors = ("bias",)
+    acts_on = ("bias",)
     relative = True
     needs = ("heads",)
 

@@ -7,7 +7,7 @@
 centred on half the length: a cached key is then stale when the length grows, and float16 overflows after some
 thousand tokens. Here ``rotate`` turns and nothing else, keys in a cache stay right for ever, and attention
 multiplies the factors of the difference, anchored at its queries (``Placed.decay``). Keys ahead of their query
-would grow, so the model is causal. LeX, their attention in windows at test time, is a ``Sight`` with a window.
+would grow, so the model is causal. LeX, their attention in windows at test time, is a ``Mask`` with a window.
 """
 
 import math
@@ -22,9 +22,9 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
 from posenc.errors import InvalidArgument
-from posenc.schedules.checks import is_number
-from posenc.schedules.proportional import Proportional
-from posenc.schedules.schedule import Schedule
+from posenc.scaling.checks import is_number
+from posenc.scaling.proportional import Proportional
+from posenc.scaling.scaling import Scaling
 
 
 @final
@@ -33,15 +33,15 @@ class XPos(Encoding):
 
     Args:
         head_dim: D, channels of one head, all of which turn.
-        pairing, base, schedule, phases: as in ``Rotary``.
+        pairing, base, scaling, phases: as in ``Rotary``.
         scale_base: s, positions over which pair i fades by ζ_i.
         gamma: γ above 0; small values fade the fastest pairs sooner.
     """
 
     name: ClassVar[str] = "xpos"
-    doors = ("rotate",)
+    acts_on = ("queries_keys",)
     relative = True
-    unmovable = ""
+    not_rerotatable = ""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class XPos(Encoding):
         base: float = 10_000.0,
         scale_base: int = 512,
         gamma: float = 0.4,
-        schedule: Schedule | None = None,
+        scaling: Scaling | None = None,
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
@@ -61,10 +61,10 @@ class XPos(Encoding):
             )
         if not is_number(gamma) or not gamma > 0:
             raise InvalidArgument(f"gamma={gamma!r} must be a number above 0; the paper has 0.4")
-        self.rotary = Rotary(head_dim, pairing=pairing, base=base, schedule=schedule, phases=phases)
+        self.rotary = Rotary(head_dim, pairing=pairing, base=base, scaling=scaling, phases=phases)
         self.scale_base, self.gamma = scale_base, gamma
         self.head_dim, self.pairing, self.rotary_dim = self.rotary.head_dim, pairing, self.rotary.rotary_dim
-        self.schedule, self.isometric = self.rotary.schedule, self.rotary.isometric
+        self.scaling, self.isometric = self.rotary.scaling, self.rotary.isometric
 
     @property
     def fading(self) -> list[float]:
@@ -72,7 +72,7 @@ class XPos(Encoding):
         pairs = range(self.head_dim // 2)
         return [math.log((2 * i / self.head_dim + self.gamma) / (1 + self.gamma)) / self.scale_base for i in pairs]
 
-    def rescaled(self, schedule: Schedule | None, phases: Phases = "exact") -> Encoding:
+    def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         """As everywhere; without rotation pairs still fade."""
         made = XPos(
             self.head_dim,
@@ -80,16 +80,16 @@ class XPos(Encoding):
             base=self.rotary.base,
             scale_base=self.scale_base,
             gamma=self.gamma,
-            schedule=Proportional(0.0) if schedule is None else schedule,
+            scaling=Proportional(0.0) if scaling is None else scaling,
             phases=phases,
         )
         return made.to(self.rotary.clock.turns.device)
 
-    def turn_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        return self.rotary.turn_keys(k, positions)
+    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
+        return self.rotary.rotate_keys(k, positions)
 
-    def turn_back(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        return self.rotary.turn_back(k, positions)
+    def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
+        return self.rotary.unrotate(k, positions)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = PlacedRotary(self.rotary, q_positions, k_positions, dtype)

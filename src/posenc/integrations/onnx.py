@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from posenc import positions as make
 from posenc.encodings.rotary import Rotary
-from posenc.errors import ImplUnavailable, InvalidArgument
+from posenc.errors import BackendUnavailable, InvalidArgument
 
 
 @lru_cache
@@ -33,7 +33,7 @@ class OnnxRotary(nn.Module):
 
     Raises:
         InvalidArgument: a rotary of several axes.
-        ImplUnavailable: a torch whose own operator computes something else.
+        BackendUnavailable: a torch whose own operator computes something else.
     """
 
     cos: Float[Tensor, "max_length pairs"]
@@ -44,11 +44,11 @@ class OnnxRotary(nn.Module):
         if rotary.axes != 1:
             raise InvalidArgument(f"rotary has {rotary.axes} axes; ONNX's RotaryEmbedding has one")
         if not serves():
-            raise ImplUnavailable(
+            raise BackendUnavailable(
                 f"torch.onnx.ops.rotary_embedding of torch {torch.__version__} does not turn by its tables; take a "
                 "newer torch to export"
             )
-        cos, sin = rotary.tables(make.plain(max_length))
+        cos, sin = rotary.tables(make.arange(max_length))
         self.register_buffer("cos", cos.reshape(max_length, -1), persistent=False)
         self.register_buffer("sin", sin.reshape(max_length, -1), persistent=False)
         self.interleaved = rotary.pairing == "interleaved"

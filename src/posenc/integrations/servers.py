@@ -16,16 +16,16 @@ from torch import Tensor
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import per_pair
 from posenc.integrations.huggingface.write import Spelling, rope_dictionary, write
-from posenc.schedules import NTK, Default, DynamicNTK, LengthSchedule, Linear, LongRoPE, Schedule, YaRN
+from posenc.scaling import NTK, Default, DynamicNTK, LengthScaling, Linear, LongRoPE, Scaling, YaRN
 
 ORIGINAL = "original_max_position_embeddings"
 
 
 def vllm(
-    positions: ModelPositions, schedule: Schedule | LengthSchedule | None = None, *, max_length: int | None = None
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None = None, *, max_length: int | None = None
 ) -> dict[str, Any]:
     """What vLLM takes as ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
 
@@ -37,7 +37,7 @@ def vllm(
     Windows and scales of queries stay as the model's own config has them.
 
     Args:
-        positions, schedule, max_length: as in ``write``.
+        positions, scaling, max_length: as in ``write``.
 
     Raises:
         InvalidArgument: what vLLM does not compute, or computes otherwise: dynamic scaling, whose base it fixes
@@ -45,8 +45,8 @@ def vllm(
             head; scaled sections (M-RoPE); scales of queries in the rope dictionary; YaRN past factor × original
             length; in the DeepSeek families everything but YaRN with rounded ends.
     """
-    recipe, written = _written(positions, schedule, max_length)
-    family, now = FAMILIES[positions.model_type], recipe.get("schedule")
+    recipe, written = _written(positions, scaling, max_length)
+    family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     entry = _entry(positions, written, "rope_parameters")
     longest, kind = written[family.length], entry["rope_type"]
     instead = {"dynamic": _PLAN, "proportional": "use Linear, Llama3 or YaRN"}
@@ -79,7 +79,7 @@ def vllm(
         entry |= {"attention_factor": now.scale, "attn_factor": now.scale / _sharpening(now.factor)}
     if kind == "linear":
         entry["factor"] = float(now.factor)  # vLLM fails at an int
-        longest = longest if (schedule, max_length) == (None, None) else int(longest / now.factor)
+        longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
     if positions.path:  # where vLLM lays keys over those of the file
         entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
     nested: dict[str, Any] = {family.length: longest, "rope_parameters": entry}
@@ -89,7 +89,7 @@ def vllm(
 
 
 def mlx(
-    positions: ModelPositions, schedule: Schedule | LengthSchedule | None = None, *, max_length: int | None = None
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None = None, *, max_length: int | None = None
 ) -> dict[str, Any]:
     """The config.json that mlx-lm reads, in its older spelling: ``rope_theta`` beside ``rope_scaling``.
 
@@ -108,8 +108,8 @@ def mlx(
             f"this model's language model stands in {where}, and what is written here is a whole config.json; read "
             f"{where} alone and put the answer in its place"
         )
-    recipe, written = _written(positions, schedule, max_length, spelling="v4")
-    now, entry = recipe.get("schedule"), _entry(positions, written, "rope_scaling")
+    recipe, written = _written(positions, scaling, max_length, spelling="v4")
+    now, entry = recipe.get("scaling"), _entry(positions, written, "rope_scaling")
     if recipe.get("axes"):
         raise InvalidArgument(
             f"mlx-lm turns {positions.model_type!r} without its sections (mrope_section), right for text alone; "
@@ -156,7 +156,7 @@ class Fields:
 
 def gguf(
     positions: ModelPositions,
-    schedule: Schedule | LengthSchedule | None = None,
+    scaling: Scaling | LengthScaling | None = None,
     *,
     architecture: str = "llama",
     max_length: int | None = None,
@@ -169,7 +169,7 @@ def gguf(
     0.1·ln s + 1. An architecture without those tensors fails to load a file that has them.
 
     Args:
-        positions, schedule, max_length: as in ``write``.
+        positions, scaling, max_length: as in ``write``.
         architecture: the prefix of the keys, llama.cpp's name of the family.
 
     Raises:
@@ -177,8 +177,8 @@ def gguf(
             (M-RoPE), scales of queries; in the DeepSeek families any scaling, whose second number llama.cpp takes
             together with the first.
     """
-    recipe, written = _written(positions, schedule, max_length)
-    now, rotary_dim, base = recipe.get("schedule"), recipe.get("rotary_dim"), recipe.get("base")
+    recipe, written = _written(positions, scaling, max_length)
+    now, rotary_dim, base = recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
     family, longest = FAMILIES[positions.model_type], max_length or written[FAMILIES[positions.model_type].length]
     elsewhere = {"windows": any(positions.windows), "sections": recipe.get("axes"), "scales": positions.scales}
     if names := [name for name, there in elsewhere.items() if there]:
@@ -186,7 +186,7 @@ def gguf(
             f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; take the "
             "fields of llama.cpp's own converter"
         )
-    rope, scaling = f"{architecture}.rope", f"{architecture}.rope.scaling"
+    rope, keys = f"{architecture}.rope", f"{architecture}.rope.scaling"
     plain = {f"{architecture}.context_length": longest, f"{rope}.dimension_count": rotary_dim}
     if isinstance(now, DynamicNTK):
         raise InvalidArgument(f"{now} is not in llama.cpp; {_PLAN}")
@@ -201,15 +201,15 @@ def gguf(
     if isinstance(now, Default):
         return Fields(plain)
     if isinstance(now, Linear):
-        return Fields({**plain, f"{scaling}.type": "linear", f"{scaling}.factor": float(now.factor)})
+        return Fields({**plain, f"{keys}.type": "linear", f"{keys}.factor": float(now.factor)})
     lengths = {
-        f"{scaling}.factor": float(getattr(now, "factor", 1.0)),
-        f"{scaling}.original_context_length": getattr(now, "original_length", longest),
+        f"{keys}.factor": float(getattr(now, "factor", 1.0)),
+        f"{keys}.original_context_length": getattr(now, "original_length", longest),
     }
     if isinstance(now, LongRoPE):
-        scale = now.plan(longest).spectrum(rotary_dim, base).attention_factor
+        scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
         return Fields(
-            {**plain, **lengths, f"{scaling}.type": "longrope", f"{scaling}.attn_factor": float(scale)},
+            {**plain, **lengths, f"{keys}.type": "longrope", f"{keys}.attn_factor": float(scale)},
             {
                 "rope_factors_short.weight": torch.tensor(now.short_factors, dtype=torch.float32),
                 "rope_factors_long.weight": torch.tensor(now.long_factors, dtype=torch.float32),
@@ -217,15 +217,15 @@ def gguf(
         )
     rounded = isinstance(now, YaRN) and now.ramp == "dimension" and now.truncate
     if rounded and (now.beta_fast, now.beta_slow) == (32, 1):
-        ends = {f"{scaling}.yarn_beta_fast": 32.0, f"{scaling}.yarn_beta_slow": 1.0}
+        ends = {f"{keys}.yarn_beta_fast": 32.0, f"{keys}.yarn_beta_slow": 1.0}
         scale = now.scale / _sharpening(now.factor)
-        return Fields({**plain, **lengths, **ends, f"{scaling}.type": "yarn", f"{scaling}.attn_factor": scale})
+        return Fields({**plain, **lengths, **ends, f"{keys}.type": "yarn", f"{keys}.attn_factor": scale})
     entry = per_pair(now, rotary_dim, base)
-    more = {} if entry["attention_factor"] == 1 else {f"{scaling}.attn_factor": float(entry["attention_factor"])}
+    more = {} if entry["attention_factor"] == 1 else {f"{keys}.attn_factor": float(entry["attention_factor"])}
     return Fields({**plain, **more}, {"rope_freqs.weight": torch.tensor(entry["long_factor"], dtype=torch.float32)})
 
 
-_PLAN = "write schedule.plan(total_length), which is fixed"
+_PLAN = "write scaling.plan(total_length), which is fixed"
 
 
 def _sharpening(factor: float, amount: float = 1.0) -> float:
@@ -263,15 +263,15 @@ def _entry(positions: ModelPositions, written: Mapping[str, Any], key: str) -> d
 
 def _written(
     positions: ModelPositions,
-    schedule: Schedule | LengthSchedule | None,
+    scaling: Scaling | LengthScaling | None,
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any]]:
     """The recipe of the layers that turn, all alike, and the config that says it."""
-    made = positions if schedule is None else positions.rescaled(schedule)
+    made = positions if scaling is None else positions.with_scaling(scaling)
     if not made.turning or not made.alike or made.layout or made.added:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} turns {sorted(made.turning) or 'nothing'}; one kind "
             "in a language model is expected"
         )
-    return made.rotary, write(positions, schedule, max_length=max_length, spelling=spelling)
+    return made.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)

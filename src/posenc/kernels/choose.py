@@ -6,10 +6,10 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-from posenc.errors import ImplUnavailable, UnknownName
+from posenc.errors import BackendUnavailable, UnknownName
 from posenc.kernels import native
 
-Impl = Literal["auto", "torch", "eager", "native", "triton"]
+Backend = Literal["auto", "torch", "eager", "native", "triton"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
 block, nothing compiled. ``"native"``: one pass in C++, built in some seconds at the first call on a machine.
 ``"triton"``: one GPU kernel for q and k. ``"auto"``: the fastest that serves the device at no start-up cost."""
@@ -19,7 +19,7 @@ block, nothing compiled. ``"native"``: one pass in C++, built in some seconds at
 class Choice:
     """The implementation that serves, and why."""
 
-    impl: str
+    backend: str
     reason: str
 
 
@@ -29,35 +29,37 @@ EAGER = Choice(
 )
 
 
-def check_impl(impl: str) -> None:
+def check_backend(backend: str) -> None:
     """Refuse a name that is none, and an implementation that this installation cannot serve on any device."""
-    if impl not in get_args(Impl):
-        raise UnknownName("impl", impl, get_args(Impl))
-    if impl == "triton" and not has_triton():
-        raise ImplUnavailable(
-            "impl='triton' needs the triton package; type: pip install 'posenc[triton]', or use impl='auto'"
+    if backend not in get_args(Backend):
+        raise UnknownName("backend", backend, get_args(Backend))
+    if backend == "triton" and not has_triton():
+        raise BackendUnavailable(
+            "backend='triton' needs the triton package; type: pip install 'posenc[triton]', or use backend='auto'"
         )
-    if impl == "native":
+    if backend == "native":
         native.build(native.ROTATION)
 
 
-def choose(impl: str, device: str) -> Choice:
+def choose(backend: str, device: str) -> Choice:
     """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
         UnknownName: no implementation of that name.
-        ImplUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
+        BackendUnavailable: asked for by name, and cannot serve here. Only ``"auto"`` looks for another.
     """
-    if impl == "auto":
+    if backend == "auto":
         return _auto(device)
-    check_impl(impl)
-    if impl == "triton" and device != "cuda" and not interpreting():
-        raise ImplUnavailable(
-            f"impl='triton' runs on cuda and the tensors are on {device}; move the model, or use impl='auto'"
+    check_backend(backend)
+    if backend == "triton" and device != "cuda" and not interpreting():
+        raise BackendUnavailable(
+            f"backend='triton' runs on cuda and the tensors are on {device}; move the model, or use backend='auto'"
         )
-    if impl == "native" and device != "cpu":
-        raise ImplUnavailable(f"impl='native' runs on cpu and the tensors are on {device}; use impl='auto'")
-    return Choice(impl, f"impl={impl!r} was asked for")
+    if backend == "native" and device != "cpu":
+        raise BackendUnavailable(
+            f"backend='native' runs on cpu and the tensors are on {device}; use backend='auto'"
+        )
+    return Choice(backend, f"backend={backend!r} was asked for")
 
 
 def _auto(device: str) -> Choice:
@@ -67,7 +69,7 @@ def _auto(device: str) -> Choice:
         return Choice(
             "torch",
             "plain operators; the Triton kernel equals them in Triton's interpreter and has not been run on a GPU "
-            "yet: ask for it with impl='triton'",
+            "yet: ask for it with backend='triton'",
         )
     return Choice("torch", f"no kernel is written for {device}: plain operators run anywhere")
 

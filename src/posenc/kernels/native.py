@@ -15,7 +15,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from posenc.errors import ImplUnavailable
+from posenc.errors import BackendUnavailable
 
 FLAGS = ("-std=c++17", "-O3", "-ffp-contract=off", "-fPIC", "-shared")
 """Without contraction a product and a sum are rounded apart, as plain operators round them."""
@@ -98,21 +98,23 @@ def build(source: Path) -> Path:
     Processes that ask at one time build it once.
 
     Raises:
-        ImplUnavailable: no compiler, one that fails (its words are passed on), or a cache that cannot be written or
-            that others may change.
+        BackendUnavailable: no compiler, one that fails (its words are passed on), or a cache that cannot be written
+            or that others may change.
     """
     found = find(source)
     if found is not None:
         return found
     if os.name != "posix":
-        raise ImplUnavailable("a native kernel is built on Linux and macOS; use impl='auto', which does without")
+        raise BackendUnavailable(
+            "a native kernel is built on Linux and macOS; use backend='auto', which does without"
+        )
     import fcntl  # which other systems lack
 
     by = compiler()
     if by is None:
-        raise ImplUnavailable(
+        raise BackendUnavailable(
             f"a native kernel needs a C++ compiler, and none of $CXX, {', '.join(COMPILERS)} is installed; install "
-            "one (Debian: apt install g++), or use impl='auto', which does without"
+            "one (Debian: apt install g++), or use backend='auto', which does without"
         )
     library = folder() / _name(source)
     try:
@@ -124,7 +126,7 @@ def build(source: Path) -> Path:
             find.cache_clear()
             return find(source) or _compile(by, source, library)
     except OSError as error:
-        raise ImplUnavailable(
+        raise BackendUnavailable(
             f"a native kernel cannot be kept in {library.parent} ({error.strerror or error}); "
             "set POSENC_CACHE to a folder of yours"
         ) from error
@@ -144,7 +146,7 @@ def _compile(by: str, source: Path, library: Path) -> Path:
             return library
     made.unlink(missing_ok=True)
     said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
-    raise ImplUnavailable(f"{by} cannot build {source.name}: {said}; use impl='auto', which does without")
+    raise BackendUnavailable(f"{by} cannot build {source.name}: {said}; use backend='auto', which does without")
 
 
 @cache

@@ -1,15 +1,16 @@
-"""Laws of what an encoding computes: doors, offsets, lengths of vectors, order, positions that are none."""
+"""Laws of what an encoding computes: effects, offsets, lengths of vectors, order, positions that are none."""
 
 import math
 
 import torch
 
-from posenc.attention import attention, scores
+from posenc.attend import attention, scores
 from posenc.errors import PosencError, PositionOutOfRange
 from posenc.laws.decoder import Decoder
-from posenc.laws.doors import doors, inputs
+from posenc.laws.effects import effects, inputs
 from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer, shifted
+from posenc.mask import Mask
 from posenc.positions import LIMIT
 
 SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
@@ -17,33 +18,41 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def opens_the_doors_it_declares(subject: Subject) -> None:
-    """A door acts if it is declared and is the identity if not; what reads content says so."""
+    """A effect acts if it is declared and is the identity if not; what reads content says so."""
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
     placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
     layers = each_layer(placed, subject.kinds)
     owed(
-        encoding.reads_content == any(here.unread for _, here in layers), f"reads_content={encoding.reads_content}"
+        encoding.needs_content == any(here.awaits_content for _, here in layers),
+        f"needs_content={encoding.needs_content}",
     )
     reads_scores = False
-    found = {"embed"} if not torch.equal(placed.embed(x), x) else set()
-    for _, unread in layers:
-        here, carry = unread.read(x)
+    found = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
+    for _, awaiting in layers:
+        here, state = awaiting.with_content(x)
         turned = here.rotate(q, k)
         same_shape = all(a.shape == b.shape for a, b in zip(turned, (q, k), strict=True))
         found |= (
             set()
             if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True))
-            else {"rotate"}
+            else {"queries_keys"}
         )
         found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         reads_scores |= here.bias is not None and here.bias.needs_scores
-        owed(not here.unread, "it is still unread after reading")
-        owed((carry is not None) == bool(here.carried), f"carried={here.carried}, and read gave {carry!r:.20}")
-        if carry is not None:
-            owed(carry.shape == (2, here.carried, 9), f"a carry of shape {tuple(carry.shape)}; one value per key")
+        owed(not here.awaits_content, "it is still awaiting after reading")
+        owed(
+            (state is not None) == bool(here.state_size),
+            f"state_size={here.state_size}, and read gave {state!r:.20}",
+        )
+        if state is not None:
+            owed(
+                state.shape == (2, here.state_size, 9), f"a state of shape {tuple(state.shape)}; one value per key"
+            )
     owed(encoding.needs_scores == reads_scores, f"needs_scores={encoding.needs_scores}")
-    owed(found == set(encoding.doors), f"doors={encoding.doors}, and those that act are {tuple(sorted(found))}")
+    owed(
+        found == set(encoding.acts_on), f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(found))}"
+    )
 
 
 @law()
@@ -55,10 +64,10 @@ def sees_only_the_offset(subject: Subject) -> None:
     here = encoding.at(positions, dtype=torch.float64)
     room = (encoding.position_limit - 1 - int(positions.max())) // encoding.axes
     if not encoding.relative:
-        at_home = doors(subject, encoding, positions, torch.float64)
+        at_home = effects(subject, encoding, positions, torch.float64)
         shifts = [shift for shift in (1, 10**4, 10**9) if shift <= room]
         moved = [
-            doors(subject, encoding, shifted(positions, encoding.axes, shift), torch.float64) for shift in shifts
+            effects(subject, encoding, shifted(positions, encoding.axes, shift), torch.float64) for shift in shifts
         ]
         changed = any(not torch.equal(there[name], at_home[name]) for there in moved for name in at_home)
         owed(changed or not shifts, f"relative=False, and shifting by {shifts} changes nothing")
@@ -72,14 +81,14 @@ def sees_only_the_offset(subject: Subject) -> None:
         # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
         radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
-        for layer, unread in each_layer(there, subject.kinds):
-            a, b = here[layer].read(x)[0], unread.read(x)[0]
+        for layer, awaiting in each_layer(there, subject.kinds):
+            a, b = here[layer].with_content(x)[0], awaiting.with_content(x)[0]
             want, got = (scores(*placed.rotate(q, k), placed) for placed in (a, b))
             near(got, want, 4 * radians * norms + 1e-14, f"score of layer {layer} after a shift by {shift}")
 
 
 def _no_rotation(subject: Subject) -> str:
-    if "rotate" not in subject.declared.doors:
+    if "queries_keys" not in subject.declared.acts_on:
         return "it does not rotate"
     return "" if subject.declared.isometric else "it does not declare that lengths survive"
 
@@ -91,8 +100,8 @@ def rotation_keeps_norms(subject: Subject) -> None:
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
         positions = subject.plain(9, first)
-        for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
-            both = unread.read(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
+        for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+            both = awaiting.with_content(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
             for name, given, turned in zip("qk", (q, k), both, strict=True):
                 what = f"length of {name} in layer {layer} at positions from {first}"
                 near(turned.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
@@ -102,39 +111,40 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """A door writes into nothing it was given; with one key, attention returns its v."""
+    """A effect writes into nothing it was given; with one key, attention returns its v."""
     x, q, k, v = given = inputs(subject)
     before = [tensor.clone() for tensor in given]
     encoding = subject.build()
     positions = subject.plain(9, 7)
     placed = encoding.at(positions)
     placed.embed(x)
-    for layer, unread in each_layer(placed, subject.kinds):
-        here = unread.read(x)[0]
+    for layer, awaiting in each_layer(placed, subject.kinds):
+        here = awaiting.with_content(x)[0]
         attention(*here.rotate(q, k), v, here)
         for name, tensor, kept in zip("xqkv", given, before, strict=True):
             near(tensor, kept, 0.0, f"{name} was overwritten in layer {layer}:")
-        one = encoding.at(positions[..., :1])[layer].read(x[:, :1])[0]
-        y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, True)
+        one = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
+        y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, causal=True)
         near(y, _over_groups(v[:, :, :1], q), 0.0, "what attends to one key")
 
 
 @law()
 def tells_orders_apart(subject: Subject) -> None:
-    """Without a causal mask only an encoding without doors is permutation-equivariant, f(PX) = P f(X)."""
+    """Without a causal mask only an encoding without effects is permutation-equivariant, f(PX) = P f(X)."""
     decoder = Decoder(subject)
     row, order = torch.arange(9)[None], torch.tensor([3, 1, 4, 0, 5, 8, 2, 6, 7])
     stride = max(1, min(decoder.encoding.position_limit - 1, 2**20) // 9)
     gaps = []
     for places in (torch.arange(9), torch.arange(9) * stride):  # some show at near positions, some only at far ones
         positions = subject.along(places)
-        whole = decoder(row, positions, False)
-        gaps.append((decoder(row[:, order], positions, False) - whole[:, order]).abs().max().item())
-    if decoder.encoding.doors == ():
-        owed(max(gaps) <= ROUNDING, f"doors=(), and permuted tokens give another result, off by {max(gaps):.2g}")
+        whole = decoder(row, positions, Mask())
+        gaps.append((decoder(row[:, order], positions, Mask()) - whole[:, order]).abs().max().item())
+    if decoder.encoding.acts_on == ():
+        owed(max(gaps) <= ROUNDING, f"acts_on=(), and permuted tokens give another result, off by {max(gaps):.2g}")
     else:
         owed(
-            max(gaps) > 1000 * ROUNDING, f"doors={decoder.encoding.doors}, and the order of tokens changes nothing"
+            max(gaps) > 1000 * ROUNDING,
+            f"acts_on={decoder.encoding.acts_on}, and the order of tokens changes nothing",
         )
 
 

@@ -4,15 +4,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from posenc.attention import attention
+from posenc.attend import attention
 from posenc.laws.subject import Subject
-from posenc.sight import Sight
+from posenc.mask import CAUSAL, Mask
 
 VOCABULARY = 17
 
 
 class Cache:
-    """Keys, values, carries and positions of the tokens that were read."""
+    """Keys, values, states and positions of the tokens that were read."""
 
     def __init__(self) -> None:
         self.positions: Tensor | None = None
@@ -44,7 +44,7 @@ class Decoder:
         self,
         tokens: Tensor,
         positions: Tensor | None = None,
-        sight: Sight | bool = True,
+        mask: Mask = CAUSAL,
         cache: Cache | None = None,
     ) -> Tensor:
         """Vectors ``(B, T, C)`` at every token; with a cache, the tokens follow those it holds."""
@@ -59,13 +59,15 @@ class Decoder:
             seen = layer_norm(x, x.shape[-1:])
             heads = (seen @ qkv.T).unflatten(-1, (sum(split), -1)).transpose(1, 2)
             q, k, v = heads.split(split, dim=1)
-            here, carry = placed[layer].read(seen, None if cache is None else cache.kept.get((layer, "carry")))
+            here, state = placed[layer].with_content(
+                seen, None if cache is None else cache.kept.get((layer, "state"))
+            )
             q, k = here.rotate(q, k)
             if cache is not None:
                 k, v = cache.extend(layer, "k", k), cache.extend(layer, "v", v)
-                if carry is not None:
-                    cache.kept[layer, "carry"] = carry
-            y = attention(q, k, v, here, sight, scale=self.subject.head_dim**-0.5)
+                if state is not None:
+                    cache.kept[layer, "state"] = state
+            y = attention(q, k, v, here, mask, scale=self.subject.head_dim**-0.5)
             x = x + y.transpose(1, 2).flatten(-2) @ out.T
         if cache is not None:
             cache.positions = keys

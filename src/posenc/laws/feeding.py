@@ -4,19 +4,19 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.attention import attention
-from posenc.encodings.placed import Carry
+from posenc.attend import attention
+from posenc.encodings.placed import ContentState
 from posenc.laws.decoder import Cache, Decoder, tokens
-from posenc.laws.doors import inputs
+from posenc.laws.effects import inputs
 from posenc.laws.law import law, near
 from posenc.laws.subject import Subject, each_layer
+from posenc.mask import Mask
 from posenc.positions import left_padded, packed
-from posenc.sight import Sight
 
 
 @law()
 def whole_is_pieces(subject: Subject) -> None:
-    """A sequence read at once, in chunks, or token by token with a cache and its carry gives the same outputs."""
+    """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs."""
     decoder, length = Decoder(subject), subject.longest(24)
     row = tokens(2, length)
     whole = decoder(row)
@@ -38,9 +38,9 @@ def batch_is_singles(subject: Subject) -> None:
     padded = torch.cat([pad(row, (longest - row.shape[1], 0)) for row in rows])
     decoder = Decoder(subject)
     for causal in _ways(subject):
-        batch = decoder(padded, subject.along(left_padded(mask)), Sight(causal=causal, key_mask=mask))
+        batch = decoder(padded, subject.along(left_padded(mask)), Mask(causal=causal, key_mask=mask))
         for i, row in enumerate(rows):
-            alone = decoder(row, sight=causal)[0]
+            alone = decoder(row, mask=Mask(causal=causal))[0]
             near(
                 batch[i, longest - lengths[i] :],
                 alone,
@@ -56,9 +56,9 @@ def packed_is_separate(subject: Subject) -> None:
     positions, segments = packed(lengths)
     decoder = Decoder(subject)
     for causal in _ways(subject):
-        sight = Sight(causal=causal, q_segments=segments)
-        together = decoder(torch.cat(documents, dim=1), subject.along(positions), sight)
-        apart = torch.cat([decoder(document, sight=causal) for document in documents], dim=1)
+        mask = Mask(causal=causal, q_segments=segments)
+        together = decoder(torch.cat(documents, dim=1), subject.along(positions), mask)
+        apart = torch.cat([decoder(document, mask=Mask(causal=causal)) for document in documents], dim=1)
         near(together, apart, what=f"documents of {lengths} tokens, causal={causal}")
 
 
@@ -68,35 +68,35 @@ def slots_are_a_cache(subject: Subject) -> None:
     S, T, empty = subject.longest(12), 3, 5
     x, q, k, v = inputs(subject, S, torch.float64)
     positions, encoding = subject.plain(S), subject.build().double()
-    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
-        whole, carry = unread.read(x)
+    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+        whole, state = awaiting.with_content(x)
         turned_q, turned_k = whole.rotate(q, k)
-        want = attention(turned_q, turned_k, v, whole, True)[:, :, S - T :]
+        want = attention(turned_q, turned_k, v, whole, causal=True)[:, :, S - T :]
         for side in ("left", "right"):
             slots = (0, empty) if side == "left" else (empty, 0)
             k_order = torch.arange(S + empty) - slots[0]
-            mask = ((k_order >= 0) & (k_order < S)).expand(2, -1)
+            filled = ((k_order >= 0) & (k_order < S)).expand(2, -1)
             here = encoding.at(positions[..., S - T :], pad(positions, slots), dtype=torch.float64)[layer]
-            here = here.read(x[:, S - T :])[0].carrying(_slotted(carry, slots))
-            sight = Sight(
+            here = here.with_content(x[:, S - T :])[0].with_state(_slotted(state, slots))
+            mask = Mask(
                 causal=True,
                 q_order=torch.arange(S - T, S),
                 k_order=k_order,
-                key_mask=mask if side == "right" else None,  # on the left, what is empty lies in the future
+                key_mask=filled if side == "right" else None,  # on the left, what is empty lies in the future
             )
             keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (turned_k, v))
-            got = attention(turned_q[:, :, S - T :], keys, values, here, sight)
+            got = attention(turned_q[:, :, S - T :], keys, values, here, mask)
             near(got, want, what=f"slots filled from the {side} in layer {layer}")
 
 
-def _slotted(carry: Carry | None, slots: tuple[int, int]) -> Tensor | None:
-    """The carry with something in the empty slots."""
-    return None if carry is None else pad(carry, slots, value=-2.0)
+def _slotted(state: ContentState | None, slots: tuple[int, int]) -> Tensor | None:
+    """The state with something in the empty slots."""
+    return None if state is None else pad(state, slots, value=-2.0)
 
 
 def _ways(subject: Subject) -> tuple[bool, ...]:
     """Causal and not; content read along the sequence has no meaning from keys ahead of their query."""
-    return (True,) if subject.declared.reads_content else (True, False)
+    return (True,) if subject.declared.needs_content else (True, False)
 
 
 LAWS = (whole_is_pieces, batch_is_singles, packed_is_separate, slots_are_a_cache)

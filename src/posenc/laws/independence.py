@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 
-from posenc.attention import attention
+from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
-from posenc.laws.doors import doors, doors64, inputs
+from posenc.laws.effects import effects, effects64, inputs
 from posenc.laws.law import law, near, owed, same
 from posenc.laws.subject import Subject, each_layer
 
@@ -18,46 +18,46 @@ from posenc.laws.subject import Subject, each_layer
 def instances_are_independent(subject: Subject) -> None:
     """No instance and no call leaves a trace in another: other settings, other positions, other types."""
     first, second = subject.plain(9), subject.plain(9, min(20, subject.declared.position_limit - 9))
-    alone = doors(subject, subject.build(), first), doors(subject, subject.build(), second)
+    alone = effects(subject, subject.build(), first), effects(subject, subject.build(), second)
     encoding = subject.build()
-    doors(subject, encoding, second, torch.bfloat16)
-    same(doors(subject, encoding, first), alone[0], "after other positions and another type")
-    same(doors(subject, encoding, second), alone[1], "after other positions")
-    in_float64 = doors(subject, subject.build().double(), first, torch.float64)
-    same(doors(subject, encoding.double(), first, torch.float64), in_float64, "in float64 after float32")
+    effects(subject, encoding, second, torch.bfloat16)
+    same(effects(subject, encoding, first), alone[0], "after other positions and another type")
+    same(effects(subject, encoding, second), alone[1], "after other positions")
+    in_float64 = effects(subject, subject.build().double(), first, torch.float64)
+    same(effects(subject, encoding.double(), first, torch.float64), in_float64, "in float64 after float32")
     if subject.other is None:
         return
     other = subject.other()
-    others = doors(subject, other, second)
+    others = effects(subject, other, second)
     owed(
         others.keys() != alone[1].keys() or any(not torch.equal(others[name], alone[1][name]) for name in others),
         "another setting changes nothing",
     )
-    same(doors(subject, subject.build(), second), alone[1], "after an instance with other settings")
-    same(doors(subject, other, second), others, "the other instance, asked again")
+    same(effects(subject, subject.build(), second), alone[1], "after an instance with other settings")
+    same(effects(subject, other, second), others, "the other instance, asked again")
 
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16 a door is float64's result, rounded once; attention adds its two roundings of v."""
+    """In bf16 and fp16 an effect is float64's result, rounded once; attention adds its two roundings of v."""
     at = subject.plain(9, min(40, subject.declared.position_limit - 9))
     for dtype in (torch.bfloat16, torch.float16):
         u = torch.finfo(dtype).eps / 2
         encoding = subject.build().to(dtype)
-        got, want = doors(subject, encoding, at, dtype), doors64(subject, encoding, at, dtype)
+        got, want = effects(subject, encoding, at, dtype), effects64(subject, encoding, at, dtype)
         x, q, k, v = inputs(subject, 9, dtype)
         read = _read_error(encoding, x)
         for name, wanted in want.items():
             what, wide = f"{name} in {dtype}", wanted.abs()
-            door, layer = name.split(" ")[0], name.partition(" ")[2]
+            effect, layer = name.split(" ")[0], name.partition(" ")[2]
             biases = want.get(f"bias {layer}", torch.zeros(1)).abs().max().item()
             size = read + _bias_error(encoding, biases, (x, q, k), u)
-            if door in "xqk":
+            if effect in "xqk":
                 # One rounding to the type; before it, float32 tables, two products and a sum.
                 near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
-            elif door in ("bias", "scale"):
+            elif effect in ("bias", "scale"):
                 # float32: a rounding of the factor and one of the product; and what reading and sums were off by.
-                near(got[name], wanted, 2.0**-23 * wide + (size if door == "bias" else 0.0), what)
+                near(got[name], wanted, 2.0**-23 * wide + (size if effect == "bias" else 0.0), what)
             else:
                 bias = biases * 2.0**-23 + size
                 scale = want.get(f"scale {layer}")
@@ -66,7 +66,7 @@ def low_precision_rounds_once(subject: Subject) -> None:
                 # by u each (and q again where it is scaled), and a weight moves by twice a score in relation.
                 length = (q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()).item()
                 score = (
-                    0.0 if door == "far" else length / math.sqrt(subject.head_dim) * factor * _grown(want, layer)
+                    0.0 if effect == "far" else length / math.sqrt(subject.head_dim) * factor * _grown(want, layer)
                 )
                 moved = (4 if scale is None else 6) * u * score + 2 * bias
                 near(got[name], wanted, (2 * u + moved) * v.double().abs().max() * (1 + u), what)
@@ -80,7 +80,7 @@ def _grown(want: dict[str, Tensor], layer: str) -> float:
 
 def _read_error(encoding: Encoding, x: Tensor) -> float:
     """How far float32 may put sums over the sequence of what is read off x: Σ|w·x| ≤ ‖x‖₁·max|w| a token."""
-    if not encoding.reads_content:
+    if not encoding.needs_content:
         return 0.0
     weight = max((p.detach().double().abs().max().item() for p in encoding.parameters()), default=0.0)
     T, C = x.shape[1:]
@@ -100,13 +100,13 @@ def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor,
         for part in encoding.modules()
     ]
     reach = max(math.prod(max(1.0, size) for size in own) for own in sums)
-    meets = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
-    turned = u if encoding.meets and "rotate" in encoding.doors else 0.0
-    return (encoding.roundings * 2.0**-24 + turned) * (largest + reach * meets)
+    given_size = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
+    turned = u if encoding.uses_queries and "queries_keys" in encoding.acts_on else 0.0
+    return (encoding.roundings * 2.0**-24 + turned) * (largest + reach * given_size)
 
 
 class _At(torch.nn.Module):
-    """All doors of an encoding as a module's forward, so that parameters can be handed in."""
+    """All effects of an encoding as a module's forward, so that parameters can be handed in."""
 
     def __init__(self, subject: Subject, encoding: Encoding, positions: Tensor) -> None:
         super().__init__()
@@ -115,9 +115,9 @@ class _At(torch.nn.Module):
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         placed = self.encoding.at(self.positions, dtype=torch.float64)
         results = [placed.embed(x)]
-        for _layer, unread in each_layer(placed, self.subject.kinds):
-            here = unread.read(x)[0]
-            results.append(attention(*here.rotate(q, k), v, here, True))
+        for _layer, awaiting in each_layer(placed, self.subject.kinds):
+            here = awaiting.with_content(x)[0]
+            results.append(attention(*here.rotate(q, k), v, here, causal=True))
         return tuple(results)
 
 

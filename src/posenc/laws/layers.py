@@ -7,21 +7,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.attention import attention
+from posenc.attend import attention
 from posenc.encodings.layers import Layers
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.block import merge
-from posenc.laws.doors import defined, inputs
+from posenc.laws.effects import defined, inputs
 from posenc.laws.law import law, near, owed
 from posenc.laws.subject import Subject, each_layer
-from posenc.sight import Sight
+from posenc.mask import Mask
 
-Attend = Callable[[Tensor, Tensor, Tensor, Placed, Sight], Tensor]
+Attend = Callable[[Tensor, Tensor, Tensor, Placed, Mask], Tensor]
 
 
 def _before_attention(subject: Subject) -> str:
-    return "" if {"bias", "scale"} & set(subject.declared.doors) else "all it does is done before attention"
+    return "" if {"bias", "scale"} & set(subject.declared.acts_on) else "all it does is done before attention"
 
 
 @law(_before_attention)
@@ -29,30 +29,30 @@ def shared_placings_train(subject: Subject) -> None:
     """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too."""
     S = subject.longest(9)
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
-    for name, sight in (("causal", Sight(causal=True)), ("left-padded", Sight(causal=True, key_mask=padded))):
-        want = _derivatives(subject, S, _defined, sight)
+    for name, mask in (("causal", Mask(causal=True)), ("left-padded", Mask(causal=True, key_mask=padded))):
+        want = _derivatives(subject, S, _defined, mask)
         rings = name == "left-padded" and not subject.declared.needs_scores
         ways: dict[str, Attend] = {"attention": attention} | ({"a ring of two": _ring} if rings else {})
         for way, attend in ways.items():
-            for order, got in enumerate(_derivatives(subject, S, attend, sight)):
+            for order, got in enumerate(_derivatives(subject, S, attend, mask)):
                 what = f"{name}, {way}, {('gradients', 'gradients with a graph', 'second derivatives')[order]}"
                 # Some thousand roundings of sums as large as the largest number.
                 near(got, want[order], 1e-11 * (1 + want[order].abs().max()), what)
 
 
-def _derivatives(subject: Subject, S: int, attend: Attend, sight: Sight) -> list[Tensor]:
+def _derivatives(subject: Subject, S: int, attend: Attend, mask: Mask) -> list[Tensor]:
     """Gradients of what three layers make, the same with a graph, and those of their cosines."""
     encoding = subject.build().double()
     x, q, k, v = given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
     leaves = [*given, *encoding.parameters()]
     placed = encoding.at(subject.plain(S), dtype=torch.float64)
     total = torch.zeros((), dtype=torch.float64)
-    for _, unread in each_layer(placed, subject.kinds):
-        here = unread.read(placed.embed(x))[0]
+    for _, awaiting in each_layer(placed, subject.kinds):
+        here = awaiting.with_content(placed.embed(x))[0]
         turned_q, turned_k = here.rotate(q, k)
-        y = attend(turned_q, turned_k, v, here, sight)
+        y = attend(turned_q, turned_k, v, here, mask)
         for _ in range(2):
-            y = attend(turned_q + pad(y, (0, turned_q.shape[-1] - y.shape[-1])), turned_k, v, here, sight)
+            y = attend(turned_q + pad(y, (0, turned_q.shape[-1] - y.shape[-1])), turned_k, v, here, mask)
         total = total + y.sin().sum()
     plain = torch.autograd.grad(total, leaves, retain_graph=True, allow_unused=True)
     graphed = torch.autograd.grad(total, leaves, create_graph=True, allow_unused=True)
@@ -66,16 +66,16 @@ def _joined(grads: tuple[Tensor | None, ...], leaves: list[Tensor]) -> Tensor:
     return torch.cat([(torch.zeros_like(x) if g is None else g.detach()).flatten() for g, x in pairs])
 
 
-def _defined(q: Tensor, k: Tensor, v: Tensor, here: Placed, sight: Sight) -> Tensor:
-    return defined(q, k, v, here, sight)[0]
+def _defined(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
+    return defined(q, k, v, here, mask)[0]
 
 
-def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, sight: Sight) -> Tensor:
+def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
     """The keys of odd places, then those of even ones; what is not there is hidden."""
     order = torch.arange(k.shape[2])
     odd = order.remainder(2).bool().expand(k.shape[0], -1)
-    seen = torch.ones_like(odd) if sight.key_mask is None else sight.key_mask
-    parts = [Sight(causal=True, q_order=order, k_order=order, key_mask=seen & some) for some in (odd, ~odd)]
+    seen = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
+    parts = [Mask(causal=True, q_order=order, k_order=order, key_mask=seen & some) for some in (odd, ~odd)]
     return merge([attention(q, k, v, here, part, return_logsumexp=True) for part in parts])[0]
 
 
@@ -85,17 +85,17 @@ def _is_layers(subject: Subject) -> str:
 
 @law(_is_layers)
 def windows_travel(subject: Subject) -> None:
-    """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the sight."""
+    """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the mask."""
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
     made = subject.make().double()
     layers = Layers({"near": made}, ("near",), layers=1, windows={"near": 3})
     alone = layers.layer(0).at(subject.plain(S), dtype=torch.float64)
-    here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].read(x)[0], alone.read(x)[0]
+    here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].with_content(x)[0], alone.with_content(x)[0]
     q, k = bare.rotate(q, k)
     for window, seen in ((None, 3), (2, 2), (S, 3)):
-        want = attention(q, k, v, bare, Sight(causal=True, window=seen))
-        near(attention(q, k, v, here, Sight(causal=True, window=window)), want, 0.0, f"window {window}")
+        want = attention(q, k, v, bare, Mask(causal=True, window=seen))
+        near(attention(q, k, v, here, Mask(causal=True, window=window)), want, 0.0, f"window {window}")
 
 
 def _no_parameters(subject: Subject) -> str:
@@ -112,9 +112,9 @@ def changed_parameters_are_refused(subject: Subject) -> None:
 
     def use() -> None:
         embedded = placed.embed(x)
-        for _, unread in each_layer(placed, subject.kinds):
-            here = unread.read(embedded)[0]
-            attention(*here.rotate(q, k), v, here, True)
+        for _, awaiting in each_layer(placed, subject.kinds):
+            here = awaiting.with_content(embedded)[0]
+            attention(*here.rotate(q, k), v, here, causal=True)
 
     use()
     with torch.no_grad():

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc.encodings.placed import Placed
-from posenc.laws.doors import inputs
+from posenc.laws.effects import inputs
 from posenc.laws.law import Broken, law, owed
 from posenc.laws.subject import Subject, each_layer
 
@@ -36,7 +36,7 @@ def passes_position_zero_exactly(subject: Subject) -> None:
         for _, here in each_layer(subject.build().at(at, dtype=tables), subject.kinds):
             with torch.no_grad():
                 for size in (1.0, 1e300, 1e-300):
-                    turned = here.read(x)[0].rotate(q * size, k * size)
+                    turned = here.with_content(x)[0].rotate(q * size, k * size)
                     for name, given, got in zip("qk", (q, k), turned, strict=True):
                         owed(torch.equal(got, given * size), f"{name} of size {size:g} is changed at position 0")
 
@@ -93,7 +93,7 @@ def keeps_the_positions_it_was_given(subject: Subject) -> None:
 def _doors(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
     found = [placed.embed(x)]
     for _, here in each_layer(placed, subject.kinds):
-        found += here.read(x)[0].rotate(q, k)
+        found += here.with_content(x)[0].rotate(q, k)
     return found
 
 

@@ -8,21 +8,21 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.attention import attention, scores
+from posenc.attend import attention, scores
 from posenc.encodings.bias import Bias, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Placed
-from posenc.laws.doors import defined, inputs, met
+from posenc.laws.effects import defined, inputs, met
 from posenc.laws.law import ROUNDING, law, near, owed
 from posenc.laws.subject import Subject, each_layer
-from posenc.sight import Sight
+from posenc.mask import Mask
 
 LONG = 270
 """Tokens of several blocks of rows on every path of attention."""
 
 
 def _no_bias(subject: Subject) -> str:
-    return "" if "bias" in subject.declared.doors else "it adds nothing to the scores"
+    return "" if "bias" in subject.declared.acts_on else "it adds nothing to the scores"
 
 
 def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tuple[str, Placed, Bias]]:
@@ -31,10 +31,10 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
     x, q, k, _ = inputs(subject, S, dtype)
     for first in (0, encoding.position_limit - S):
         positions = subject.plain(S, first)
-        carries = [unread.read(x)[1] for _, unread in each_layer(encoding.at(positions), subject.kinds)]
+        states = [awaiting.with_content(x)[1] for _, awaiting in each_layer(encoding.at(positions), subject.kinds)]
         placed = encoding.at(positions[..., S - T :], positions, dtype=dtype)
-        for (layer, unread), carry in zip(each_layer(placed, subject.kinds), carries, strict=True):
-            here = unread.read(x[:, S - T :])[0].carrying(carry)
+        for (layer, awaiting), state in zip(each_layer(placed, subject.kinds), states, strict=True):
+            here = awaiting.with_content(x[:, S - T :])[0].with_state(state)
             if here.bias is not None:
                 bias = met(here, *here.rotate(q[:, :, S - T :], k))
                 yield f"layer {layer}, positions from {first}, the last {T} of {S}", here, bias
@@ -53,13 +53,13 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
                 # A function of several roundings may be rounded otherwise in a tensor of another shape.
                 off = subject.declared.roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
-                if bias.line is not None:
+                if bias.toeplitz is not None:
                     owed(
-                        bias.line.shape == (bias.heads, 2 * S - 1),
-                        f"line of shape {tuple(bias.line.shape)}, {where}",
+                        bias.toeplitz.shape == (bias.heads, 2 * S - 1),
+                        f"line of shape {tuple(bias.toeplitz.shape)}, {where}",
                     )
-                    near(bias.line[:, distances + S - 1].expand_as(dense), dense, off, f"line at {where}")
-                if bias.reach is not None:
+                    near(bias.toeplitz[:, distances + S - 1].expand_as(dense), dense, off, f"line at {where}")
+                if bias.constant_beyond is not None:
                     _near_reach(bias, dense, distances, off, where)
                 for narrow in (torch.float32, torch.bfloat16, torch.float16) if T == S else ():
                     for scale in (1.0, 0.3):
@@ -67,11 +67,16 @@ def shortcuts_are_rows(subject: Subject) -> None:
 
 
 def _near_reach(bias: Bias, dense: Tensor, distances: Tensor, off: Tensor, where: str) -> None:
-    assert bias.reach is not None
+    assert bias.constant_beyond is not None
     T, S = distances.shape
     number = bias.beyond(0, T)
     number = dense.new_zeros(1, 1, T, 1) if number is None else number
-    near(torch.where(distances < -bias.reach, number, dense), dense, off, f"what is out of reach at {where}")
+    near(
+        torch.where(distances < -bias.constant_beyond, number, dense),
+        dense,
+        off,
+        f"what is out of reach at {where}",
+    )
     for start, keys in ((1, S), (S - 1, S), (0, S - 1)):
         rows = dense[:, :, 1:T, start:keys]
         near(bias.within(1, T, start, keys), rows, off, f"keys {start} to {keys} at {where}")
@@ -79,7 +84,7 @@ def _near_reach(bias: Bias, dense: Tensor, distances: Tensor, off: Tensor, where
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:
     """Products of channels that ``narrow`` holds, against the rows at keys not after their query."""
-    channels = bias.channels(narrow, scale)
+    channels = bias.low_rank(narrow, scale)
     if channels is None:
         return
     for name, side in zip(("queries", "keys"), channels, strict=True):
@@ -116,7 +121,7 @@ def rows_are_scores(subject: Subject) -> None:
                 near(bias.rows(first, last, keys), part, off * (1 + part.abs().max()), what)
 
 
-Way = tuple[str, Sight, float | None]
+Way = tuple[str, Mask, float | None]
 
 
 def ways(T: int, S: int) -> list[Way]:
@@ -126,14 +131,14 @@ def ways(T: int, S: int) -> list[Way]:
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     segments = torch.arange(S) // max(S // 2, 1)
     return [
-        ("everything", Sight(), None),
-        ("causal", Sight(causal=True), None),
-        ("causal with a scale", Sight(causal=True), 0.3),
-        ("masked", Sight(key_mask=mask), None),
-        ("causal and masked", Sight(causal=True, key_mask=mask), None),
-        ("left-padded", Sight(causal=True, key_mask=padded), None),
-        ("documents", Sight(causal=True, q_segments=segments[S - T :], k_segments=segments), None),
-        ("a window", Sight(causal=True, window=3), None),
+        ("everything", Mask(), None),
+        ("causal", Mask(causal=True), None),
+        ("causal with a scale", Mask(causal=True), 0.3),
+        ("masked", Mask(key_mask=mask), None),
+        ("causal and masked", Mask(causal=True, key_mask=mask), None),
+        ("left-padded", Mask(causal=True, key_mask=padded), None),
+        ("documents", Mask(causal=True, q_segments=segments[S - T :], k_segments=segments), None),
+        ("a window", Mask(causal=True, window=3), None),
     ]
 
 
@@ -145,11 +150,11 @@ def paths_are_scores(subject: Subject) -> None:
         meeting = Meeting.of(subject, T, S)
         with torch.no_grad():
             unrecorded = Meeting.of(subject, T, S)
-        for name, sight, scale in ways(T, S):
+        for name, mask, scale in ways(T, S):
             with torch.no_grad():
-                want = unrecorded.attended(sight, scale, "definition")
-                plain = [unrecorded.attended(sight, scale, way) for way in ("values", "logsumexp")]
-            training = meeting.attended(sight, scale, "values")
+                want = unrecorded.attended(mask, scale, "definition")
+                plain = [unrecorded.attended(mask, scale, way) for way in ("values", "logsumexp")]
+            training = meeting.attended(mask, scale, "values")
             for got, way in ((plain[0], "no gradients"), (plain[1], "logsumexp"), (training, "training")):
                 for key, tensor in got.items():
                     near(tensor, want[key], what=f"{key}, {name}, {T} of {S} tokens, {way}:")
@@ -160,9 +165,9 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
     """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64."""
     S = subject.longest(LONG)
     meeting = Meeting.of(subject, S, S)
-    for i, (name, sight, scale) in enumerate(ways(S, S)):
+    for i, (name, mask, scale) in enumerate(ways(S, S)):
         for way in ("values", "logsumexp") if i % 3 == 1 else ("values",):
-            mine, theirs = (meeting.gradients(sight, scale, how, way) for how in (way, "definition"))
+            mine, theirs = (meeting.gradients(mask, scale, how, way) for how in (way, "definition"))
             for leaf, (got, want) in enumerate(zip(mine, theirs, strict=True)):
                 what = f"gradient of {'xqkv'[leaf] if leaf < 4 else f'parameter {leaf - 4}'}, {name}, {way}"
                 got, want = (torch.zeros(()) if g is None else g for g in (got, want))
@@ -192,29 +197,31 @@ class Meeting:
         positions, layers = subject.plain(S), []
         whole = encoding.at(positions, dtype=torch.float64)
         cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-        for layer, unread in each_layer(whole, subject.kinds):
+        for layer, awaiting in each_layer(whole, subject.kinds):
             embedded = whole.embed(x)
-            here = cached[layer].read(embedded[:, S - T :])[0].carrying(unread.read(embedded)[1])
+            here = (
+                cached[layer].with_content(embedded[:, S - T :])[0].with_state(awaiting.with_content(embedded)[1])
+            )
             layers.append((layer, here, *here.rotate(q[:, :, S - T :], k)))
         return cls(encoding, [*given, *encoding.parameters()], layers)
 
-    def attended(self, sight: Sight, scale: float | None, way: str) -> dict[str, Tensor]:
+    def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
         """Outputs of every layer, and logsumexps where the way has them."""
         found, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
             if way == "definition":
-                found[y], found[sums] = defined(q, k, v, here, sight, scale)
+                found[y], found[sums] = defined(q, k, v, here, mask, scale)
             elif way == "logsumexp":
-                found[y], found[sums] = attention(q, k, v, here, sight, scale=scale, return_logsumexp=True)
+                found[y], found[sums] = attention(q, k, v, here, mask, scale=scale, return_logsumexp=True)
             else:
-                found[y] = attention(q, k, v, here, sight, scale=scale)
+                found[y] = attention(q, k, v, here, mask, scale=scale)
         return found
 
-    def gradients(self, sight: Sight, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
+    def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
         """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""
         total = torch.zeros((), dtype=torch.float64)
-        for name, y in self.attended(sight, scale, how).items():
+        for name, y in self.attended(mask, scale, how).items():
             weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(6), dtype=torch.float64)
             if way == "logsumexp" or not name.startswith("logsumexp"):
                 total = total + (y.masked_fill(y.isinf(), 0.0) * weight).sum()

@@ -5,16 +5,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from posenc.attention import attention
+from posenc.attend import attention
 from posenc.encodings.compose import Heads
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import Carry, Placed
+from posenc.encodings.placed import ContentState, Placed
 from posenc.encodings.some_heads import SomeHeads
 from posenc.kernels.attention.block import merge
-from posenc.laws.doors import inputs
+from posenc.laws.effects import inputs
 from posenc.laws.law import law, near
 from posenc.laws.subject import Subject, each_layer
-from posenc.sight import Sight
+from posenc.mask import Mask
 
 RANKS = 4
 
@@ -31,24 +31,26 @@ class Layer:
     q: Tensor
     k: Tensor
     v: Tensor
-    carry: Carry | None
+    state: ContentState | None
     whole: Tensor
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
-        """The encoding at these tokens, of which it reads the queries', with the keys' carry."""
+        """The encoding at these tokens, of which it reads the queries', with the keys' state."""
         places = self.positions[..., queries], self.positions[..., keys]
         here = self.encoding.at(*places, dtype=torch.float64)[self.layer]
-        return here.read(self.x[:, queries])[0].carrying(None if self.carry is None else self.carry[..., keys])
+        return here.with_content(self.x[:, queries])[0].with_state(
+            None if self.state is None else self.state[..., keys]
+        )
 
-    def sight(self, queries: Tensor, keys: Tensor) -> Sight:
+    def mask(self, queries: Tensor, keys: Tensor) -> Mask:
         """Causal, every token at its own place in the order."""
-        return Sight(causal=True, q_order=queries, k_order=keys)
+        return Mask(causal=True, q_order=queries, k_order=keys)
 
     def part(self, queries: Tensor, keys: Tensor) -> Tensor:
         """What these queries get of these keys, each rotated where it stands."""
         here = self.at(queries, keys)
         q, k = here.rotate(self.q[:, :, queries], self.k[:, :, keys])
-        return attention(q, k, self.v[:, :, keys], here, self.sight(queries, keys))
+        return attention(q, k, self.v[:, :, keys], here, self.mask(queries, keys))
 
 
 def layers(subject: Subject, length: int = 16) -> list[Layer]:
@@ -57,10 +59,10 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     x, q, k, v = inputs(subject, length, torch.float64)
     encoding, positions = subject.build().double(), subject.plain(length)
     found = []
-    for layer, unread in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
-        here, carry = unread.read(x)
-        y = attention(*here.rotate(q, k), v, here, True)
-        found.append(Layer(subject, encoding, layer, positions, x, q, k, v, carry, y))
+    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+        here, state = awaiting.with_content(x)
+        y = attention(*here.rotate(q, k), v, here, causal=True)
+        found.append(Layer(subject, encoding, layer, positions, x, q, k, v, state, y))
     return found
 
 
@@ -81,7 +83,7 @@ def sharded_is_whole(subject: Subject) -> None:
         for rank, own in enumerate(shards):
             here = layer.at(own, keys)
             q = here.rotate(layer.q[:, :, own], layer.k[:, :, own])[0]
-            got = attention(q, turned, layer.v, here, layer.sight(own, keys))
+            got = attention(q, turned, layer.v, here, layer.mask(own, keys))
             near(got, layer.whole[:, :, own], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
 
 
@@ -109,8 +111,8 @@ def _no_ring(subject: Subject) -> str:
     if subject.declared.needs_scores:
         return "its bias reads the scores of all keys of a row"
     each = each_layer(subject.declared.at(subject.plain(1)), subject.kinds)
-    carries = any(here.carried for _, here in each)
-    return "what lies between two keys is summed, and a part of the keys lacks it" if carries else ""
+    states = any(here.state_size for _, here in each)
+    return "what lies between two keys is summed, and a part of the keys lacks it" if states else ""
 
 
 @law(_no_ring)
@@ -127,8 +129,8 @@ def ring_is_whole(subject: Subject) -> None:
 def _seen(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     here = layer.at(queries, keys)
     q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
-    sight = layer.sight(queries, keys)
-    return attention(q, k, layer.v[:, :, keys], here, sight, return_logsumexp=True)
+    mask = layer.mask(queries, keys)
+    return attention(q, k, layer.v[:, :, keys], here, mask, return_logsumexp=True)
 
 
 def _no_split(subject: Subject) -> str:
@@ -145,9 +147,13 @@ def heads_are_whole(subject: Subject) -> None:
         for shared in range(subject.kv_heads):
             first, last = shared * group, (shared + 1) * group
             some = SomeHeads(layer.encoding, first, last)
-            here = some.at(layer.positions, dtype=torch.float64)[layer.layer].read(layer.x)[0].carrying(layer.carry)
+            here = (
+                some.at(layer.positions, dtype=torch.float64)[layer.layer]
+                .with_content(layer.x)[0]
+                .with_state(layer.state)
+            )
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
-            got = attention(q, k, layer.v[:, shared : shared + 1], here, True)
+            got = attention(q, k, layer.v[:, shared : shared + 1], here, causal=True)
             near(got, layer.whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
 
 

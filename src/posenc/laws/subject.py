@@ -113,7 +113,7 @@ class Subject:
 
     def plain(self, length: int, offset: int = 0) -> Tensor:
         """Positions of ``length`` tokens after ``offset`` others."""
-        return self.along(positions_module.plain(length, offset=offset))
+        return self.along(positions_module.arange(length, offset=offset))
 
     def along(self, places: Tensor) -> Tensor:
         """Positions of the tokens at these places: the places themselves, and a coordinate more for every axis."""

@@ -6,10 +6,10 @@ import pickle
 
 import torch
 
-from posenc.attention import attention
+from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
-from posenc.laws.doors import doors, inputs
+from posenc.laws.effects import effects, inputs
 from posenc.laws.law import Broken, law, near, owed, same
 from posenc.laws.subject import Subject, each_layer
 
@@ -23,18 +23,18 @@ def survives_casts(subject: Subject) -> None:
         with torch.no_grad():
             for parameter in rounded.parameters():
                 parameter.copy_(parameter.to(dtype))
-        want = doors(subject, rounded, at)
-        same(doors(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
+        want = effects(subject, rounded, at)
+        same(effects(subject, subject.build().to(dtype).float(), at), want, f"after .to({dtype}).float()")
         if dtype != torch.float64:  # float32 inputs and a float64 module are two types, and the wider one computes
-            same(doors(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
+            same(effects(subject, subject.build().to(dtype), at), want, f"after .to({dtype})")
 
 
 @law()
 def survives_copies(subject: Subject) -> None:
     """deepcopy and state_dict lose nothing; a state dict holds parameters only."""
     encoding, at = subject.build(), _late(subject)
-    want = doors(subject, encoding, at)
-    same(doors(subject, copy.deepcopy(encoding), at), want, "a deepcopy")
+    want = effects(subject, encoding, at)
+    same(effects(subject, copy.deepcopy(encoding), at), want, "a deepcopy")
     state = encoding.state_dict()
     extra = set(state) ^ {name for name, _ in encoding.named_parameters()}
     owed(not extra, f"state_dict holds {sorted(state)}; {sorted(extra)} should be parameters, or no part of it")
@@ -43,7 +43,7 @@ def survives_copies(subject: Subject) -> None:
         for parameter in fresh.parameters():
             parameter.add_(1.0)
     fresh.load_state_dict(state, strict=True)
-    same(doors(subject, fresh, at), want, "loaded from a state_dict")
+    same(effects(subject, fresh, at), want, "loaded from a state_dict")
     owed(repr(encoding).startswith(type(encoding).__name__), f"its repr, {repr(encoding)[:40]!r}, hides its class")
 
 
@@ -55,7 +55,7 @@ def survives_pickle(subject: Subject) -> None:
         copied = pickle.loads(pickle.dumps(encoding))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         owed(False, f"it cannot be pickled: {error}")
-    same(doors(subject, copied, at), doors(subject, encoding, at), "unpickled")
+    same(effects(subject, copied, at), effects(subject, encoding, at), "unpickled")
 
 
 @law()
@@ -70,7 +70,7 @@ def survives_meta(subject: Subject) -> None:
         with torch.random.fork_rng(), torch.no_grad():
             torch.manual_seed(1)
             encoding.reset_parameters()
-    same(doors(subject, both[0], at), doors(subject, both[1], at), "back from meta")
+    same(effects(subject, both[0], at), effects(subject, both[1], at), "back from meta")
     with torch.device("meta"):
         built = subject.make()
     if subject.constructs:
@@ -82,26 +82,26 @@ def survives_meta(subject: Subject) -> None:
 def survives_loading(subject: Subject) -> None:
     """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused."""
     encoding, at = subject.build(), subject.plain(9)
-    want, state = doors(subject, encoding, at), copy.deepcopy(encoding.state_dict())
+    want, state = effects(subject, encoding, at), copy.deepcopy(encoding.state_dict())
     encoding.to("meta").load_state_dict(state, assign=True)
     encoding._apply(lambda t: torch.empty_like(t, device="cpu") if t.is_meta else t)
-    same(doors(subject, encoding, at), want, "buffers given memory after weights were assigned")
+    same(effects(subject, encoding, at), want, "buffers given memory after weights were assigned")
     encoding._apply(lambda t: t if isinstance(t, torch.nn.Parameter) else torch.full_like(t, 3))
     try:
         encoding.at(at)
         owed(not list(encoding.buffers()), "at() takes buffers that nobody filled; use register_constants")
     except InvalidArgument:
         encoding.reset_buffers()
-    same(doors(subject, encoding, at), want, "after reset_buffers")
+    same(effects(subject, encoding, at), want, "after reset_buffers")
 
 
 @law()
 def survives_autocast(subject: Subject) -> None:
     """Autocast may run attention in bf16, but no table and no bias: their error would grow with distance."""
     encoding, at = subject.build(), _late(subject)
-    want = doors(subject, encoding, at)
+    want = effects(subject, encoding, at)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        got = doors(subject, encoding, at)
+        got = effects(subject, encoding, at)
     attended = {name for name in want if name.split(" ")[0] in ("y", "far")}
     kept, meant = ({n: t for n, t in found.items() if n not in attended} for found in (got, want))
     same(kept, meant, "under autocast")
@@ -121,7 +121,7 @@ def survives_inference_mode(subject: Subject) -> None:
     """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards."""
     encoding, at = subject.build(), subject.plain(9)
     with torch.inference_mode():
-        before = doors(subject, encoding, at)
+        before = effects(subject, encoding, at)
         built = subject.build()
     for candidate in (encoding, *([] if list(encoding.parameters()) else [built])):
         given = [tensor.requires_grad_() for tensor in inputs(subject)]
@@ -132,7 +132,7 @@ def survives_inference_mode(subject: Subject) -> None:
         owed(given[3].grad is not None, "no gradient reaches v")
         for name, tensor in zip("xqkv", given, strict=True):
             owed(tensor.grad is None or bool(tensor.grad.isfinite().all()), f"the gradient of {name} is not finite")
-        after = doors(subject, candidate, at)
+        after = effects(subject, candidate, at)
         for name, tensor in after.items():
             # The two may be computed by different engines, which order or fuse two products and a sum.
             near(
@@ -144,11 +144,11 @@ def survives_inference_mode(subject: Subject) -> None:
 def survives_another_default_dtype(subject: Subject) -> None:
     """Used, and where nothing is drawn built, under a default type of float64 it computes the same."""
     encoding, at = subject.build(), _late(subject)
-    want, kept = doors(subject, encoding, at), torch.get_default_dtype()
+    want, kept = effects(subject, encoding, at), torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        got = doors(subject, encoding, at)
-        built = None if list(encoding.parameters()) else doors(subject, subject.build(), at)
+        got = effects(subject, encoding, at)
+        built = None if list(encoding.parameters()) else effects(subject, subject.build(), at)
     finally:
         torch.set_default_dtype(kept)
     same(got, want, "under a default of float64")
@@ -177,13 +177,13 @@ def _late(subject: Subject) -> torch.Tensor:
 def _everything(
     subject: Subject, encoding: Encoding, given: list[torch.Tensor], positions: torch.Tensor
 ) -> torch.Tensor:
-    """One number that all doors enter."""
+    """One number that all effects enter."""
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()
-    for _layer, unread in each_layer(placed, subject.kinds):
-        here = unread.read(x)[0]
-        total = total + attention(*here.rotate(q, k), v, here, True).sum()
+    for _layer, awaiting in each_layer(placed, subject.kinds):
+        here = awaiting.with_content(x)[0]
+        total = total + attention(*here.rotate(q, k), v, here, causal=True).sum()
     return total
 
 

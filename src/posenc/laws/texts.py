@@ -6,7 +6,7 @@ from posenc.encodings.catalogue import ModelShape, build, canonical
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
 from posenc.encodings.text import Recipe, parse
-from posenc.laws.doors import doors
+from posenc.laws.effects import effects
 from posenc.laws.law import law, owed, same
 from posenc.laws.subject import ROWS, Subject
 
@@ -22,7 +22,7 @@ def texts_are_encodings(subject: Subject) -> None:
     assert recipe is not None
     owed(parse(str(recipe)) == recipe, f"{recipe} parses to {parse(str(recipe))!r}")
     shape = ModelShape(subject.width, subject.heads, subject.head_dim, ROWS, subject.layers)
-    want = doors(subject, subject.build(), subject.plain(9))
+    want = effects(subject, subject.build(), subject.plain(9))
     for full in (False, True):
         other = canonical(recipe, full=full)
         owed(
@@ -30,7 +30,7 @@ def texts_are_encodings(subject: Subject) -> None:
             f"the canonical text {other} has another canonical text",
         )
         owed(canonical(other) == canonical(recipe), f"{other} and {recipe} differ, told briefly")
-        same(doors(subject, _built(other, shape, subject.layers), subject.plain(9)), want, f"made from {other}")
+        same(effects(subject, _built(other, shape, subject.layers), subject.plain(9)), want, f"made from {other}")
 
 
 def _built(recipe: Recipe, shape: ModelShape, layers: int) -> Encoding:

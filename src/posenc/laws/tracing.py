@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from posenc.attention import attention
+from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
-from posenc.laws.doors import inputs
+from posenc.laws.effects import inputs
 from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject, each_layer
-from posenc.sight import Sight
+from posenc.mask import Mask
 
 LENGTHS = (9, 12, 5, 31, 17, 8, 24, 2, 20, 30)
 """Ten lengths, none of them 1, for which every compiler makes a graph of its own."""
@@ -37,23 +37,25 @@ def traceable(how: str) -> Iterator[None]:
 
 
 class Whole(nn.Module):
-    """All doors of every layer in one forward."""
+    """All effects of every layer in one forward."""
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
         self.encoding, self.layers, self.way = encoding, subject.kinds, way
 
-    def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, mask: Tensor) -> list[Tensor]:
+    def forward(
+        self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_mask: Tensor
+    ) -> list[Tensor]:
         placed = self.encoding.at(positions)
-        sight = Sight(causal=True)
+        mask = Mask(causal=True)
         if self.way == "masked":
-            sight = Sight(
-                causal=True, key_mask=mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16
+            mask = Mask(
+                causal=True, key_mask=key_mask, q_segments=positions.reshape(-1, positions.shape[-1])[0] // 16
             )
         results = [placed.embed(x)]
-        for _layer, unread in each_layer(placed, self.layers):
-            here = unread.read(x)[0]
-            results.append(attention(*here.rotate(q, k), v, here, sight))
+        for _layer, awaiting in each_layer(placed, self.layers):
+            here = awaiting.with_content(x)[0]
+            results.append(attention(*here.rotate(q, k), v, here, mask))
         return results
 
 

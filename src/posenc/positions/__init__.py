@@ -20,8 +20,8 @@ from posenc.positions.spans import Span as Span
 from posenc.positions.spans import Text as Text
 from posenc.positions.spans import Video as Video
 from posenc.positions.spans import multimodal as multimodal
+from posenc.positions.tokens import arange as arange
 from posenc.positions.tokens import from_cu_seqlens as from_cu_seqlens
 from posenc.positions.tokens import left_padded as left_padded
 from posenc.positions.tokens import packed as packed
-from posenc.positions.tokens import plain as plain
 from posenc.positions.tokens import sharded as sharded

@@ -29,7 +29,7 @@ def check(
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} is no tensor; expected int64 (T,) or (B, T): positions.plain(length), or "
+            f"{name}={positions!r} is no tensor; expected int64 (T,) or (B, T): positions.arange(length), or "
             "torch.tensor([…])"
         )
     if positions.dtype != torch.int64:

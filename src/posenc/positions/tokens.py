@@ -11,7 +11,7 @@ from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions.limits import LIMIT, Device, whole
 
 
-def plain(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
+def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
     """``offset, offset+1, …``: one sequence, or the next ``length`` tokens after ``offset`` cached ones."""
     length, offset = whole(length, "length"), whole(offset, "offset")
     if length < 0:
@@ -75,7 +75,7 @@ def sharded(
     """The places in a sequence of ``length`` tokens that one of ``ranks`` ranks holds.
 
     In one piece, or with ``zigzag`` as piece ``rank`` from the front and piece ``rank`` from the back, so that
-    under a causal mask every rank has the same work. They serve as positions and as ``Sight.q_order``; index the
+    under a causal mask every rank has the same work. They serve as positions and as ``Mask.q_order``; index the
     tokens by them too.
     """
     length, rank, ranks = whole(length, "length"), whole(rank, "rank"), whole(ranks, "ranks")
@@ -86,4 +86,4 @@ def sharded(
         raise InvalidArgument(f"length={length} must be a multiple of {pieces} to be cut for {ranks} ranks; pad it")
     own = (rank, pieces - 1 - rank) if zigzag else (rank,)
     size = length // pieces
-    return torch.cat([plain(size, offset=piece * size, device=device) for piece in own])
+    return torch.cat([arange(size, offset=piece * size, device=device) for piece in own])

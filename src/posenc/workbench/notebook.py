@@ -5,18 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import MissingExtra, StudyError, UnknownName
-from posenc.workbench.experiments import table
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.place import reading
-from posenc.workbench.experiments.plan import Plan, Run
-from posenc.workbench.experiments.results import TaskResult, newest
 from posenc.workbench.report.sentences import sentence
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.study import table
+from posenc.workbench.study.results import TaskResult, newest
+from posenc.workbench.study.storage import reading
 from posenc.workbench.tasks import Source
 
 if TYPE_CHECKING:
     import pandas
 
-    from posenc.workbench.figures.drawn import Drawn
+    from posenc.pictures.drawn import Drawn
 
 
 class Opened:
@@ -74,14 +74,14 @@ class Opened:
 
     def over_lengths(self, task: str) -> "Drawn":
         """The measure of every encoding at every length, with its interval."""
-        from posenc.workbench.figures.drawn import Drawn
+        from posenc.pictures.drawn import Drawn
         from posenc.workbench.report.charts import over_lengths
 
         return Drawn(over_lengths(self._of(task)))
 
     def over_steps(self, task: str) -> "Drawn":
         """The training loss of every encoding, step by step."""
-        from posenc.workbench.figures.drawn import Drawn
+        from posenc.pictures.drawn import Drawn
         from posenc.workbench.report.losses import over_steps
 
         runs = self._of(task).runs

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.workbench.figures.draw import draw
-from posenc.workbench.figures.ink import rendered
-from posenc.workbench.figures.papers import both_papers
-from posenc.workbench.scene.colours import DARK, LINES, PAPERS, line, partners, text
-from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
+from posenc.pictures.colours import DARK, LINES, PAPERS, line, partners, text
+from posenc.pictures.draw import draw
+from posenc.pictures.ink import rendered
+from posenc.pictures.papers import both_papers
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 
 LENGTHS = Axis("test length", (128.0, 256.0, 512.0), "tokens", log=True)
 RISING, LOW, HIGH = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([0.9, 1.5, 2.0]), torch.tensor([1.1, 2.5, 4.0])

@@ -8,9 +8,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.lab import results
+from posenc.teaching.lab import results
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
 from workbench.lab.photographs import serving, settle
 from workbench.studies import TINY, inline, python_text
 

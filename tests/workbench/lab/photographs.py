@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import MissingExtra, StudyError
-from posenc.workbench.lab.rooms import ROOMS
+from posenc.teaching.lab.rooms import ROOMS
 
 SHOWN = ("order", "clock", "rotation")
 CHROMIUM = (
@@ -33,7 +33,7 @@ def serving() -> Iterator[str]:
     """The lab on a free port of this machine, for as long as the block runs; yields its address."""
     import uvicorn
 
-    from posenc.workbench.lab.server import settings
+    from posenc.teaching.lab.server import settings
 
     listening = socket.create_server(("127.0.0.1", 0), backlog=256)
     server = uvicorn.Server(settings())

@@ -5,10 +5,10 @@
 
 from pathlib import Path
 
-from posenc.workbench.lab import export, page
-from posenc.workbench.lab.rooms import ROOMS, find
-from posenc.workbench.scene.compose import scene
-from posenc.workbench.scene.scene import Bar, Chart, Disc, Map
+from posenc.pictures.compose import scene
+from posenc.pictures.scene import Bar, Chart, Disc, Map
+from posenc.teaching.lab import export, page
+from posenc.teaching.lab.rooms import ROOMS, find
 
 STATIC = Path(page.__file__).parent / "static"
 WIDE, TALL = 160, 80

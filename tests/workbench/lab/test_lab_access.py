@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.lab.rooms import ROOMS
+from posenc.teaching.lab.rooms import ROOMS
 from workbench.reading import WINDOWS, hindrances, violations
 
 pytestmark = pytest.mark.browser
@@ -160,7 +160,7 @@ ON_A_PHONE = """() => {
   const named = (plane) => plane.querySelector(".tip") || plane.querySelector("ul.key li")?.checkVisibility();
   if (![...document.querySelectorAll(".current .plane")].every(named)) found.push("no names of arrows");
   return found; }"""
-"""What of these is not in sight: the picture, a control of it, a number that it tells, where one is, names."""
+"""What of these is not in mask: the picture, a control of it, a number that it tells, where one is, names."""
 
 ROOMS_SHOWN = [room.name for room in ROOMS]
 

@@ -9,8 +9,8 @@ from urllib.request import urlopen
 
 import pytest
 
-from posenc.workbench.lab.rooms import ROOMS, find, stages
-from posenc.workbench.numbers import readout
+from posenc.pictures.numbers import readout
+from posenc.teaching.lab.rooms import ROOMS, find, stages
 
 pytestmark = pytest.mark.browser
 

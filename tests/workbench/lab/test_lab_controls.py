@@ -3,7 +3,7 @@
 import pytest
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.lab.controls import (
+from posenc.teaching.lab.controls import (
     Arrangement,
     Choice,
     Control,

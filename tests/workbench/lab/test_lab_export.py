@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.lab import export, page, rooms
-from posenc.workbench.lab.page import Site
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import Stage
-from posenc.workbench.lessons.card import DECK
+from posenc.teaching.lab import export, page, rooms
+from posenc.teaching.lab.page import Site
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import Stage
+from posenc.teaching.lessons.card import DECK
 from workbench.lab.photographs import reveal, settle
 
 EXPORTED = [stage for _, stage in rooms.stages().values() if not stage.fresh]

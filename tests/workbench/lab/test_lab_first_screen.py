@@ -13,7 +13,7 @@ pytestmark = pytest.mark.browser
 
 PROGRAM = """
 import sys, threading
-from posenc.workbench.lab import server
+from posenc.teaching.lab import server
 
 def told():
     for _ in sys.stdin:

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 import pytest
 
 from posenc.integrations import huggingface
-from posenc.workbench.lab.controls import Control, Pasted
-from posenc.workbench.lab.model import layers
-from posenc.workbench.lab.page import LIVE, Site, room_page
-from posenc.workbench.lab.replies import Reply, reply
-from posenc.workbench.lab.rooms import Stage, stages
+from posenc.teaching.lab.controls import Control, Pasted
+from posenc.teaching.lab.model import layers
+from posenc.teaching.lab.page import LIVE, Site, room_page
+from posenc.teaching.lab.replies import Reply, reply
+from posenc.teaching.lab.rooms import Stage, stages
 
 HOSTILE = (
     "'''))\nimport os; os.system('true') #",

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-START = "from posenc.workbench.lab.server import serve; serve('127.0.0.1', 0, open_page=False)"
+START = "from posenc.teaching.lab.server import serve; serve('127.0.0.1', 0, open_page=False)"
 MEGABYTE = 2**20
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.lab import results
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import find
-from posenc.workbench.lessons.example import EXAMPLE
+from posenc.pictures.view import Lines
+from posenc.teaching.lab import results
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import find
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks import TASKS as KNOWN
-from posenc.workbench.views.view import Lines
 from workbench.blocks import strays
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-import posenc.workbench.lab as lab
-from posenc.workbench.lab import page, rooms
-from posenc.workbench.lab.controls import Control, Number
-from posenc.workbench.lab.rooms import Room
-from posenc.workbench.views.catalogue import VIEWS
+import posenc.teaching.lab as lab
+from posenc.teaching.lab import page, rooms
+from posenc.teaching.lab.controls import Control, Number
+from posenc.teaching.lab.rooms import Room
+from posenc.teaching.views.catalogue import VIEWS
 
 LAB = Path(lab.__file__).parent
 STAGES = list(rooms.stages().values())
@@ -63,7 +63,7 @@ def test_nothing_is_expected_without_a_place_to_say_it() -> None:
             assert asking not in said or stage.guesses, stage.question
 
 
-PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.schedules"}
+PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.scaling"}
 
 
 def imported(python: str) -> set[str]:
@@ -82,7 +82,7 @@ def test_snippets_import_the_public_library_alone(name: str) -> None:
 
 
 def test_the_check_of_snippets_can_fail() -> None:
-    assert not imported("from posenc.workbench.views.scores import spread") <= PUBLIC
+    assert not imported("from posenc.teaching.views.scores import spread") <= PUBLIC
 
 
 def test_the_page_shows_the_state_of_its_address() -> None:
@@ -101,7 +101,7 @@ def test_no_text_of_an_address_reaches_the_page_unescaped() -> None:
 
 def test_pages_are_made_without_torch() -> None:
     program = (
-        "import sys; from posenc.workbench.lab.replies import reply\n"
+        "import sys; from posenc.teaching.lab.replies import reply\n"
         "paths = ['/', '/check', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
         "assert all(reply(path).status == 200 for path in paths)\n"
         "print('torch' in sys.modules, 'matplotlib' in sys.modules)"

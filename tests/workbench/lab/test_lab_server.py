@@ -13,9 +13,9 @@ from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab import replies, server
-from posenc.workbench.lab.rooms import ROOMS
-from posenc.workbench.lab.server import create_app, serve
+from posenc.teaching.lab import replies, server
+from posenc.teaching.lab.rooms import ROOMS
+from posenc.teaching.lab.server import create_app, serve
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +123,7 @@ def test_an_exception_stays_inside(client: TestClient, monkeypatch: pytest.Monke
     def broken(path: str, query: str) -> None:
         raise RuntimeError("secret detail at /home/someone")
 
-    monkeypatch.setattr("posenc.workbench.lab.server.computed", broken)
+    monkeypatch.setattr("posenc.teaching.lab.server.computed", broken)
     reply = client.get("/api/slopes")
     assert reply.status_code == 500
     assert reply.json() == {"error": "the lab failed to answer; its terminal says why"}
@@ -142,7 +142,7 @@ def test_exports_are_whole_files(client: TestClient) -> None:
 def test_get_answers_without_a_port(study: Path) -> None:
     import typer
 
-    from posenc.workbench.commands.lab import lab
+    from posenc.commands.lab import lab
 
     app = typer.Typer()
     app.command()(lab)

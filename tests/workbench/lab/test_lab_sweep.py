@@ -1,4 +1,4 @@
-"""Every link to try and every end of every control is answered in what JSON can carry; so are all corners."""
+"""Every link to try and every end of every control is answered in what JSON can state; so are all corners."""
 
 import itertools
 import json
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.lab.controls import Control
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import Stage, stages
+from posenc.teaching.lab.controls import Control
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import Stage, stages
 
 STAGES = [stage for _, stage in stages().values()]
 FRESH = {stage.question for stage in STAGES if stage.fresh}

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.workbench.lab import wire
-from posenc.workbench.lab.rooms import find, stages
-from posenc.workbench.scene import colours
-from posenc.workbench.scene.compose import scene
-from posenc.workbench.scene.tables import as_csv, tables, told
-from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View, counted
+from posenc.pictures import colours
+from posenc.pictures.compose import scene
+from posenc.pictures.tables import as_csv, tables, told
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
+from posenc.teaching.lab import wire
+from posenc.teaching.lab.rooms import find, stages
 
 
 def heatmap(values: list[list[float]], **settings: object) -> Heatmap:

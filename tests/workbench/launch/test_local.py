@@ -11,12 +11,12 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments import footprint
-from posenc.workbench.experiments.job import Progress
-from posenc.workbench.experiments.presets import preset
-from posenc.workbench.experiments.study import Study
 from posenc.workbench.launch.local import Local
-from posenc.workbench.launch.needs import Needs
+from posenc.workbench.launch.requirements import Needs
+from posenc.workbench.run import footprint
+from posenc.workbench.run.job import Progress
+from posenc.workbench.study.presets import preset
+from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text
 from workbench.launch.work import REASONS, Heard, counting, failing, seeing
 

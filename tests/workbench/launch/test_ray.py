@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.job import Progress
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.launch.needs import Needs
 from posenc.workbench.launch.ray import Ray
+from posenc.workbench.launch.requirements import Needs
+from posenc.workbench.run.job import Progress
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
 from workbench.launch.cluster import MACHINE, ROOT
 from workbench.launch.work import REASONS, Heard, counting, failing, seeing
 from workbench.studies import TINY, inline, numbers, python_text

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.experiments.job import Progress
 from posenc.workbench.files import Changes
-from posenc.workbench.launch.parcel import pack, unpack
+from posenc.workbench.launch.code_shipping import pack, unpack
 from posenc.workbench.launch.remote import Found, Kept, _passed_on, left
+from posenc.workbench.run.job import Progress
 
 
 def passed_on(folder: Path, *things: Any) -> list[Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.experiments.study import Study, study
+from posenc.workbench.study.study import Study, study
 from workbench.launch.cluster import MACHINE
 from workbench.own import write
 from workbench.studies import numbers

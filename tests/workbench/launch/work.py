@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from posenc.errors import UnknownName
-from posenc.workbench.experiments.job import Failure, Progress, Report, find_modules
-from posenc.workbench.experiments.plan import Identified, Run
 from posenc.workbench.files import whole
+from posenc.workbench.run.job import Failure, Progress, Report, find_modules
+from posenc.workbench.run.plan import Identified, Run
 from posenc.workbench.tasks import Source
 
 

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import ROOMS
-from posenc.workbench.lessons import deck
-from posenc.workbench.lessons.card import COMPANIES, DECK, KINDS, TOPICS, Card, read
-from posenc.workbench.lessons.facts import FACTS
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import ROOMS
+from posenc.teaching.lessons import deck
+from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS, Card, read
+from posenc.teaching.lessons.facts import FACTS
 
 ROWS = {fact.row for fact in FACTS}
 STAGES = {f"{room.name}/{stage.question}" for room in ROOMS for stage in room.stages}

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.claims.catalogue import CLAIMS
-from posenc.workbench.lab.replies import reply
-from posenc.workbench.lab.rooms import ROOMS
-from posenc.workbench.lessons.card import DECK
-from posenc.workbench.lessons.facts import FACTS, KINDS, LESSONS, Fact
-from posenc.workbench.lessons.index import Entry, beside, entry, group, of_lesson
-from posenc.workbench.lessons.pages import index_page, questions_page
-from posenc.workbench.views.catalogue import VIEWS
+from posenc.teaching.claims.catalogue import CLAIMS
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import ROOMS
+from posenc.teaching.lessons.card import DECK
+from posenc.teaching.lessons.facts import FACTS, KINDS, LESSONS, Fact
+from posenc.teaching.lessons.index import Entry, beside, entry, group, of_lesson
+from posenc.teaching.lessons.pages import index_page, questions_page
+from posenc.teaching.views.catalogue import VIEWS
 
 DOCS = Path(__file__).parents[3] / "docs"
 ENTRIES = [made for number in LESSONS for made in of_lesson(number)]

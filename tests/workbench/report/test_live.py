@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from posenc.workbench.experiments.compare import compare, outcome
-from posenc.workbench.experiments.job import Progress, Report
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.plan import Curve
-from posenc.workbench.numbers import count
+from posenc.pictures.numbers import count
 from posenc.workbench.report import live, losses
+from posenc.workbench.run.job import Progress, Report
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Curve
+from posenc.workbench.study.compare import compare, outcome
 from workbench.studies import TINY, inline, plan_of, python_text
 
 STUDY = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))

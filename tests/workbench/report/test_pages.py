@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.experiments.compare import compare
-from posenc.workbench.experiments.ledger import Ledger
-from posenc.workbench.experiments.presets import PRESETS
-from posenc.workbench.experiments.study import study
+from posenc.teaching.gallery import gallery
 from posenc.workbench.report.extension_page import write as write_extension
-from posenc.workbench.report.gallery import gallery
-from posenc.workbench.report.toml import as_toml
 from posenc.workbench.report.write import write
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
+from posenc.workbench.study.presets import PRESETS
+from posenc.workbench.study.study import study
+from posenc.workbench.study.toml import as_toml
 from workbench.reading import WINDOWS, hindrances, violations
 from workbench.studies import TINY, inline, python_text
 from workbench.test_extend_verdict import made
@@ -99,7 +99,7 @@ def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path
 
 
 def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:
-    assert "The clamped variant, measured above" in pages["compare"].read_text()
+    assert "The clamped table gives every position" in pages["compare"].read_text()
     plain = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
     with Ledger(tmp_path, write=True) as ledger:
         page = write(compare(plain, python_text(), ledger, inline), tmp_path, "posenc compare", plain).read_text()

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from posenc.workbench.palette import ENCODINGS, MAGNITUDE, NEGATIVE, PAPER, POSITIVE
-from posenc.workbench.scene.colours import (
+from posenc.pictures.colours import (
     DARK,
     DARK_TEXT,
     LIGHT,
@@ -21,6 +20,7 @@ from posenc.workbench.scene.colours import (
     tables,
     text,
 )
+from posenc.pictures.palette import ENCODINGS, MAGNITUDE, NEGATIVE, PAPER, POSITIVE
 
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)

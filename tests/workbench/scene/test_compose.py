@@ -5,12 +5,12 @@ import math
 import pytest
 import torch
 
-from posenc.workbench.palette import DASHES, ENCODINGS
-from posenc.workbench.scene.colours import LINES
-from posenc.workbench.scene.compose import limits, scene
-from posenc.workbench.scene.scene import Chart, Disc, Map
-from posenc.workbench.views.catalogue import VIEWS
-from posenc.workbench.views.view import Heatmap, Line, Lines, View, counted
+from posenc.pictures.colours import LINES
+from posenc.pictures.compose import limits, scene
+from posenc.pictures.palette import DASHES, ENCODINGS
+from posenc.pictures.scene import Chart, Disc, Map
+from posenc.pictures.view import Heatmap, Line, Lines, View, counted
+from posenc.teaching.views.catalogue import VIEWS
 
 
 def heatmap(values: list[list[float]], **settings: object) -> Heatmap:

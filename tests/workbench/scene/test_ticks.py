@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.workbench.scene.ticks import ENOUGH, along, log_span, round_steps, span
+from posenc.pictures.ticks import ENOUGH, along, log_span, round_steps, span
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))

@@ -4,10 +4,10 @@ from posenc.integrations.huggingface.config import read as read
 from posenc.integrations.huggingface.convert import check_conversion as check_conversion
 from posenc.integrations.huggingface.convert import convert_pairing as convert_pairing
 from posenc.integrations.huggingface.convert import probe_pairing as probe_pairing
-from posenc.integrations.huggingface.layers import ModelPositions as ModelPositions
 from posenc.integrations.huggingface.measuring import Measured as Measured
 from posenc.integrations.huggingface.measuring import differences as differences
 from posenc.integrations.huggingface.measuring import measure as measure
+from posenc.integrations.huggingface.model_positions import ModelPositions as ModelPositions
 from posenc.integrations.huggingface.patch import patched as patched
 from posenc.integrations.huggingface.write import changes as changes
 from posenc.integrations.huggingface.write import write as write

@@ -18,14 +18,14 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.families import ALIASES, FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS, check_keys, check_outer
-from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.policies import by_layer, derived_types, layer_types, scales
-from posenc.integrations.huggingface.scaling import rope_type, schedule_from
+from posenc.integrations.huggingface.scaling import rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, NEAR, POSITIONS, ROPE
 from posenc.integrations.huggingface.source import Source
-from posenc.integrations.huggingface.stacks import BY_KIND, added, alibi, cells, laid_out
 from posenc.integrations.huggingface.tower import AROUND
-from posenc.schedules import Proportional
+from posenc.integrations.huggingface.vision_towers import BY_KIND, added, alibi, cells, laid_out
+from posenc.scaling import Proportional
 
 LARGEST = 2**24
 """Bytes that are read of a config: one that goes on behind them is none, and a device has no end."""
@@ -139,8 +139,8 @@ class Reader(Source):
         if self.family.derives and not self.get("layer_types"):
             self.config = {**self.config, "layer_types": list(derived_types(self))}
         kinds, layers = self.kinds()
-        schedules = [recipe.get("schedule") for recipe in kinds.values()]
-        originals = [getattr(schedule, "original_length", None) for schedule in schedules]
+        scalings = [recipe.get("scaling") for recipe in kinds.values()]
+        originals = [getattr(scaling, "original_length", None) for scaling in scalings]
         return ModelPositions(
             model_type=self.model_type,
             kinds=kinds,
@@ -232,7 +232,7 @@ class Reader(Source):
                 parameters["original_max_position_embeddings"] = outside
         if self.family.second_factor and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
-        schedule = schedule_from(parameters, self.length)
+        scaling = scaling_from(parameters, self.length)
         stated = None if head_dim or "partial_rotary_factor" in self.family.beside else self.get("head_dim")
         head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
         if stated not in (None, head_dim):
@@ -240,14 +240,14 @@ class Reader(Source):
                 f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
             )
         rotary_dim = head_dim
-        if not isinstance(schedule, Proportional):
+        if not isinstance(scaling, Proportional):
             rotary_dim = self.rotary_dim(parameters, head_dim)
         recipe = Recipe("rotary").with_(
             head_dim=head_dim,
             rotary_dim=rotary_dim,
             pairing=self.pairing(),
             base=self.rotary_base(parameters),
-            schedule=schedule,
+            scaling=scaling,
         )
         recipe = recipe if axes is None else recipe.with_(axes=axes)
         build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit

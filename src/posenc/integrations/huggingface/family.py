@@ -61,7 +61,8 @@ class Family:
         states_head_dim: whether transformers scales only where head_dim is stated.
         tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
         sides: the keys of the sides of a picture and of its patches, whose places positions are.
-        layout: how a tower that sees turns by its rows and columns, a name of ``posenc.integrations.families``.
+        layout: how a tower that sees turns by its rows and columns, a name of
+            ``posenc.integrations.attention_layouts``.
         table: the keys of the sides of a table that such a tower adds besides, or the one of the rows of a square;
             those of ``sides`` for one with a row for every patch.
         otherwise: the newest transformers known to do something else than the configs say, as later ones do.

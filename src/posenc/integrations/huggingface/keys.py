@@ -7,10 +7,10 @@ from functools import cache
 from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import ATTRIBUTES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import KEYS
-from posenc.integrations.huggingface.silent import silent
 
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
@@ -69,7 +69,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
         rope, own = (), [key for key in own if key != family.base]
     known = {key for key in own if key} | set(rope) | set(family.defaults) | set(EVERYWHERE)
-    known |= set(silent().get(model_type, ()))
+    known |= set(class_defaults().get(model_type, ()))
     return frozenset(known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES})
 
 

@@ -1,4 +1,4 @@
-"""A local Hugging Face model, a folder with safetensors or a GGUF file, scores text under any schedule.
+"""A local Hugging Face model, a folder with safetensors or a GGUF file, scores text under any scaling.
 
 Long texts stay within memory: they are read in pieces beside a cache, so that neither masks nor activations grow
 with the square of their length, and each piece's logits are gone before the next is read.
@@ -25,7 +25,7 @@ from posenc.integrations.huggingface.folder import identity, opened, save
 from posenc.integrations.huggingface.patch import patched
 from posenc.integrations.huggingface.tower import text_config
 from posenc.integrations.huggingface.write import changes
-from posenc.schedules import LengthSchedule, Schedule
+from posenc.scaling import LengthScaling, Scaling
 
 PIECE = 512
 """Tokens that are read at a time."""
@@ -53,7 +53,7 @@ class Pretrained:
         model, self.tokenizer = opened(path, dtype)
         self.model: Any = model.eval().to(device)
         self.positions = read(self.model.config)
-        self.schedule = self.positions.rotary.get("schedule")
+        self.scaling = self.positions.rotary.get("scaling")
         self.original_length = self.positions.tuned_length
         self.pretrained_length = self.positions.original_length
         self.name = path.stem if path.suffix == ".gguf" else path.resolve().name
@@ -144,12 +144,12 @@ class Pretrained:
                 hooks.callback(block.register_forward_hook(done).remove)
             yield
 
-    def rescaled(self, schedule: Schedule | LengthSchedule | None, total_length: int) -> Encoding:
-        """The model's positions for a request of this length, the stretched layers under another schedule.
+    def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
+        """The model's positions for a request of this length, the stretched layers under another scaling.
 
         Angles are float32, as transformers and the servers compute them: the numbers are those of the config.
         """
-        return self.positions.rescaled(schedule).as_layers(total_length, "float32")
+        return self.positions.with_scaling(scaling).as_layers(total_length, "float32")
 
     def placed(self, encoding: Encoding) -> AbstractContextManager[nn.Module]:
         """Inside, the model has ``encoding``."""
@@ -166,26 +166,26 @@ class Pretrained:
         other.model, other.identity = copy.deepcopy(self.model), identity
         return other
 
-    def patch(self, schedule: Schedule | LengthSchedule, length: int) -> dict[str, Any]:
-        """The keys of its language model's config that put a schedule into effect up to a length; None goes away.
+    def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]:
+        """The keys of its language model's config that put a scaling into effect up to a length; None goes away.
 
         Written in the older spelling, ``rope_scaling`` beside ``rope_theta``, which every reader of such configs
-        understands, where the layers share one schedule.
+        understands, where the layers share one scaling.
         """
         spelling = "v4" if self.positions.alike else "v5"
-        return changes(self.positions, schedule, max_length=length, spelling=spelling)
+        return changes(self.positions, scaling, max_length=length, spelling=spelling)
 
     def save(
-        self, folder: Path, weights: Mapping[str, Tensor], schedule: Schedule | LengthSchedule, length: int
+        self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
     ) -> None:
-        """A folder that transformers opens: these weights, and a config with the schedule up to the length.
+        """A folder that transformers opens: these weights, and a config with the scaling up to the length.
 
         Raises:
             StudyError: the folder cannot be written.
         """
         made = copy.deepcopy(self.model)
         made.load_state_dict(weights)
-        save(made, self.tokenizer, folder, self.patch(schedule, length))
+        save(made, self.tokenizer, folder, self.patch(scaling, length))
 
     @property
     def weights(self) -> int:

@@ -17,10 +17,10 @@ from posenc import positions as make
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.added import alibi, relative, tables
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import STILL, ModelPositions
+from posenc.integrations.huggingface.model_positions import STILL, ModelPositions
+from posenc.integrations.huggingface.patch_attention import alibi, relative, tables
 from posenc.integrations.huggingface.tower import language
 
 TABLES = (
@@ -111,7 +111,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
     found: dict[str, Encoding] = {}
     for i, kind in enumerate(positions.layers):
         here = encoding.layer(i)
-        if kind not in acting and here.doors:
+        if kind not in acting and here.acts_on:
             raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: put nope")
         if found.setdefault(kind, here) is not here and kind in acting:
             first = positions.layers.index(kind)
@@ -120,7 +120,7 @@ def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encod
 
 
 def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
-    if not encoding.doors:
+    if not encoding.acts_on:
         return
     if not isinstance(encoding, Turning):
         raise InvalidArgument(f"encoding is {encoding.name}; this model turns q and k: pass Rotary or NoPE")
@@ -257,7 +257,7 @@ def _tables(tower: Mapping[str, nn.Module], encoding: Encoding, pairs: int, undo
         before = held.get(name)
         if before is None:
             continue
-        cos, sin = _cos_sin(encoding, make.plain(len(before), device=before.device), pairs)
+        cos, sin = _cos_sin(encoding, make.arange(len(before), device=before.device), pairs)
         ours = torch.cat((sin, cos), -1)
         held[name] = nn.Parameter(ours, requires_grad=False) if name == "weight" else ours
         undo.callback(held.__setitem__, name, before)

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.layers import STILL
+from posenc.integrations.huggingface.model_positions import STILL
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
-from posenc.schedules import Default
+from posenc.scaling import Default
 
 RECURRENT = frozenset(("conv", "linear_attention", "mamba"))
 """Layers that do not attend."""
@@ -72,7 +72,7 @@ def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Kinds:
     elif family.turns:
         turns = _by_switch(reader, family.turns)
         if chunk := reader.get("attention_chunk_size"):
-            reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Sight's segments")
+            reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Mask's segments")
     elif family.attends:
         turns = [i in (reader.get(family.attends) or ()) for i in range(count)]
     elif family.switch:
@@ -212,7 +212,7 @@ def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) 
             f"{family.local}={base:g} in model_type {model_type!r} reaches the full layers only, in transformers; "
             f"write rope_parameters with an entry for {FULL!r} and {NEAR!r}"
         )
-    sliding = recipe.with_(base=base) if family.local_scaled else recipe.with_(schedule=Default(), base=base)
+    sliding = recipe.with_(base=base) if family.local_scaled else recipe.with_(scaling=Default(), base=base)
     return {FULL: recipe, NEAR: sliding}
 
 

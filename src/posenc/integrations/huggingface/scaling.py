@@ -1,4 +1,4 @@
-"""Hugging Face's rope dictionaries to schedules and back: ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
+"""Hugging Face's rope dictionaries to scalings and back: ``rope_scaling`` (v4) and ``rope_parameters`` (v5).
 
 Every key is consumed or refused. transformers itself only warns about an unknown key, a factor below 1 or a
 missing original length, and goes on with other numbers.
@@ -9,18 +9,18 @@ from typing import Any
 
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.schema import ROPE
-from posenc.schedules import (
+from posenc.scaling import (
     NTK,
     Default,
     DynamicNTK,
-    LengthSchedule,
+    LengthScaling,
     Linear,
     Llama3,
     LongRoPE,
     PerPair,
     Proportional,
     Pruned,
-    Schedule,
+    Scaling,
     YaRN,
 )
 
@@ -80,8 +80,8 @@ def check_keys(parameters: Mapping[str, Any], kind: str) -> None:
             ROPE[key].check(key, parameters[key])
 
 
-def schedule_from(parameters: Mapping[str, Any], max_length: int) -> Schedule | LengthSchedule:
-    """The schedule of one rope dictionary; ``max_length`` is the config's max_position_embeddings.
+def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | LengthScaling:
+    """The scaling of one rope dictionary; ``max_length`` is the config's max_position_embeddings.
 
     Raises:
         UnknownName: a type or key that does not exist here; the message has the nearest.
@@ -125,71 +125,67 @@ def _need(given: Mapping[str, Any], key: str, kind: str) -> Any:
     return given[key]
 
 
-def parameters_from(schedule: Schedule | LengthSchedule, rotary_dim: int, base: float) -> dict[str, Any]:
-    """The v5 rope dictionary of a schedule, ``rope_theta`` included.
+def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
+    """The v5 rope dictionary of a scaling, ``rope_theta`` included.
 
     NTK is written as the base it amounts to, Pruned as the share of pairs that turn, and what transformers has no
     type for (YaRN's ramp by rotations, the fixed form of NTK) as a longrope with one factor per pair: each gives
     the same frequencies everywhere.
     """
-    if isinstance(schedule, NTK) and schedule.form == "base":
-        return {"rope_type": "default", "rope_theta": schedule.base(rotary_dim, base)}
+    if isinstance(scaling, NTK) and scaling.form == "base":
+        return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
     parameters: dict[str, Any] = {"rope_theta": base}
-    if isinstance(schedule, Default):
+    if isinstance(scaling, Default):
         return {"rope_type": "default", **parameters}
-    if isinstance(schedule, Linear):
-        return {"rope_type": "linear", **parameters, "factor": schedule.factor}
-    if isinstance(schedule, Proportional):
-        factor = {} if schedule.factor == 1 else {"factor": schedule.factor}
-        return {"rope_type": "proportional", **parameters, "partial_rotary_factor": schedule.fraction, **factor}
-    if isinstance(schedule, Pruned):
-        turning = sum(theta > 0 for theta in schedule.spectrum(rotary_dim, base).frequencies)
+    if isinstance(scaling, Linear):
+        return {"rope_type": "linear", **parameters, "factor": scaling.factor}
+    if isinstance(scaling, Proportional):
+        factor = {} if scaling.factor == 1 else {"factor": scaling.factor}
+        return {"rope_type": "proportional", **parameters, "partial_rotary_factor": scaling.fraction, **factor}
+    if isinstance(scaling, Pruned):
+        turning = sum(theta > 0 for theta in scaling.frequencies(rotary_dim, base).exact)
         share = min(1.0, (2 * turning + 1) / rotary_dim)  # half a pair more, so that rounding takes none away
         return {"rope_type": "proportional", **parameters, "partial_rotary_factor": share}
-    if isinstance(schedule, DynamicNTK):
-        return {"rope_type": "dynamic", **parameters, "factor": schedule.factor}
-    if isinstance(schedule, Llama3):
-        ends = {"low_freq_factor": schedule.low_freq_factor, "high_freq_factor": schedule.high_freq_factor}
-        length = {"factor": schedule.factor, ORIGINAL: schedule.original_length}
+    if isinstance(scaling, DynamicNTK):
+        return {"rope_type": "dynamic", **parameters, "factor": scaling.factor}
+    if isinstance(scaling, Llama3):
+        ends = {"low_freq_factor": scaling.low_freq_factor, "high_freq_factor": scaling.high_freq_factor}
+        length = {"factor": scaling.factor, ORIGINAL: scaling.original_length}
         return {"rope_type": "llama3", **parameters, **length, **ends}
-    if isinstance(schedule, LongRoPE):
-        return {"rope_type": "longrope", **parameters, **_longrope(schedule)}
-    if isinstance(schedule, YaRN) and schedule.ramp == "dimension":
-        return {"rope_type": "yarn", **parameters, **_yarn(schedule)}
-    return per_pair(schedule, rotary_dim, base)
+    if isinstance(scaling, LongRoPE):
+        return {"rope_type": "longrope", **parameters, **_longrope(scaling)}
+    if isinstance(scaling, YaRN) and scaling.ramp == "dimension":
+        return {"rope_type": "yarn", **parameters, **_yarn(scaling)}
+    return per_pair(scaling, rotary_dim, base)
 
 
-def _longrope(schedule: LongRoPE) -> dict[str, Any]:
-    stated = {} if schedule.attention_factor is None else {"attention_factor": schedule.attention_factor}
-    lists = {"short_factor": list(schedule.short_factors), "long_factor": list(schedule.long_factors)}
-    return {**lists, "factor": schedule.factor, ORIGINAL: schedule.original_length, **stated}
+def _longrope(scaling: LongRoPE) -> dict[str, Any]:
+    stated = {} if scaling.attention_factor is None else {"attention_factor": scaling.attention_factor}
+    lists = {"short_factor": list(scaling.short_factors), "long_factor": list(scaling.long_factors)}
+    return {**lists, "factor": scaling.factor, ORIGINAL: scaling.original_length, **stated}
 
 
-def _yarn(schedule: YaRN) -> dict[str, Any]:
+def _yarn(scaling: YaRN) -> dict[str, Any]:
     names = ("attention_factor", "mscale", "mscale_all_dim")
-    stated = {name: getattr(schedule, name) for name in names if getattr(schedule, name) is not None}
-    ramp = {"beta_fast": schedule.beta_fast, "beta_slow": schedule.beta_slow, "truncate": schedule.truncate}
-    return {"factor": schedule.factor, ORIGINAL: schedule.original_length, **ramp, **stated}
+    stated = {name: getattr(scaling, name) for name in names if getattr(scaling, name) is not None}
+    ramp = {"beta_fast": scaling.beta_fast, "beta_slow": scaling.beta_slow, "truncate": scaling.truncate}
+    return {"factor": scaling.factor, ORIGINAL: scaling.original_length, **ramp, **stated}
 
 
-def per_pair(schedule: Schedule | LengthSchedule, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Any fixed schedule whose pairs all turn, as a longrope whose two lists are the same."""
-    if isinstance(schedule, LengthSchedule):
-        raise InvalidArgument(
-            f"{type(schedule).__name__} has no rope dictionary; write schedule.plan(total_length)"
-        )
-    if isinstance(schedule, PerPair):
-        factors = list(schedule.factors)
+def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
+    """Any fixed scaling whose pairs all turn, as a longrope whose two lists are the same."""
+    if isinstance(scaling, LengthScaling):
+        raise InvalidArgument(f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length)")
+    if isinstance(scaling, PerPair):
+        factors = list(scaling.factors)
     else:
-        plain, scaled = (s.spectrum(rotary_dim, base).frequencies for s in (Default(), schedule))
+        plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
         if not all(scaled):
-            raise InvalidArgument(
-                f"{schedule} has pairs that stand still, which a longrope cannot say; use another"
-            )
+            raise InvalidArgument(f"{scaling} has pairs that stand still, which a longrope cannot say; use another")
         factors = [float(p / s) for p, s in zip(plain, scaled, strict=True)]
-    original = getattr(schedule, "original_length", 2)
-    factor = getattr(schedule, "factor", 1.0)
-    attention_factor = schedule.spectrum(rotary_dim, base).attention_factor
+    original = getattr(scaling, "original_length", 2)
+    factor = getattr(scaling, "factor", 1.0)
+    attention_factor = scaling.frequencies(rotary_dim, base).attention_factor
     stated = {"factor": factor, ORIGINAL: original, "attention_factor": attention_factor}
     return {
         "rope_type": "longrope",

@@ -5,10 +5,10 @@ from functools import cached_property
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import ATTRIBUTES
 from posenc.integrations.huggingface.family import Family
 from posenc.integrations.huggingface.schema import KEYS, RARE
-from posenc.integrations.huggingface.silent import silent
 
 
 class Source:
@@ -43,7 +43,7 @@ class Source:
                 raise InvalidArgument(f"{one}={said[one]} contradicts {other}={said[other]}; keep one of them")
         if given:
             return next(iter(given.values()))
-        own = silent().get(self.model_type, {}).get(key)
+        own = class_defaults().get(self.model_type, {}).get(key)
         if own is not None and key in said and key == "head_dim":
             raise InvalidArgument(
                 f"head_dim is null, and model_type {self.model_type!r} needs one; {own} is its own"

@@ -1,4 +1,4 @@
-"""Writes positions back as a Hugging Face config, as they were read or with another schedule."""
+"""Writes positions back as a Hugging Face config, as they were read or with another scaling."""
 
 import math
 from collections.abc import Mapping
@@ -6,45 +6,45 @@ from typing import Any, Literal, get_args
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS
-from posenc.integrations.huggingface.layers import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
-from posenc.integrations.huggingface.silent import silent
-from posenc.schedules import Default, DynamicNTK, LengthSchedule, Schedule
+from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
 
 Spelling = Literal["v5", "v4"]
 
 
 def write(
     positions: ModelPositions,
-    schedule: Schedule | LengthSchedule | None = None,
+    scaling: Scaling | LengthScaling | None = None,
     *,
     max_length: int | None = None,
     spelling: Spelling = "v5",
 ) -> dict[str, Any]:
-    """The config again, with its positions spelt in one way, or with another schedule in place.
+    """The config again, with its positions spelt in one way, or with another scaling in place.
 
     Of a composite model it is the language model's part, the ``text_config``.
 
     Args:
         positions: what ``read`` returned.
-        schedule: that of the layers that are stretched; default the one that was read.
+        scaling: that of the layers that are stretched; default the one that was read.
         max_length: the longest input that the config shall allow; default factor × original length where the
-            schedule is replaced. With dynamic scaling it is the original length, where the scaling starts. Must be
-            stated where a schedule would replace one with which the model was released for a longer input.
+            scaling is replaced. With dynamic scaling it is the original length, where the scaling starts. Must be
+            stated where a scaling would replace one with which the model was released for a longer input.
         spelling: ``"v5"``, one ``rope_parameters``; ``"v4"``, ``rope_scaling`` beside ``rope_theta``, which
             transformers reads too and which servers with older readers need. Not for nested layer types.
 
     Raises:
-        InvalidArgument: a family whose config has no place for this schedule, or one that reaches less far than the
-            schedule that it would replace.
+        InvalidArgument: a family whose config has no place for this scaling, or one that reaches less far than the
+            scaling that it would replace.
     """
     if spelling not in get_args(Spelling):
         raise UnknownName("spelling", spelling, get_args(Spelling))
-    if schedule is not None:
-        positions, max_length = _stretched(positions, schedule, max_length)
-    if not _says(positions, schedule):
+    if scaling is not None:
+        positions, max_length = _stretched(positions, scaling, max_length)
+    if not _says(positions, scaling):
         return dict(positions.source)
     config = _without(positions, max_length or positions.max_length)
     entries = {name: _entry(positions, recipe) for name, recipe in positions.turning.items()}
@@ -62,34 +62,34 @@ def write(
 
 
 def _stretched(
-    positions: ModelPositions, schedule: Schedule | LengthSchedule, max_length: int | None
+    positions: ModelPositions, scaling: Scaling | LengthScaling, max_length: int | None
 ) -> tuple[ModelPositions, int]:
-    """The positions under this schedule, and the longest input that the config then allows."""
-    before, positions = positions, positions.rescaled(schedule)
+    """The positions under this scaling, and the longest input that the config then allows."""
+    before, positions = positions, positions.with_scaling(scaling)
     if positions is before and max_length is None:
         return positions, positions.max_length
-    reached = max_length or math.ceil(positions.original_length * getattr(schedule, "factor", 1.0))
-    if isinstance(schedule, DynamicNTK):  # which starts at the length that the config allows
+    reached = max_length or math.ceil(positions.original_length * getattr(scaling, "factor", 1.0))
+    if isinstance(scaling, DynamicNTK):  # which starts at the length that the config allows
         reached = positions.original_length
-    if max_length is None and before.tuned_length > max(reached, before.original_length) and schedule != Default():
+    if max_length is None and before.tuned_length > max(reached, before.original_length) and scaling != Default():
         raise InvalidArgument(
-            f"{schedule} reaches {reached} positions and would replace {before.rotary.get('schedule')}, with which "
+            f"{scaling} reaches {reached} positions and would replace {before.rotary.get('scaling')}, with which "
             f"the model was released for {before.tuned_length}; state max_length to replace it all the same"
         )
     return positions, reached
 
 
-def _says(positions: ModelPositions, schedule: Schedule | LengthSchedule | None) -> bool:
-    """Whether the config has a rope dictionary; an error where it has none and the schedule needs one."""
+def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) -> bool:
+    """Whether the config has a rope dictionary; an error where it has none and the scaling needs one."""
     family = FAMILIES[positions.model_type]
     if family.kind != "rotary" or family.fixed_base is not None:
-        if schedule not in (None, Default()):
+        if scaling not in (None, Default()):
             raise InvalidArgument(
-                f"model_type {positions.model_type!r} has no key for {schedule}; it is in its code"
+                f"model_type {positions.model_type!r} has no key for {scaling}; it is in its code"
             )
         return False
     if len(positions.turning) > 1 and family.bases:
-        if schedule is not None:
+        if scaling is not None:
             raise InvalidArgument(
                 f"model_type {positions.model_type!r} has one rope_parameters for several bases, {family.bases}; "
                 "scale it there by hand"
@@ -117,13 +117,15 @@ def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any
     said = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
         said[family.partial] = entry.pop("partial_rotary_factor")
-    plain = entry == {"rope_type": "default"} and "rope_parameters" not in silent().get(positions.model_type, {})
+    plain = entry == {"rope_type": "default"} and "rope_parameters" not in class_defaults().get(
+        positions.model_type, {}
+    )
     return {**said, "rope_scaling": None if plain else entry}  # null is the family's own, and not everywhere none
 
 
-def changes(positions: ModelPositions, schedule: Schedule | LengthSchedule, **options: Any) -> dict[str, Any]:
+def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
     """The keys of the config that ``write`` would set to something else; None for one that goes away."""
-    before, after = positions.source, write(positions, schedule, **options)
+    before, after = positions.source, write(positions, scaling, **options)
     changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
     return {**changed, **{key: None for key in before if key not in after}}
 
@@ -135,20 +137,20 @@ def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     """One kind's rope dictionary."""
-    schedule, rotary_dim, base = (recipe.get(name) for name in ("schedule", "rotary_dim", "base"))
+    scaling, rotary_dim, base = (recipe.get(name) for name in ("scaling", "rotary_dim", "base"))
     model_type, family = positions.model_type, FAMILIES[positions.model_type]
-    entry = parameters_from(schedule, rotary_dim, base)
+    entry = parameters_from(scaling, rotary_dim, base)
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
             f"model_type {model_type!r} has {family.partial!r} for the share of a head that turns, and so no place "
-            f"for {schedule}"
+            f"for {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # which transformers drops in a nested entry
     refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all that Phi-3 accepts
     if dropped or refused:
-        entry = per_pair(schedule, rotary_dim, base)
+        entry = per_pair(scaling, rotary_dim, base)
     if family.second_factor and not math.isclose(positions.softmax_factor, 1.0):
-        entry = _with_softmax(entry, schedule, positions.softmax_factor, rotary_dim, base)
+        entry = _with_softmax(entry, scaling, positions.softmax_factor, rotary_dim, base)
     if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
@@ -156,7 +158,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
 
 def _with_softmax(
     entry: dict[str, Any],
-    schedule: Schedule | LengthSchedule,
+    scaling: Scaling | LengthScaling,
     softmax_factor: float,
     rotary_dim: int,
     base: float,
@@ -165,13 +167,13 @@ def _with_softmax(
 
     What says it is (0.1·mscale_all_dim·ln s + 1)², of whatever type; s must be above 1.
     """
-    if "mscale_all_dim" in entry:  # a schedule that states its own
+    if "mscale_all_dim" in entry:  # a scaling that states its own
         return entry
-    if entry.get("factor", 1.0) <= 1 and not isinstance(schedule, LengthSchedule):
-        entry = {**per_pair(schedule, rotary_dim, base), "factor": 2.0}
+    if entry.get("factor", 1.0) <= 1 and not isinstance(scaling, LengthScaling):
+        entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
-        raise InvalidArgument(f"{schedule} with factor 1 has no place for DeepSeek's second number; use Default()")
+        raise InvalidArgument(f"{scaling} with factor 1 has no place for DeepSeek's second number; use Default()")
     amount = (math.sqrt(softmax_factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
-        entry = {**entry, "attention_factor": schedule.spectrum(rotary_dim, base).attention_factor}  # type: ignore[union-attr]
+        entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]
     return {**entry, "mscale_all_dim": amount}

@@ -82,7 +82,7 @@ def visible_mask_mod(
     segments: tuple[Tensor | None, Tensor | None],
     key_mask: Tensor | None,
 ) -> MaskMod:
-    """What ``Sight`` says of one query and one key; every pair of tensors is the queries' and the keys'."""
+    """What ``Mask`` says of one query and one key; every pair of tensors is the queries' and the keys'."""
 
     def mask_mod(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         ahead = picked(orders[1], b, k_index) - picked(orders[0], b, q_index)
@@ -109,7 +109,7 @@ def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
 def line_score_mod(line: Float[Tensor, "H offsets"], ahead: int = 0) -> ScoreMod:
     """score + line[h, offset + S − 1]: any bias held along a line of the offsets −(S−1) … S−1.
 
-    ``ahead`` is how many keys stand before the first query's own: S − T with a cache. ``Bias.line`` holds
+    ``ahead`` is how many keys stand before the first query's own: S − T with a cache. ``Bias.toeplitz`` holds
     such a line; gradients flow to it.
     """
     zero = (line.shape[1] - 1) // 2

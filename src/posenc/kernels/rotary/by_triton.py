@@ -1,7 +1,7 @@
 """Rotation as one Triton kernel for q and k: each element is read once and written once.
 
 A program reads the tables of a few tokens and turns those tokens in several heads with them. Only code that asks
-for ``impl="triton"`` imports this module and triton with it. Tested in Triton's interpreter
+for ``backend="triton"`` imports this module and triton with it. Tested in Triton's interpreter
 (``TRITON_INTERPRET=1``); speed on a GPU is not measured.
 """
 # mypy: disallow-untyped-defs=False, disallow-untyped-calls=False
@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from posenc.errors import ImplUnavailable, InvalidArgument
+from posenc.errors import BackendUnavailable, InvalidArgument
 from posenc.kernels.rotary.fusable import fusable
 
 HEADS = 8
@@ -99,9 +99,9 @@ def by_triton(
     """
     q, k = xs[0], xs[-1]
     if any(x.dim() != 4 for x in xs):
-        raise InvalidArgument(f"q has shape {tuple(q.shape)}; impl='triton' takes (B, heads, length, channels)")
+        raise InvalidArgument(f"q has shape {tuple(q.shape)}; backend='triton' takes (B, heads, length, channels)")
     if not (q.is_cuda or _interprets()):
-        raise ImplUnavailable(f"impl='triton' runs on cuda and q is on {q.device}; use impl='auto'")
+        raise BackendUnavailable(f"backend='triton' runs on cuda and q is on {q.device}; use backend='auto'")
     if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is in no byte
         return fusable(xs, cos, sin, pairing, outs)
     inplace = outs is not None and all(out is x for x, out in zip(xs, outs, strict=True))

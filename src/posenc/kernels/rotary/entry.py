@@ -31,12 +31,12 @@ class Tables(NamedTuple):
     wide: Wide | None = None
 
 
-def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, impl: str) -> Tables:
+def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, backend: str) -> Tables:
     """cos and sin, and what depends on them alone, made once for all layers.
 
     Args:
         cos, sin: ``(T, pairs)``, ``(B, T, pairs)``, or with a heads' axis ``(B, H, T, pairs)``.
-        pairing, impl: as ``turn`` will get them.
+        pairing, backend: as ``turn`` will get them.
         channels: D of the queries and keys that will be turned.
     """
     if cos.dim() == 3:
@@ -46,7 +46,7 @@ def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, impl: str)
     if (
         whole
         and not traced
-        and choose(impl, "cpu").impl == "eager"
+        and choose(backend, "cpu").backend == "eager"
         and 4 * cos.numel() <= FEW
         and not cos.requires_grad
     ):
@@ -60,14 +60,14 @@ def turn(
     q_tables: Tables,
     k_tables: Tables,
     pairing: Pairing,
-    impl: str = "auto",
+    backend: str = "auto",
     out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` turned by their tables; channels behind the pairs pass.
 
     Args:
         q_tables, k_tables: what ``tables`` made; the same where q and k share it.
-        impl: who computes (see ``posenc.kernels.choose``). Which way is taken never depends on whether
+        backend: who computes (see ``posenc.kernels.choose``). Which way is taken never depends on whether
             gradients are recorded, so that the numbers do not either.
         out: memory for the results, of the same shapes and types: q and k themselves, a slot of a cache, or
             anything else that is not shared between the two.
@@ -76,8 +76,8 @@ def turn(
         InvalidArgument: an out that does not fit, or tables with gradients under an engine that returns none.
     """
     if out is not None:
-        return _turn_into(q, k, q_tables, k_tables, pairing, impl, out)
-    served = _serving(impl, q.device.type, q_tables, k_tables)
+        return _turn_into(q, k, q_tables, k_tables, pairing, backend, out)
+    served = _serving(backend, q.device.type, q_tables, k_tables)
     wide, k_wide = q_tables.wide, k_tables.wide
     if served == "eager" and wide is not None and k_wide is not None and _are_few(q, k, wide[0]):
         if _go_together(q, k, q_tables, k_tables):
@@ -94,12 +94,12 @@ def turn(
     return q_turned, k_turned
 
 
-def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, impl: str) -> Step | None:
+def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
     """The same call once more, for other q and k of these shapes, with all decided; None where it saves nothing."""
     if (
         not may_be_looked_at(q, k)
         or is_recorded(q, k)
-        or _serving(impl, q.device.type, q_tables, k_tables) != "native"
+        or _serving(backend, q.device.type, q_tables, k_tables) != "native"
     ):
         return None
     return native_step(q, k, q_tables[:2], k_tables[:2], pairing)
@@ -111,13 +111,13 @@ def _turn_into(
     q_tables: Tables,
     k_tables: Tables,
     pairing: Pairing,
-    impl: str,
+    backend: str,
     out: tuple[Tensor, Tensor],
 ) -> tuple[Tensor, Tensor]:
     _check_out(q, k, out)
-    served = _serving(impl, q.device.type, q_tables, k_tables)
+    served = _serving(backend, q.device.type, q_tables, k_tables)
     if served in ("torch", "fusable") or not _leaves_the_rest(q, k, out):
-        turned = turn(q, k, q_tables, k_tables, pairing, impl)
+        turned = turn(q, k, q_tables, k_tables, pairing, backend)
         return out[0].copy_(turned[0]), out[1].copy_(turned[1])
     engine = _engine(served)
     if not is_recorded(q, k, *out):
@@ -140,23 +140,25 @@ def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bo
     return shared and q is not k and q.requires_grad == k.requires_grad and q.shape[0] == k.shape[0]
 
 
-def _serving(impl: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
+def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> str:
     """Who computes, by name; ``"torch"`` is the specification.
 
     Inside ``torch.compile`` and ``torch.export`` ``"auto"`` is the fusable formula: there the compiler computes.
     Tables with gradients are for the specification.
     """
-    if impl == "torch":
-        return impl
+    if backend == "torch":
+        return backend
     if any(table.requires_grad for table in (q_tables.cos, q_tables.sin, k_tables.cos, k_tables.sin)):
-        if impl == "auto":
+        if backend == "auto":
             return "torch"
-        raise InvalidArgument(f"the tables carry gradients, which impl={impl!r} does not return; use impl='torch'")
+        raise InvalidArgument(
+            f"the tables carry gradients, which backend={backend!r} does not return; use backend='torch'"
+        )
     if torch.compiler.is_compiling():
-        return impl if impl in TRACEABLE else "fusable"
+        return backend if backend in TRACEABLE else "fusable"
     if torch.jit.is_tracing():  # which sees operators of torch alone, and would keep the numbers of this call
         return "torch"
-    return choose(impl, device).impl
+    return choose(backend, device).backend
 
 
 def _engine(served: str) -> Engine:

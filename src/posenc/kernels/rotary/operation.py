@@ -1,7 +1,7 @@
 """Rotation as one differentiable operation, whose arithmetic is any engine's.
 
 A rotation is linear in x and its transpose is the rotation back, so an engine only ever turns: forward by φ,
-backward by −φ, and again for second derivatives. The tables are constants here; where they carry gradients,
+backward by −φ, and again for second derivatives. The tables are constants here; where they state gradients,
 the specification serves.
 """
 

@@ -1,8 +1,8 @@
 """Launchers by name."""
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.experiments.job import Launcher
-from posenc.workbench.launch.needs import Needs
+from posenc.workbench.launch.requirements import Needs
+from posenc.workbench.run.job import Launcher
 
 NAMES = ("local", "ray", "torchrun", "here")
 
@@ -25,6 +25,6 @@ def choose(name: str, workers: int | None = None, needs: Needs | None = None) ->
         from posenc.workbench.launch.torchrun import Torchrun
 
         return Torchrun()
-    from posenc.workbench.launch.here import here
+    from posenc.workbench.launch.in_process import here
 
     return here

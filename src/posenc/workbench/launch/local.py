@@ -13,9 +13,9 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.job import Failure, Job, Progress, Report, attempt, end_with_parent
-from posenc.workbench.experiments.plan import Run
-from posenc.workbench.launch.needs import Needs
+from posenc.workbench.launch.requirements import Needs
+from posenc.workbench.run.job import Failure, Job, Progress, Report, attempt, end_with_parent
+from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
 """Seconds between two looks at what workers have said."""

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from posenc.errors import MissingExtra, StudyError
-from posenc.workbench.experiments.job import Failure, Job, Report
-from posenc.workbench.experiments.plan import Run
-from posenc.workbench.launch.needs import Needs
-from posenc.workbench.launch.parcel import Item, pack
+from posenc.workbench.launch.code_shipping import Item, pack
+from posenc.workbench.launch.determinism import installed, refuse_others
 from posenc.workbench.launch.remote import Found, Kept, carry_out, left
-from posenc.workbench.launch.same import installed, refuse_others
+from posenc.workbench.launch.requirements import Needs
+from posenc.workbench.run.job import Failure, Job, Report
+from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 1.0
 """Seconds after which the driver looks for machines that have joined."""

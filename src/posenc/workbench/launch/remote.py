@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from posenc.workbench.experiments.job import attempt
 from posenc.workbench.files import PARTIAL, Changes, stamp, whole
-from posenc.workbench.launch.parcel import Item, unpack
-from posenc.workbench.launch.same import installed, refuse_others
+from posenc.workbench.launch.code_shipping import Item, unpack
+from posenc.workbench.launch.determinism import installed, refuse_others
+from posenc.workbench.run.job import attempt
 from posenc.workbench.tasks.text import Source, Text
 
 LOOK_EVERY = 1.0

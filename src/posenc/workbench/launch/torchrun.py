@@ -12,10 +12,10 @@ import torch
 import torch.distributed as dist
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.experiments.devices import Shared, load_compiler
-from posenc.workbench.experiments.job import Failure, Job, Report, unheard
-from posenc.workbench.experiments.plan import Run
-from posenc.workbench.experiments.ranks import Ranks
+from posenc.workbench.run.devices import Shared, load_compiler
+from posenc.workbench.run.job import Failure, Job, Report, unheard
+from posenc.workbench.run.plan import Run
+from posenc.workbench.run.ranks import Ranks
 
 PATIENCE = timedelta(days=1)
 """For which processes wait on the first, while it tests a model alone."""

@@ -6,12 +6,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from posenc.workbench.experiments.machine import versions
-from posenc.workbench.figures.papers import both_papers
+from posenc.pictures.colours import stylesheet
+from posenc.pictures.papers import both_papers
+from posenc.pictures.templates import templates
+from posenc.pictures.view import View
 from posenc.workbench.report.blocks import Block, Code, Page, Picture
-from posenc.workbench.scene.colours import stylesheet
-from posenc.workbench.templates import templates
-from posenc.workbench.views.view import View
+from posenc.workbench.run.machine import versions
 
 HERE = "posenc.workbench.report"
 MAKES = "light", "dark", "light-narrow", "dark-narrow"

@@ -4,11 +4,11 @@ import math
 
 import torch
 
-from posenc.workbench.experiments.results import Row, TaskResult, depth_shares, holds
-from posenc.workbench.experiments.statistics import perplexity
-from posenc.workbench.palette import style
+from posenc.pictures.palette import style
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
 from posenc.workbench.report.words import label
-from posenc.workbench.views.view import Axis, Heatmap, Line, Lines, View
+from posenc.workbench.study.results import Row, TaskResult, depth_shares, holds
+from posenc.workbench.study.statistics import perplexity
 
 
 def over_lengths(result: TaskResult) -> View:

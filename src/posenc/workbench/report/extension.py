@@ -3,12 +3,12 @@
 import torch
 from rich.table import Table
 
-from posenc.workbench.experiments.extend import Curve, Extension
-from posenc.workbench.experiments.statistics import Interval, student
-from posenc.workbench.experiments.verdict import MARGIN, SAME, Verdict, above, judge
-from posenc.workbench.experiments.verdict import Line as Judged
-from posenc.workbench.numbers import count, signed
-from posenc.workbench.views.view import Axis, Line, Lines, View
+from posenc.pictures.numbers import count, signed
+from posenc.pictures.view import Axis, Line, Lines, View
+from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.verdict import MARGIN, SAME, Verdict, above, judge
+from posenc.workbench.extend.verdict import Line as Judged
+from posenc.workbench.study.statistics import Interval, student
 
 
 def answer(found: Extension, verdict: Verdict) -> str:

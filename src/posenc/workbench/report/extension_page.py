@@ -5,18 +5,18 @@ import math
 from pathlib import Path
 from typing import Any
 
-from posenc.workbench.experiments.extend import Extension
-from posenc.workbench.experiments.machine import hardware
-from posenc.workbench.experiments.retrieval import Retrieval
-from posenc.workbench.experiments.statistics import Interval
-from posenc.workbench.experiments.verdict import Line as Judged
-from posenc.workbench.experiments.verdict import Verdict, judge
-from posenc.workbench.numbers import count, plain
+from posenc.pictures.numbers import count, plain
+from posenc.workbench.extend.extend import Extension
+from posenc.workbench.extend.retrieval import Retrieval
+from posenc.workbench.extend.verdict import Line as Judged
+from posenc.workbench.extend.verdict import Verdict, judge
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Row, Table, Words
 from posenc.workbench.report.builder import build, embedded
 from posenc.workbench.report.extension import HEADS, answer, numbers, over_positions
 from posenc.workbench.report.words import seconds
+from posenc.workbench.run.machine import hardware
+from posenc.workbench.study.statistics import Interval
 
 
 def write(
@@ -106,7 +106,7 @@ def _method(found: Extension, command: str, spent: float) -> tuple[tuple[str, st
         ("Targets", "The same for every method, so differences are paired; the intervals are t over documents."),
         (
             "Short text pays",
-            f"Loss on the first {start} positions minus the unscaled model's, where a schedule that "
+            f"Loss on the first {start} positions minus the unscaled model's, where a scaling that "
             "is planned for the whole length is on from the first token.",
         ),
         (

@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from posenc.workbench.experiments.compare import Outcome
-from posenc.workbench.experiments.study import Study
 from posenc.workbench.report.write import write
+from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.study import Study
 
 FIRST = 300
 """Seconds before the first page: a study of minutes keeps its processors for its runs."""

@@ -7,13 +7,13 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
-from posenc.workbench.experiments.compare import Outcome
-from posenc.workbench.experiments.plan import Curve, Plan
-from posenc.workbench.numbers import count
-from posenc.workbench.palette import style, token
+from posenc.pictures.numbers import count
+from posenc.pictures.palette import style, token
+from posenc.pictures.view import Axis, Line, Lines, View
 from posenc.workbench.report.blocks import Block, Part, Row, Table, Words
 from posenc.workbench.report.builder import embedded
-from posenc.workbench.views.view import Axis, Line, Lines, View
+from posenc.workbench.run.plan import Curve, Plan
+from posenc.workbench.study.compare import Outcome
 
 POINTS = 50
 """Of a curve: each is the mean of as many steps as fit."""

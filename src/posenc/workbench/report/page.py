@@ -3,17 +3,16 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 
-from posenc.workbench.experiments.compare import Outcome
-from posenc.workbench.experiments.plan import Run
-from posenc.workbench.experiments.results import LOST, Row, TaskResult
-from posenc.workbench.experiments.statistics import Interval
-from posenc.workbench.numbers import count
-from posenc.workbench.palette import family, token
+from posenc.pictures.numbers import count
+from posenc.pictures.palette import family, token
 from posenc.workbench.report import blocks, words
 from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Picture, Table, Words
 from posenc.workbench.report.builder import made_with
 from posenc.workbench.report.sentences import answer, sentence
-from posenc.workbench.views.table import refusal
+from posenc.workbench.run.plan import Run
+from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.results import LOST, Row, TaskResult
+from posenc.workbench.study.statistics import Interval
 
 Value = Callable[[Row, int], Interval | None]
 
@@ -101,15 +100,14 @@ def _row(result: TaskResult, row: Row, value: Value, verdict: bool) -> blocks.Ro
 
 
 def _refusal(results: Sequence[TaskResult]) -> tuple[Part, ...]:
-    """What a learned table says past its end, asked for now; nothing where the study has no such table."""
-    tables = {family(row.encoding) for result in results for row in result.rows} & {"learned", "learned-clamped"}
-    if not tables:
-        return ()
-    told = "The plain table has no row there and refuses."
-    if "learned-clamped" in tables:
-        told += " The clamped variant, measured above, gives every later position the last row."
+    """What encodings said that have no value past some length, and what a clamped table does there."""
+    rows = [row for result in results for row in result.rows]
+    refusals = dict.fromkeys(row.refusal for row in rows if row.refusal)
+    shown: list[Block] = [Code(refusal) for refusal in refusals]
+    if any(family(row.encoding) == "learned-clamped" for row in rows):
+        shown.insert(0, Words("The clamped table gives every position past its end the last row."))
     title = "Past the end of a learned table"
-    return (Part(title, anchor(title), (Words(told), Code(refusal(128, 255)))),)
+    return (Part(title, anchor(title), tuple(shown)),) if shown else ()
 
 
 def _method(outcome: Outcome) -> Part:
@@ -140,7 +138,7 @@ def _method(outcome: Outcome) -> Part:
         ),
         (
             "What would change the answer",
-            "More training, a larger model, another text, or a schedule that scales "
+            "More training, a larger model, another text, or a scaling that scales "
             "the frequencies: these models are small.",
         ),
     )

@@ -6,13 +6,13 @@ from jaxtyping import Float
 from rich.table import Table
 from torch import Tensor
 
-from posenc.workbench.experiments.retrieval import CHANCE, DEPTHS, SENTENCE, Retrieval
-from posenc.workbench.experiments.statistics import over_answers
-from posenc.workbench.numbers import count
+from posenc.pictures.numbers import count
+from posenc.pictures.view import Axis, Heatmap, View
+from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, SENTENCE, Retrieval
 from posenc.workbench.report import blocks
 from posenc.workbench.report.blocks import Part, Row, Words
 from posenc.workbench.report.builder import embedded
-from posenc.workbench.views.view import Axis, Heatmap, View
+from posenc.workbench.study.statistics import over_answers
 
 GATE = 0.5
 """Share that the unscaled model must find within its trained length for the rest to be about scaling."""

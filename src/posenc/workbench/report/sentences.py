@@ -3,9 +3,9 @@
 import math
 from collections.abc import Sequence
 
-from posenc.workbench.experiments.results import Row, TaskResult, holds
-from posenc.workbench.numbers import short
+from posenc.pictures.numbers import short
 from posenc.workbench.report.words import label, measured, perplexity
+from posenc.workbench.study.results import Row, TaskResult, holds
 
 NEAR = 0.1
 """How much worse than the best at the trained length an encoding may read and still be called good there."""

@@ -17,8 +17,8 @@ from rich.progress import Task as Bar
 from rich.table import Table
 from rich.text import Text
 
-from posenc.workbench.experiments.results import TaskResult, holds
 from posenc.workbench.report import words
+from posenc.workbench.study.results import TaskResult, holds
 
 
 class Rate(TextColumn):

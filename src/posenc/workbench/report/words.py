@@ -2,11 +2,11 @@
 
 import math
 
-from posenc.workbench.experiments.results import Row, TaskResult
-from posenc.workbench.experiments.statistics import Interval
-from posenc.workbench.experiments.statistics import perplexity as exp
-from posenc.workbench.numbers import fixed, signed
-from posenc.workbench.palette import style
+from posenc.pictures.numbers import fixed, signed
+from posenc.pictures.palette import style
+from posenc.workbench.study.results import Row, TaskResult
+from posenc.workbench.study.statistics import Interval
+from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
 

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from posenc.workbench.experiments.compare import Outcome
-from posenc.workbench.experiments.results import TaskResult
-from posenc.workbench.experiments.study import Study
+from posenc.pictures.view import View
 from posenc.workbench.files import whole
 from posenc.workbench.report import charts, losses
 from posenc.workbench.report.blocks import Picture
 from posenc.workbench.report.builder import build, embedded
 from posenc.workbench.report.page import page
-from posenc.workbench.report.toml import as_toml
-from posenc.workbench.views.view import View
+from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.results import TaskResult
+from posenc.workbench.study.study import Study
+from posenc.workbench.study.toml import as_toml
 
 
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:

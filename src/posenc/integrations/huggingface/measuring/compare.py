@@ -9,10 +9,10 @@ from torch import Tensor
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
-from posenc.integrations.families import FAMILIES as LAYOUTS
+from posenc.integrations.attention_layouts import FAMILIES as LAYOUTS
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.layers import STILL, ModelPositions
 from posenc.integrations.huggingface.measuring.measured import EXACT, Measured, MeasuredLayer, Table
+from posenc.integrations.huggingface.model_positions import STILL, ModelPositions
 
 ROUNDING = 1e-5
 """How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
@@ -56,7 +56,7 @@ def _numbered(measured: Measured) -> list[tuple[MeasuredLayer, int]]:
 
 
 def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding: Encoding) -> list[str]:
-    if "embed" in encoding.doors:
+    if "embeddings" in encoding.acts_on:
         return _bias(layer, encoding) + ["read a table, and its queries turn"] * (layer.turning is not None)
     if not layer.exact:
         return [f"queries do more than turn with their positions (a share of {layer.residual:.1g} is left over)"]
@@ -78,7 +78,7 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
     if (
         layer.factor is not None
         and layer.turning is not None
-        and "rotate" in encoding.doors
+        and "queries_keys" in encoding.acts_on
         and not family.rescales
     ):
         first = torch.zeros(1, 1, 1, getattr(encoding, "head_dim", layer.head_dim))
@@ -103,7 +103,7 @@ def _maps(
         return None
     at = _places(encoding, positions, layer)
     eye = torch.eye(d)[None, :, None].expand(1, d, P, d)
-    turned = encoding.at(at).rotate(eye, eye)[0] if "rotate" in encoding.doors else eye
+    turned = encoding.at(at).rotate(eye, eye)[0] if "queries_keys" in encoding.acts_on else eye
     maps = turned[0].permute(1, 2, 0).double()
     maps = maps @ torch.linalg.inv(maps[:1])
     rows = build(scale, ModelShape()).at(torch.tensor(layer.positions)).scale
@@ -159,9 +159,9 @@ def _said(layer: MeasuredLayer) -> str:
 def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
     """Fixed biases are compared; of a trained one only that it is there, since its numbers are the checkpoint's."""
     if layer.scores is not None and layer.scores.follows_content:
-        return [] if encoding.meets else ["what is added to its scores follows the tokens"]
+        return [] if encoding.uses_queries else ["what is added to its scores follows the tokens"]
     measured = None if layer.scores is None else layer.scores.bias
-    if ("bias" in encoding.doors) != (measured is not None):
+    if ("bias" in encoding.acts_on) != (measured is not None):
         return [
             "read no bias on scores, measured one"
             if measured is not None

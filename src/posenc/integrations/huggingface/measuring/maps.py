@@ -114,7 +114,7 @@ class Scores:
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
-    """Scale, bias and sight from several texts: what all of them have added is no content."""
+    """Scale, bias and mask from several texts: what all of them have added is no content."""
     keys = k.repeat_interleave(max(1, q.shape[1] // k.shape[1]), 1)
     products = (q.double() @ keys.double().transpose(-1, -2))[:, : scores.shape[1]]
     values = scores.double()

@@ -31,7 +31,7 @@ class MeasuredLayer:
         growth: what the length of what turns or stands still is multiplied by at every position: a query scale.
         factor: what cos and sin are multiplied by; None where it does not show.
         axes: the axis of positions that every pair turns by; None in a model whose positions have one.
-        scores: scale, bias and sight.
+        scores: scale, bias and mask.
         places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
     """
 

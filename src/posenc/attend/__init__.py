@@ -1,0 +1,11 @@
+"""Scaled dot-product attention that any encoding plugs into.
+
+    y = softmax(scores) v,   scores = q·kᵀ · scale · placed.scale + placed.bias, −∞ where ``mask`` hides
+
+The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``.
+``scores`` is that formula, ``attention`` the same without an L×L tensor.
+"""
+
+from posenc.attend.attend import attention as attention
+from posenc.attend.specification import scores as scores
+from posenc.kernels.attention.block import merge as merge

@@ -1,0 +1,267 @@
+"""Attention by blocks of query rows, and its gradients: masks and biases are made again instead of kept.
+
+Extra memory is O(H·rows·S), forward and backward, whatever is hidden or added. A bias along a line costs none at
+all: with the rows of a block reversed it depends on row + key alone, so that a view with strides (1, 1) over the
+line is the block's mask; rows are turned back afterwards.
+"""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+from posenc.attend.call import AttentionCall
+from posenc.kernels.attention.banded import banded_forward, far_backward
+from posenc.kernels.attention.block import (
+    fused,
+    fused_backward,
+    fused_forward,
+    mask_dtype,
+    plain_backward,
+    plain_forward,
+    products,
+    readable,
+)
+from posenc.kernels.attention.diagonals import Diagonals
+
+ROWS = 128
+"""Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
+
+TRAINING_ROWS = 256
+"""Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
+
+
+class Masks:
+    """The masks of a call's blocks: none where it is whole, views of a line, or made by ``call``.
+
+    A trained bias has its line where gradients are made by hand, since no gradient flows through a view of it.
+    """
+
+    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, by_hand: bool = False) -> None:
+        self.call, self.whole = call, call.whole
+        self.size = max(call.queries, 1) if self.whole else rows
+        self.toeplitz = call.toeplitz
+        if call.trained and not by_hand:
+            self.toeplitz = None
+        if self.toeplitz is not None:
+            line = self.toeplitz.detach().to(dtype)
+            # Of the future, a block sees at most as many keys as it has rows.
+            future = line.new_full((line.shape[0], rows), -math.inf)
+            self.toeplitz = (
+                torch.cat((line[:, : call.all_keys], future), dim=1) if call.keys(1) < call.all_keys else line
+            )
+
+    def __iter__(self) -> Iterator[tuple[int, int, int]]:
+        """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
+        for first in range(0, max(self.call.queries, 1), self.size):
+            last = min(first + self.size, self.call.queries)
+            yield first, last, self.call.all_keys if self.whole else self.call.keys(last)
+
+    def start(self, first: int) -> int:
+        """How many keys a block from ``first`` on sees alike; none where they are too few to be worth a call."""
+        start = 0 if self.whole or self.toeplitz is not None else self.call.start(first)
+        return start if 2 * start >= self.size else 0
+
+    def at(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
+        """The mask of a block from key ``start`` on, its rows reversed if it lies along a line."""
+        if self.whole:
+            return None
+        if self.toeplitz is None:
+            return self.call.additive_mask(first, last, start=start)
+        own = self.toeplitz[:, self.call.queries - last :]
+        return own.as_strided((1, own.shape[0], last - first, keys), (0, self.toeplitz.shape[1], 1, 1))
+
+    def turned(self, x: Tensor) -> Tensor:
+        """Rows in the order in which their mask has them; once more turns them back."""
+        return x if self.toeplitz is None else x.flip(2)
+
+
+def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, dropout: float) -> Float[Tensor, "B H T V"]:
+    """Every block by torch's attention; for inference, and where weights are dropped."""
+    q, k, v = readable(q, k, v)
+    masks = Masks(call, ROWS, mask_dtype(q))
+    out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
+    blocks, bands = [], not dropout and fused(q, k, v)
+    for first, last, keys in masks:
+        rows, of = masks.turned(q[:, :, first:last]), (k[:, :, :keys], v[:, :, :keys])
+        start = masks.start(first) if bands else 0
+        mask = masks.at(first, last, keys, start)
+        if start and mask is not None:
+            block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)[0]
+        else:
+            gqa = bool(q.shape[1] != k.shape[1])
+            block = sdpa(rows, *of, attn_mask=mask, scale=call.scale, dropout_p=dropout, enable_gqa=gqa)
+            block = masks.turned(block)
+        if out is None:
+            blocks.append(block)
+        else:  # written where it belongs instead of joined afterwards
+            out[:, :, first:last] = block
+    return torch.cat(blocks, dim=2) if out is None else out
+
+
+def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp by plain operators, which every transform of functions knows."""
+    results = []
+    for first in range(0, max(call.queries, 1), TRAINING_ROWS):
+        last = min(first + TRAINING_ROWS, call.queries)
+        keys = call.keys(last)
+        scores = block_scores(q[:, :, first:last], k[:, :, :keys], call, first, last)
+        results.append(plain_forward(scores, v[:, :, :keys]))
+    out, lse = (torch.cat(parts, dim=2) for parts in zip(*results, strict=True))
+    return out, lse
+
+
+def recomputed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
+    """Output and logsumexp; gradients flow to q, k, v and to the bias's trained tensors, and back from both."""
+    q, k, v = readable(q, k, v)
+    out, lse = _Recomputed.apply(call, q, k, v, *call.trained)
+    return out, lse
+
+
+def block_scores(
+    q: Tensor, k: Tensor, call: AttentionCall, first: int, last: int, start: int = 0
+) -> Float[Tensor, "B H rows S"]:
+    """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
+    scores = products(q, k) * call.scale
+    return scores + call.additive_mask(first, last, scores if call.needs_scores else None, start)
+
+
+class _Recomputed(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, *trained: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        ctx.fused = fused(q, k, v) and not call.needs_scores and not call.exact_rows
+        if ctx.fused and call.whole:
+            out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
+        elif ctx.fused:
+            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q), by_hand=True), []
+            for first, last, keys in masks:
+                start, of = masks.start(first), (k[:, :, :keys], v[:, :, :keys])
+                rows, mask = masks.turned(q[:, :, first:last]), masks.at(first, last, keys, start)
+                if start and mask is not None:
+                    block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)
+                else:
+                    block = fused_forward(rows, *of, mask, False, call.scale)
+                results.append([masks.turned(x) for x in block])
+            out, lse = (
+                torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
+            )
+        else:
+            out, lse = by_operators(q, k, v, call)
+        ctx.save_for_backward(q, k, v, out, lse, *trained)
+        ctx.call = call
+        ctx.set_materialize_grads(False)
+        return out, lse
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
+        q, k, v, out, lse, *trained = ctx.saved_tensors
+        call: AttentionCall = ctx.call
+        if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
+            return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), call))
+        # What other layers made of these tensors, such as these queries, is theirs: the walk ends here.
+        with torch.enable_grad():
+            call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
+        grad = torch.zeros_like(out) if grad is None else grad
+        if ctx.fused and call.whole and grad_lse is None:
+            return None, *fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
+        masks = Masks(call, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
+        along = trained and masks.toeplitz is not None and grad_lse is None
+        diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
+        through = ctx.fused and (along or not trained) and grad_lse is None
+        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        own = [torch.zeros_like(tensor) for tensor in trained]
+        for first, last, keys in masks:
+            start = masks.start(first) if ctx.fused else 0
+            to, of = k[:, :, start:keys], v[:, :, start:keys]
+            block = [x[:, :, first:last] for x in (grad, q, out, lse)]
+            if through:
+                rows, about, *result = (masks.turned(x) for x in block)
+                mask, total = masks.at(first, last, keys, start), (result[0], result[1])
+                if diagonals is None or mask is None:
+                    found = fused_backward(rows, about, to, of, mask, False, call.scale, total)
+                else:
+                    found = diagonals.backward(rows, about, to, of, mask, last, call.scale, total)
+                more_q, more_k, more_v = masks.turned(found[0]), found[1], found[2]
+            else:
+                more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
+                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, (first, last, start))
+                own = [a + b for a, b in zip(own, rest, strict=True)]
+            if start:
+                rows, about, *result = block
+                far = k[:, :, :start], v[:, :, :start]
+                beyond, total = call.beyond(first, last), (result[0], result[1])
+                far_q, far_k, far_v = far_backward(rows, about, *far, beyond, call.scale, total)
+                more_q = more_q + far_q
+                dk[:, :, :start] += far_k
+                dv[:, :, :start] += far_v
+            dq[:, :, first:last] = more_q
+            dk[:, :, start:keys] += more_k
+            dv[:, :, start:keys] += more_v
+        if diagonals is not None:
+            own = _through_line(call.toeplitz, call.trained, diagonals.toeplitz)
+        return None, dq, dk, dv, *own
+
+
+def _through_line(
+    line: Tensor | None, trained: tuple[Tensor, ...], grad: Float[Tensor, "H places"]
+) -> list[Tensor]:
+    """Gradients of the trained tensors, from that of the line that was made of them."""
+    assert line is not None
+    found = torch.autograd.grad(line, trained, grad.to(line.dtype), allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(trained, found, strict=True)]
+
+
+def _by_autograd(
+    block: list[Tensor],
+    grad_lse: Tensor | None,
+    k: Tensor,
+    v: Tensor,
+    call: AttentionCall,
+    at: tuple[int, int, int],
+) -> tuple[Tensor, ...]:
+    """Gradients of q, k, v and of the trained tensors of one block, its scores differentiated by autograd.
+
+    ``at`` is its first row, its last, and its first key; those before it get a number from each row.
+    """
+    first, last, start = at
+    grad, q, out, lse = block
+    with torch.enable_grad():
+        q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
+        scores = block_scores(q, k, call, first, last, start)
+        beyond = call.beyond(first, last) if start else None
+    dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
+    lse, share = lse.to(scores.dtype).masked_fill(dead, -math.inf), None
+    if start:
+        near = scores.detach().logsumexp(-1)
+        lse, share = near, (near - lse).exp()[..., None]
+    grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse, share)
+    wanted, made, given = (q, k, *call.trained), [scores], [grad_scores]
+    if beyond is not None and beyond.requires_grad:
+        made.append(beyond)
+        given.append(-grad_scores.sum(-1, keepdim=True))
+    found = torch.autograd.grad(made, wanted, given, allow_unused=True)
+    dq, dk, *rest = (torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True))
+    return dq, dk, dv, *rest
+
+
+def _differentiable(
+    grad: Tensor | None, grad_lse: Tensor | None, inputs: tuple[Tensor, ...], call: AttentionCall
+) -> tuple[Tensor | None, ...]:
+    """The gradients as functions that autograd can differentiate again, by plain operators."""
+    # Views, of which none is made of another: a table's part in q, through layers before, is not counted here too.
+    q, k, v, *trained = inputs = tuple(x.view_as(x) for x in inputs)
+    out, lse = by_operators(q, k, v, call.with_trained(tuple(trained)))
+    given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]
+    wanted = [x for x in inputs if x.requires_grad]
+    found = iter(
+        torch.autograd.grad(
+            [x for x, _ in given], wanted, [g for _, g in given], create_graph=True, allow_unused=True
+        )
+    )
+    return tuple(next(found) if x.requires_grad else None for x in inputs)

@@ -1,0 +1,143 @@
+"""Products of queries and keys whose channels fade with distance, anchored so that no factor leaves its type.
+
+    q·k  becomes  Σ_c q_c·k_c·e^{d_c·(p_q − p_k)},   d_c ≤ 0
+
+Splitting the factor between q and k by absolute positions would overflow, and a key scaled so would be stale as
+soon as somebody moved the anchor. Keys stay as they were rotated; here, for rows whose positions lie close
+together, q is scaled from the nearest of them, a, and k towards it: e^{d·(p_q − a)} ≤ 1, and e^{d·(a − p_k)} ≤ 1
+for every key behind them all.
+"""
+
+import copy
+from collections.abc import Callable, Iterator
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.encodings.bias import Bias
+from posenc.encodings.placed import Placed
+from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.memory import may_be_looked_at, unwrapped
+from posenc.mask import Mask
+
+SPAN = 8192
+"""How far apart the positions of rows that share an anchor may lie: xPos' fastest channel fades by 2e-9 over it."""
+
+LARGEST = 80.0
+"""The largest exponent, which float32 holds with room for a sum: rows that share an anchor lie so close that no
+channel fades by more between them, and only keys ahead of them all, hidden ones, come so far."""
+
+TOO_FAR = (
+    f"queries lie more than {SPAN} positions apart, or so far that a channel fades by more than e^-{LARGEST:g} "
+    "between them; pass fewer at a time"
+)
+"""Said where nobody may look; written beforehand, as a compiler takes numbers in a message for inputs."""
+
+Attend = Callable[[Tensor, Tensor, Tensor, Placed, Mask], tuple[Tensor, Tensor | None]]
+
+
+def decayed(
+    attend: Attend, scale: float, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask
+) -> tuple[Tensor, Tensor | None]:
+    """Output and logsumexp of ``attend`` for channels that fade, some rows at a time where positions lie apart."""
+    decay = placed.decay
+    assert decay is not None
+    out_type, T, S = q.dtype, q.shape[2], k.shape[2]
+    positions = along(placed)
+    if q.dtype == torch.float16:  # ends at 65 504
+        q, k, v = q.float(), k.float(), v.float()
+    parts, found = list(_close(positions[0], decay, 0, T)), []
+    bias = placed.bias
+    if bias is not None:
+        ordered = bias.ordered(*mask.order(T, S, q.device))
+        bias = ordered.meeting(q, k, scale)
+        if bias is not ordered:  # it has met queries as they entered, and must not meet those that follow
+            placed = copy.copy(placed)
+            placed.bias = RowsBias(bias, 0)
+    for first, last in parts:
+        here, seen = placed, mask
+        if len(parts) > 1:
+            own_scale = None if placed.scale is None else placed.scale[:, :, first:last]
+            some = None if bias is None else RowsBias(bias, first)
+            own = placed.q_positions[..., first:last]
+            here = Placed(own, placed.k_positions, placed.axes, bias=some, scale=own_scale)
+            seen = mask.rows(first, last, T, S, q.device)
+        near_q, near_k = _anchored(q[:, :, first:last], k, decay, positions[0][..., first:last], positions[1])
+        here = copy.copy(here)
+        here.decay = None
+        found.append(attend(near_q, near_k, v, here, seen))
+    out = torch.cat([part for part, _ in found], dim=2) if len(found) > 1 else found[0][0]
+    sums = [lse for _, lse in found if lse is not None]
+    return out.to(out_type), torch.cat(sums, dim=2) if len(sums) > 1 else next(iter(sums), None)
+
+
+class RowsBias(Bias):
+    """A bias whose order is known, from row ``start`` on."""
+
+    made_of = ("whole",)
+
+    def __init__(self, whole: Bias, start: int) -> None:
+        self.whole, self.start, self.heads = whole, start, whole.heads
+        self.needs_scores = whole.needs_scores
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return self.whole.rows(self.start + first, self.start + last, keys, scores)
+
+
+def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H T S"]:
+    """The products as their formula says, channel by channel, dense, in float32 or wider."""
+    assert placed.decay is not None
+    wide = torch.promote_types(q.dtype, torch.float32)
+    q_positions, k_positions = along(placed)
+    ahead = (q_positions[..., :, None] - k_positions[..., None, :]).to(wide)
+    ahead = ahead if ahead.dim() == 2 else ahead[:, None]
+    k = for_every_head(k, q.shape[1])
+    decay = placed.decay.to(wide)
+    total = torch.zeros((), dtype=wide, device=q.device)
+    for c in range(q.shape[-1]):
+        factor = (decay[..., c, None] * ahead).clamp(max=LARGEST).exp()
+        total = total + q[..., :, None, c].to(wide) * k[..., None, :, c].to(wide) * factor
+    return total
+
+
+def along(placed: Placed) -> tuple[Tensor, Tensor]:
+    """The positions of queries and keys that channels fade by, ``(T,)`` or ``(B, T)``: of more axes the first."""
+    if placed.axes == 1:
+        return placed.q_positions, placed.k_positions
+    return placed.q_positions[0], placed.k_positions[0]
+
+
+def _anchored(q: Tensor, k: Tensor, decay: Tensor, q_at: Tensor, k_at: Tensor) -> tuple[Tensor, Tensor]:
+    """q scaled from the nearest of its positions, k towards it."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    anchor = q_at.amin(-1, keepdim=True) if q.shape[2] else q_at.new_zeros(1)
+    own = decay if decay.shape[0] == 1 else decay[:: q.shape[1] // k.shape[1]]
+    return (
+        (q * _factors(q_at - anchor, decay.to(wide))).to(q.dtype),
+        (k * _factors(anchor - k_at, own.to(wide))).to(k.dtype),
+    )
+
+
+def _factors(steps: Tensor, decay: Tensor) -> Float[Tensor, "*heads T D"]:
+    steps = steps if steps.dim() == 1 else steps[:, None]
+    return (steps[..., None].to(decay.dtype) * decay).clamp(max=LARGEST).exp()
+
+
+def _close(positions: Tensor, decay: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows that can share an anchor; all rows where nobody may look, and a span too long is an error."""
+    own = unwrapped(positions[..., first:last])
+    looks = may_be_looked_at(own)
+    if last - first < 2 or (not looks and own.is_meta):
+        yield first, last
+        return
+    span = (own.amax(-1) - own.amin(-1)).max()
+    fits = (span <= SPAN) & (-decay.amin() * span <= LARGEST)
+    if not looks:
+        torch._assert_async(fits, TOO_FAR)
+    if not looks or bool(fits):
+        yield first, last
+        return
+    middle = (first + last) // 2
+    yield from _close(positions, decay, first, middle)
+    yield from _close(positions, decay, middle, last)

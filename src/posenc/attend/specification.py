@@ -1,0 +1,41 @@
+"""The eager specification of attention: what softmax is taken of, as a formula, dense."""
+
+import math
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.attend.decay import fading_products
+from posenc.attend.fit import check
+from posenc.encodings.placed import Placed
+from posenc.kernels.attention.block import products
+from posenc.mask import Mask
+
+
+def scores(
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B K S D"],
+    placed: Placed,
+    mask: Mask | None = None,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+) -> Float[Tensor, "B H T S"]:
+    """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
+
+    Arguments and errors are those of ``attention``.
+    """
+    mask = check(q, k, None, placed, Mask.of(mask, causal, window), scale)
+    T, S = q.shape[2], k.shape[2]
+    plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
+    scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
+    result = plain * scale
+    if placed.scale is not None:
+        result = result * placed.scale
+    seen = mask.visible(0, T, S, T, S, q.device)
+    result = result if seen is None else result.masked_fill(~seen, -math.inf)
+    if placed.bias is None:
+        return result
+    bias = placed.bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
+    return result + bias.rows(0, T, S, result)

@@ -1,0 +1,64 @@
+"""The command line: one verb a room."""
+
+import errno
+import sys
+from typing import Annotated
+
+import typer
+
+from posenc.commands.compare import compare
+from posenc.commands.extend import extend
+from posenc.commands.inspect import inspect
+from posenc.commands.lab import lab
+from posenc.commands.runs import runs
+from posenc.commands.show import show
+from posenc.commands.tune import tune
+from posenc.commands.verify import verify
+from posenc.commands.versions import versions
+from posenc.errors import PosencError
+
+START = """\
+posenc compare      which encoding holds past its training length? 15 small trainings, about three minutes
+posenc extend PATH  how far does this model go, and with which config? a study, a Hugging Face folder or a GGUF file
+posenc lab          why? a local page where positions are dragged, clicked and broken
+posenc --help       everything else"""
+
+app = typer.Typer(pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True)
+def posenc(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
+) -> None:
+    """The position layer for transformers: which encoding, and how far past its training length?"""
+    if version:  # alone it is answered by ``entry``, which needs no typer
+        print(versions())
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(START)
+
+
+for verb in (compare, extend, inspect, lab, runs, show, tune, verify):
+    app.command()(verb)
+
+
+def main() -> None:
+    """Entry point of ``posenc``: what it refuses is one line on standard error and exit status 2."""
+    try:
+        app()
+    except PosencError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
+    except OSError as error:
+        if error.errno != errno.ENOSPC and error.filename is None:
+            raise
+        print(f"error: {_told(error)}", file=sys.stderr)
+        sys.exit(2)
+
+
+def _told(error: OSError) -> str:
+    """What the system says, where it names a file, and what to do."""
+    if error.errno == errno.ENOSPC:
+        return "no space left on the disk; make room and run the same command"
+    return f"{str(error.filename)!r} cannot be used: {error.strerror}; name another file or folder"

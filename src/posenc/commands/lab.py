@@ -1,0 +1,40 @@
+"""``posenc lab``: open the page where positions are dragged, clicked and broken."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def lab(
+    port: Annotated[int, typer.Option(help="Port to serve on; 0 takes any free one.", min=0, max=65535)] = 8642,
+    host: Annotated[str, typer.Option(help="Address to serve on; loopback unless told otherwise.")] = "127.0.0.1",
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    study: Annotated[Path, typer.Option(help="Folder of the study whose results are shown.")] = Path("study"),
+    export: Annotated[
+        Path | None, typer.Option(help="Write the lab into this folder as pages without a server.")
+    ] = None,
+    get: Annotated[str, typer.Option(help="Print the answer to one address, such as /api/shift-both?m=3.")] = "",
+) -> None:
+    """Open the lab: a local page where every number is the library's."""
+    from posenc.teaching.lab import results
+
+    results.use(study)
+    if get:
+        from posenc.teaching.lab.replies import reply
+
+        path, _, query = get.partition("?")
+        answer = reply(path, query)
+        sys.stdout.buffer.write(answer.body + (b"" if answer.media.startswith("image/") else b"\n"))
+        sys.stdout.buffer.flush()
+        raise typer.Exit(0 if answer.status == 200 else 2)
+    if export is not None:
+        from posenc.teaching.lab.export import write
+
+        size = sum(path.stat().st_size for path in write(export))
+        print(f"{export / 'index.html'}  ({size / 1e6:.1f} MB)")
+        raise typer.Exit()
+    from posenc.teaching.lab.server import serve
+
+    serve(host, port, open_page=open_page)

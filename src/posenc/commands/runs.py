@@ -1,0 +1,120 @@
+"""`posenc runs`: what a study's ledger holds: filtered, sorted, and exported to CSV."""
+
+import csv as writer
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from posenc.commands.screen import screen
+from posenc.errors import InvalidArgument, StudyError, UnknownName
+
+if TYPE_CHECKING:  # imported when the command runs
+    from posenc.workbench.run.ledger import Ledger
+
+COLUMNS = ("run", "task", "encoding", "seed", "steps", "seconds", "loss", "made")
+WHAT = ("numbers", "runs", "steps")
+
+
+def runs(
+    study: Annotated[str, typer.Argument(help="Folder of the study, or its address such as s3://….")] = "study",
+    where: Annotated[
+        list[str] | None,
+        typer.Option(help="Only runs of which this holds, such as task=needle or width=512; may be repeated."),
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="By this column, such as final_loss; -final_loss begins with the highest.")
+    ] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write rows to this file instead.")] = None,
+    what: Annotated[
+        str | None,
+        typer.Option(
+            help="Rows of --csv: numbers (measured; so by default), runs (every setting), or steps (losses)."
+        ),
+    ] = None,
+) -> None:
+    """List the finished runs of a study."""
+    if what is not None and what not in WHAT:
+        raise UnknownName("what", what, WHAT)
+    if what is not None and csv is None:
+        raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
+    from posenc.workbench.run.ledger import Ledger
+    from posenc.workbench.study.storage import reading
+    from posenc.workbench.study.table import of_run
+
+    console = screen()
+    with Ledger(reading(study)) as ledger:
+        found = {run.plan.id: run for run in ledger.runs()}
+        rows = _sorted(_kept([of_run(run, ledger) for run in found.values()], where or ()), sort)
+        if csv is not None:
+            what = what or WHAT[0]
+            made = _rows(what, rows, [found[row["run"]] for row in rows], ledger)
+            console.print(f"{_write(csv, made)} {what} written to {csv}", soft_wrap=True)
+            return
+    if found and not rows:
+        console.print(f"of none of {len(found)} runs does {' and '.join(where or ())} hold")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in COLUMNS:
+        right = name in ("seed", "steps", "seconds", "loss")
+        table.add_column(name, justify="right" if right else "left", no_wrap=name != "encoding", overflow="fold")
+    for row in rows:
+        loss = "diverged" if row["verdict"] else f"{row['final_loss']:.3f}"
+        numbers = (str(row["seed"]), str(row["steps"]), f"{row['seconds']:.1f}", loss)
+        made_at = row["created"][5:16].replace("T", " ")
+        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, made_at)
+    console.print(table)
+
+
+def _kept(rows: list[dict[str, Any]], where: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows whose columns read as they are asked to."""
+    for condition in where:
+        name, equals, value = (part.strip() for part in condition.partition("="))
+        if not equals:
+            raise InvalidArgument(f"where={condition!r} must be a column and a value, such as task=needle")
+        _known(name, rows)
+        rows = [row for row in rows if str(row[name]) == value]
+    return rows
+
+
+def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
+    """By a column, what is open in it last."""
+    if by is None:
+        return rows
+    name = by.removeprefix("-")
+    _known(name, rows)
+    said = [row for row in rows if row[name] is not None]
+    said.sort(key=lambda row: row[name], reverse=by.startswith("-"))
+    return [*said, *(row for row in rows if row[name] is None)]
+
+
+def _known(name: str, rows: list[dict[str, Any]]) -> None:
+    if rows and name not in rows[0]:
+        raise UnknownName("column", name, rows[0])
+
+
+def _rows(what: str, rows: list[dict[str, Any]], found: list[Any], ledger: "Ledger") -> Iterable[dict[str, Any]]:
+    from posenc.workbench.study.table import NUMBERS, of_cells, of_steps
+
+    if what == "runs":
+        return rows
+    if what == "steps":
+        return of_steps(found, ledger)
+    return ({name: cell[name] for name in NUMBERS} for cell in of_cells(found))
+
+
+def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
+    """Write rows that share their columns; how many."""
+    count = 0
+    try:
+        with path.open("w", newline="", encoding="utf-8") as file:
+            for count, row in enumerate(rows, 1):
+                if count == 1:
+                    made = writer.DictWriter(file, list(row))
+                    made.writeheader()
+                made.writerow(row)
+    except OSError as error:
+        raise StudyError(f"csv={str(path)!r} cannot be written: {error.strerror}; choose another file") from error
+    return count

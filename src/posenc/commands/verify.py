@@ -1,0 +1,91 @@
+"""`posenc verify`: run the claims, and say which verdicts stand."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from posenc.commands.screen import screen
+from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:  # claims import torch; help does not need them
+    from posenc.teaching.claims.claim import Outcome
+
+
+def verify(
+    only: Annotated[list[str] | None, typer.Option(help="Name of a claim; may be repeated.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
+    slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
+    page_at: Annotated[
+        Path | None,
+        typer.Option("--page", help="Write the page of claims here, and run nothing."),
+    ] = None,
+) -> None:
+    """Run what is told about positional encodings; exit status 1 when a verdict does not stand."""
+    from posenc.teaching.claims.catalogue import CLAIMS, chosen
+    from posenc.teaching.claims.claim import run
+    from posenc.teaching.claims.page import page
+
+    if page_at is not None:
+        if only or as_json or slow:
+            raise InvalidArgument("--page writes every claim and runs none; leave --only, --json and --slow out")
+        page_at.write_text(page(list(CLAIMS.values())), encoding="utf-8")
+        return
+    claims = chosen(only or [], slow)
+    progress = screen(stderr=True)
+    outcomes = [
+        run(claim) for claim in track(claims, "Running claims", console=progress, transient=True, disable=as_json)
+    ]
+    if as_json:
+        typer.echo(json.dumps([described(o) for o in outcomes], ensure_ascii=False, indent=1))
+    else:
+        report(outcomes, screen())
+    if not all(o.stands for o in outcomes):
+        raise typer.Exit(1)
+
+
+def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
+    """A table of verdicts, the findings that broke one, and a line that sums up."""
+    table = Table(box=None, pad_edge=False, show_edge=False)
+    for heading in ("verdict", "as told"):
+        table.add_column(heading)
+    for outcome in outcomes:
+        word = str(outcome.claim.verdict) if outcome.stands else "BROKEN"
+        table.add_row(word, outcome.claim.told, style=None if outcome.stands else "red")
+        table.add_row("", outcome.claim.precise, style="dim")
+    console.print(table)
+    for outcome in outcomes:
+        if outcome.stands:
+            continue
+        console.print(f"\n{outcome.claim.name} does not stand {outcome.error}")
+        for finding in outcome.findings:
+            if not finding.ok:
+                line = f"  {finding.name}: {finding.value:.10g}, expected {finding.expected}"
+                console.print(line)
+    standing = sum(o.stands for o in outcomes)
+    seconds = sum(o.seconds for o in outcomes)
+    console.print(f"\n{standing} of {len(outcomes)} verdicts stand ({seconds:.0f} s)")
+
+
+def described(outcome: "Outcome") -> dict[str, object]:
+    """The outcome as plain values."""
+    claim = outcome.claim
+    return {
+        "name": claim.name,
+        "told": claim.told,
+        "precise": claim.precise,
+        "verdict": claim.verdict.value,
+        "source": claim.source,
+        "settles": list(claim.settles),
+        "stands": outcome.stands,
+        "error": outcome.error,
+        "seconds": round(outcome.seconds, 3),
+        "findings": [
+            {"name": f.name, "value": f.value, "expected": f.expected, "ok": f.ok} for f in outcome.findings
+        ],
+    }

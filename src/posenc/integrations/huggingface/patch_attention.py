@@ -1,0 +1,202 @@
+"""Swaps what a model adds: ALiBi and T5 to its scores, a table to its tokens; for ``patched``, which undoes it."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import posenc
+from posenc import positions as make
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.mask import Mask
+
+ATTENTION = "posenc"
+"""The name under which transformers' attention interface knows ours."""
+
+
+def alibi(tower: Mapping[str, nn.Module], positions: ModelPositions, encoding: Encoding, undo: ExitStack) -> None:
+    """Hand every attention module our bias in place of its own, as −m·distance."""
+    if encoding.acts_on != ("bias",) or encoding.needs_content:
+        raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass an ALiBi")
+    names = {"BloomAttention": "alibi", "MptAttention": "position_bias"}
+    modules = [m for m in tower.values() if type(m).__name__ in names]
+    if not modules:
+        raise InvalidArgument(
+            f"the ALiBi of model_type {positions.model_type!r} is folded into its mask and cannot be swapped; "
+            "BLOOM and MPT can"
+        )
+
+    def replace_bias(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        name = names[type(module).__name__]
+        x: Tensor = args[0] if args else kwargs["hidden_states"]
+        cache = kwargs.get("layer_past", kwargs.get("past_key_values"))
+        past = 0 if cache is None else int(cache.get_seq_length(module.layer_idx))
+        T = x.shape[1]
+        S = kwargs[name].shape[-1] if name == "alibi" else past + T  # a cache of a fixed size has room for more
+        placed = encoding.at(make.arange(T, offset=past, device=x.device), make.arange(S, device=x.device))
+        assert placed.bias is not None
+        bias = placed.bias.rows(0, T, S).squeeze(0).to(x.dtype)
+        if name == "alibi":  # one per row of the batch, heads within
+            bias = bias.repeat(x.shape[0], 1, 1)
+        return args, {**kwargs, name: bias}
+
+    for module in modules:
+        undo.callback(module.register_forward_pre_hook(replace_bias, with_kwargs=True).remove)
+
+
+def tables(
+    model: nn.Module, found: list[tuple[nn.Module, str]], encodings: list[Encoding], undo: ExitStack
+) -> None:
+    """Lay our encodings out as the rows of a model's tables, on entering and before each of its forwards.
+
+    ``found`` has the modules of the tables, and what each calls its table. Rows before that of position 0 (padding,
+    in BART, OPT and RoBERTa; a class, in ViT) stay as they are.
+    """
+    for encoding in encodings:
+        if encoding.acts_on != ("embeddings",):
+            raise InvalidArgument(
+                f"encoding is {encoding.name}; this model adds a table: pass Learned or Sinusoidal"
+            )
+    before: list[Any] = [module._parameters.pop(name) for module, name in found]
+
+    def lay_out(*_: object) -> None:
+        for (module, name), table, encoding in zip(found, before, encodings, strict=True):
+            rows = table.flatten(0, -2)
+            at = _places(module, rows, encoding)
+            first = len(rows) - at.shape[-1]
+            ours = encoding.at(at).embed(rows.new_zeros(1, at.shape[-1], rows.shape[1]))
+            laid = torch.cat((rows[:first].detach(), ours[0])) if first else ours[0]
+            setattr(module, name, laid.view_as(table))
+
+    def restore() -> None:
+        for (module, name), rows in zip(found, before, strict=True):
+            module.__dict__.pop(name, None)
+            module._parameters[name] = rows
+
+    undo.callback(restore)
+    lay_out()
+    undo.callback(model.register_forward_pre_hook(lay_out).remove)
+
+
+def _places(module: nn.Module, rows: Tensor, encoding: Encoding) -> Tensor:
+    """The positions of a table's rows, those before that of position 0 left out."""
+    picture: tuple[int, int] | None = getattr(encoding, "picture", None)
+    if picture is not None:
+        if picture[0] * picture[1] > len(rows):
+            raise InvalidArgument(
+                f"encoding has {picture[0]} × {picture[1]} places, this model's table {len(rows)} rows"
+            )
+        return make.grid(*picture, device=rows.device)
+    at = make.arange(len(rows) - first_row(module), device=rows.device)
+    if encoding.position_limit < len(at):
+        raise InvalidArgument(
+            f"encoding has {encoding.position_limit} positions, this model's table {len(at)}; give as many"
+        )
+    return at
+
+
+def first_row(module: Any) -> int:
+    """The row of position 0: after the padding row where the table has one, or after what its class leaves free."""
+    padding = getattr(module, "padding_idx", None)
+    return int(getattr(module, "offset", 0 if padding is None else padding + 1))
+
+
+def _of_keys(mask: Tensor, causal: bool, past: int) -> Tensor:
+    """A mask of rows as one of keys, the same for every query but for what comes after it.
+
+    Raises:
+        InvalidArgument: queries or heads that see other keys than others do.
+    """
+    allowed = mask if mask.dtype == torch.bool else mask == 0  # what is added to scores, in some older code
+    keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
+    before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
+    differ = allowed != keys[:, None, None] & before
+    if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is no padding sees itself
+        raise InvalidArgument(
+            "attention_mask has rows that differ, as those of packed documents do; a patched T5 takes one "
+            "mask of keys for every query: pass one of shape (batch, keys), and each document in a row of its own"
+        )
+    return keys
+
+
+class _Stack:
+    """What self-attentions of T5 that have one table share in a forward: it, placed where their tokens stand."""
+
+    def __init__(self, encoding: Encoding) -> None:
+        self.encoding = encoding
+        self.placed: Placed | None = None
+        self.past = 0
+
+    def bias(self, query_length: int, key_length: int, device: Any = None, past_seen_tokens: Any = 0) -> Tensor:
+        """In place of the model's own, which is L×L: places the encoding, and returns a nought to hand on."""
+        self.past = int(past_seen_tokens)
+        at = make.arange(query_length, offset=self.past, device=device)
+        self.placed = self.encoding.at(at, make.arange(key_length, device=device))
+        return torch.zeros(1, 1, 1, 1, device=device)
+
+
+def relative(model: Any, tower: Mapping[str, nn.Module], layers: Sequence[Encoding], undo: ExitStack) -> None:
+    """T5's stacks attend through our attention, whose memory grows as the length and not as its square.
+
+    ``layers`` has the encoding of every layer, those of the decoder after those of the encoder.
+    """
+    from transformers import AttentionInterface
+    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+
+    for encoding in layers:
+        if encoding.acts_on not in (("bias",), ()) or encoding.needs_content:
+            raise InvalidArgument(f"encoding is {encoding.name}; this model biases its scores: pass a T5 or NoPE")
+    stacks = {id(encoding): _Stack(encoding) for encoding in layers}
+    following = iter(layers)
+    for path, module in tower.items():
+        if not hasattr(module, "relative_attention_num_buckets") or path.endswith("EncDecAttention"):
+            continue
+        if not hasattr(sys.modules[type(module).__module__], "ALL_ATTENTION_FUNCTIONS"):
+            raise InvalidArgument(
+                f"{type(module).__name__} attends by itself in this transformers; a newer one can be patched"
+            )
+        stack = stacks[id(next(following))]
+        if module.has_relative_attention_bias:
+            module.__dict__["compute_bias"] = stack.bias
+            undo.callback(module.__dict__.pop, "compute_bias")
+        module.__dict__["posenc_stack"] = stack
+        undo.callback(module.__dict__.pop, "posenc_stack")
+    AttentionInterface.register(ATTENTION, attended)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
+    before = model.config._attn_implementation
+    model.set_attn_implementation(ATTENTION)
+    undo.callback(model.set_attn_implementation, before)
+
+
+def attended(
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    dropout: float = 0.0,
+    position_bias: Tensor | None = None,
+    **_: object,
+) -> tuple[Tensor, None]:
+    """A function for transformers' attention interface; torch's own for modules that have no encoding of ours."""
+    stack: _Stack | None = module.__dict__.get("posenc_stack")
+    if stack is None or stack.placed is None:
+        y = nn.functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
+        )
+        return y.transpose(1, 2).contiguous(), None
+    T, S = query.shape[2], key.shape[2]
+    orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
+    if stack.past + T != S:  # a cache of a fixed size, filled up to here
+        orders = make.arange(T, offset=stack.past, device=query.device), make.arange(S, device=query.device)
+    seen = None if attention_mask is None else _of_keys(attention_mask[..., :S], module.is_causal, stack.past)
+    mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=seen)
+    y = posenc.attention(query, key, value, stack.placed, mask, scale=scaling, dropout=dropout)
+    return y.transpose(1, 2).contiguous(), None

@@ -1,0 +1,98 @@
+"""What laws look at: everything that an encoding does at given positions, and attention by its definition."""
+
+import copy
+import math
+
+import torch
+from torch import Tensor
+
+from posenc.attend import attention, scores
+from posenc.encodings.bias import Bias
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Placed
+from posenc.laws.subject import Subject, each_layer
+from posenc.mask import Mask
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def inputs(subject: Subject, T: int = 9, dtype: torch.dtype = torch.float32) -> Inputs:
+    """x ``(2, T, C)``, q ``(2, H, T, D)``, k and v ``(2, K, T, D)``, the same every time."""
+    generator = torch.Generator().manual_seed(2)
+    shapes = [(T, subject.width), *((heads, T, subject.head_dim) for heads in _heads(subject))]
+    drawn = (torch.randn(2, *shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes)
+    x, q, k, v = drawn
+    return x, q, k, v
+
+
+def _heads(subject: Subject) -> tuple[int, int, int]:
+    return subject.heads, subject.kv_heads, subject.kv_heads
+
+
+def effects(
+    subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype = torch.float32
+) -> dict[str, Tensor]:
+    """Everything an encoding does at these positions, layer by layer.
+
+    ``far`` is what a query of zeros attends to from a far position: the bias alone decides, and the differences
+    between its large values, which a 16-bit bias would lose.
+    """
+    return _doors(subject, encoding, positions, inputs(subject, positions.shape[-1], dtype))
+
+
+def effects64(subject: Subject, encoding: Encoding, positions: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+    """The effects in float64 on inputs that ``dtype`` can hold: what that type's result is judged by."""
+    x, q, k, v = (tensor.double() for tensor in inputs(subject, positions.shape[-1], dtype))
+    return _doors(subject, copy.deepcopy(encoding).double(), positions, (x, q, k, v))
+
+
+def _doors(subject: Subject, encoding: Encoding, positions: Tensor, given: Inputs) -> dict[str, Tensor]:
+    x, q, k, v = given
+    wide = torch.promote_types(x.dtype, torch.float32)
+    placed = encoding.at(positions, dtype=wide)
+    distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
+    far = encoding.at(distant, positions, dtype=wide)
+    result = {"x": placed.embed(x)}
+    for layer, awaiting in each_layer(placed, subject.kinds):
+        here, state = awaiting.with_content(x)
+        turned_q, turned_k = here.rotate(q, k)
+        found = {"q": turned_q, "k": turned_k}
+        if here.bias is not None:
+            found["bias"] = rows(here, turned_q, turned_k)
+        if here.scale is not None:
+            found["scale"] = here.scale
+        found["y"] = attention(turned_q, turned_k, v, here, causal=True)
+        there = far[layer].with_content(x[:, :1])[0].with_state(state)
+        found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, there)
+        result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}
+    return {name: tensor.detach() for name, tensor in result.items()}
+
+
+def met(placed: Placed, q: Tensor, k: Tensor) -> Bias:
+    """The bias of tokens in plain order, knowing their queries and keys, as attention has it."""
+    assert placed.bias is not None
+    orders = Mask().order(q.shape[2], k.shape[2], q.device)
+    return placed.bias.ordered(*orders).meeting(q, k, 1 / math.sqrt(q.shape[-1]))
+
+
+def rows(placed: Placed, q: Tensor, k: Tensor) -> Tensor:
+    """The whole bias ``(#B, H, T, S)`` of tokens in plain order; where it reads scores, at scores of zero."""
+    bias, T, S = met(placed, q, k), q.shape[2], k.shape[2]
+    return bias.rows(0, T, S, no_scores(bias, q, k) if bias.needs_scores else None)
+
+
+def no_scores(bias: Bias, q: Tensor, k: Tensor) -> Tensor:
+    """Scores of zero, ``(B, H, T, S)``."""
+    wide = torch.promote_types(q.dtype, torch.float32)
+    return q.new_zeros(q.shape[0], bias.heads, q.shape[2], k.shape[2], dtype=wide)
+
+
+def defined(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask | None = None, scale: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """softmax(scores)·v and the logsumexp, dense; a row that sees no key gives zeros."""
+    given = scores(q, k, placed, mask, scale=scale)
+    dead = (given == -math.inf).all(-1, keepdim=True)
+    weights = given.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
+    lse = given.masked_fill(dead, 0.0).logsumexp(-1).masked_fill(dead[..., 0], -math.inf)
+    return weights @ v.repeat_interleave(q.shape[1] // v.shape[1], dim=1).to(weights), lse

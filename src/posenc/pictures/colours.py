@@ -1,0 +1,166 @@
+"""Every colour by name on either paper: ink that can be read, lines, and the steps of a heatmap's scale."""
+
+import colorsys
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import get_args
+
+from posenc.pictures import palette
+from posenc.pictures.palette import Scale
+
+EMPTY = 255
+"""The code of a cell without a value; codes 0 … 254 run over the scale, 127 is zero of a signed one."""
+TEXT, LINE = 4.5, 3.0
+"""Least contrasts with the paper (WCAG 2.2, AA): of text, and of a line on dark paper."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The colours of a page.
+
+    Args:
+        quiet: secondary text. edge: outlines of controls, 3:1. wash: a pressed area.
+    """
+
+    paper: str
+    ink: str
+    quiet: str
+    hairline: str
+    edge: str
+    wash: str
+    negative: str
+    positive: str
+
+
+LIGHT = Paper(
+    *(palette.PAPER, palette.INK, "#5c5f66", palette.HAIRLINE, "#85827a", "#f1efe8"),
+    *(palette.NEGATIVE, palette.POSITIVE),
+)
+DARK = Paper(
+    *(palette.PAPER_DARK, palette.INK_DARK, "#a3a5a8", palette.HAIRLINE_DARK, "#75797f", "#1d2025"),
+    *(palette.NEGATIVE_DARK, palette.POSITIVE_DARK),
+)
+PAPERS = {"light": LIGHT, "dark": DARK}
+
+LINES: dict[str, str] = {
+    "accent": palette.ACCENT,
+    "query": palette.ENCODINGS["rotary"].colour,
+    "key": palette.ENCODINGS["sinusoidal"].colour,
+    "reference": palette.REFERENCE,
+    **{f"series-{i}": colour for i, colour in enumerate(palette.SERIES)},
+    **{f"other-{i}": colour for i, colour in enumerate(palette.OTHERS)},
+    **{f"encoding-{name}": style.colour for name, style in palette.ENCODINGS.items()},
+}
+"""The colour behind every name that a scene gives to a line, a vector or a role."""
+
+
+@lru_cache
+def line(name: str, paper: Paper) -> str:
+    """The colour of a line: the palette's own on light paper, and on dark paper light enough to be seen."""
+    return LINES[name] if paper is LIGHT else readable(LINES[name], paper.paper, LINE)
+
+
+@lru_cache
+def text(name: str, paper: Paper) -> str:
+    """The ink of a label beside that line: its hue, dark or light enough to be read.
+
+    It is never the line's own colour, so that a drawing tells them apart and can be recoloured.
+    """
+    return readable(LINES[name], paper.paper, TEXT, least_steps=1)
+
+
+def readable(colour: str, paper: str, least: float, *, least_steps: int = 0) -> str:
+    """The nearest lightness of this hue whose contrast with the paper is at least ``least``."""
+    hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
+    step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
+    steps = itertools.count(least_steps)
+    shades = (_bytes(colorsys.hls_to_rgb(hue, lightness + step * n, saturation)) for n in steps)
+    return _hex(next(shade for shade in shades if contrast(shade, rgb(paper)) >= least))
+
+
+@lru_cache
+def partners() -> dict[str, str]:
+    """What every colour of light paper is on dark paper."""
+    return dict(zip(*(map(str.lower, _variables(paper).values()) for paper in PAPERS.values()), strict=True))
+
+
+def _hex(colour: tuple[int, int, int]) -> str:
+    return "#" + "".join(f"{v:02x}" for v in colour)
+
+
+def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
+    red, green, blue = (round(255 * min(1.0, max(0.0, v))) for v in colour)
+    return red, green, blue
+
+
+def stylesheet() -> str:
+    """CSS variables for either paper, light in print, and a class for every name; no other sheet has colours."""
+    light, dark = map(_variables, PAPERS.values())
+    both = " ".join(f"--{name}: light-dark({colour}, {dark[name]});" for name, colour in light.items())
+    classes = " ".join(f".{name} {{ --line: var(--{name}); --text: var(--{name}-text); }}" for name in LINES)
+    return (
+        f":root {{ color-scheme: light dark; {both} }}\n"
+        ":root[data-theme=light] { color-scheme: light; }\n"
+        ":root[data-theme=dark] { color-scheme: dark; }\n"
+        "@media print { :root:root { color-scheme: light; } }\n"
+        f"{classes}\n"
+    )
+
+
+def _variables(paper: Paper) -> dict[str, str]:
+    names = {name: line(name, paper) for name in LINES}
+    return asdict(paper) | names | {f"{name}-text": text(name, paper) for name in LINES}
+
+
+def tables() -> str:
+    """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark."""
+
+    def sent(scale: Scale, paper: Paper) -> list[list[int]]:
+        return [[*step, int(dark_text(step))] for step in steps(scale, paper)]
+
+    return json.dumps({scale: {n: sent(scale, paper) for n, paper in PAPERS.items()} for scale in get_args(Scale)})
+
+
+DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
+"""Numbers on a heatmap's cells; one of them always has a contrast of 4.5 or more."""
+
+
+def dark_text(colour: Sequence[int]) -> bool:
+    """Whether a number on this colour is better read in dark ink."""
+    return contrast(colour, rgb(DARK_TEXT)) >= contrast(colour, rgb(LIGHT_TEXT))
+
+
+@lru_cache
+def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
+    """The colours of codes 0 … 254."""
+    names = palette.MAGNITUDE if scale == "magnitude" else (paper.negative, paper.paper, paper.positive)
+    anchors = [rgb(name) for name in names]
+    found = []
+    for code in range(EMPTY):
+        place = code / (EMPTY - 1) * (len(anchors) - 1)
+        left = min(int(place), len(anchors) - 2)
+        red, green, blue = (
+            round(x + (y - x) * (place - left)) for x, y in zip(*anchors[left : left + 2], strict=True)
+        )
+        found.append((red, green, blue))
+    return tuple(found)
+
+
+def rgb(colour: str) -> tuple[int, int, int]:
+    """``"#102030"`` as three bytes."""
+    return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)
+
+
+def luminance(colour: Sequence[int]) -> float:
+    """Relative luminance, 0 (black) to 1 (white), as WCAG 2.2 defines it for sRGB."""
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in (v / 255 for v in colour[:3])]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(a: Sequence[int], b: Sequence[int]) -> float:
+    """Contrast of two colours, 1 to 21 (WCAG 2.2); AA asks 4.5 of text and 3 of controls."""
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)

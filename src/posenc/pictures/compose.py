@@ -1,0 +1,184 @@
+"""Makes the scene of a view: decides limits, shared bars, ticks, colours and texts, once for every painter."""
+
+import math
+from collections.abc import Sequence
+
+from posenc.pictures import view
+from posenc.pictures.numbers import fixed, plain, readout, short
+from posenc.pictures.palette import DASHES, SERIES, style, token
+from posenc.pictures.scene import Axis, Bar, Chart, Curve, Disc, Map, Scene, Tick, Vector
+from posenc.pictures.ticks import along, log_span, round_steps, span, written
+from posenc.pictures.view import Heatmap, Lines, Plane, View
+
+WRITTEN_CELLS = 160
+"""A matrix of at most so many cells also carries its numbers."""
+APART = 0.04
+"""Share of an axis between its end and a mark that would lie on it."""
+TICKED = 8
+"""Up to this many points of a logarithmic axis each get a tick."""
+
+
+def scene(answer: View) -> Scene:
+    """The view with every decision made."""
+    compared: dict[tuple[str, str], list[Heatmap]] = {}
+    for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
+        compared.setdefault((heatmap.scale, heatmap.unit), []).append(heatmap)
+
+    def panel(given: Heatmap | Lines | Plane) -> Map | Chart | Disc:
+        if isinstance(given, Heatmap):
+            kind = given.scale, given.unit
+            return _map(given, list(compared).index(kind), compared[kind])
+        return _chart(given) if isinstance(given, Lines) else _disc(given)
+
+    return Scene(
+        answer.title,
+        tuple(panel(given) for given in answer.panels),
+        tuple(map(_bar, compared.values())),
+        tuple((name, readout(value)) for name, value in answer.readouts.items()),
+        answer.python,
+    )
+
+
+def limits(panel: Heatmap) -> tuple[float, float]:
+    """Values at the ends of the colours that this matrix alone would have."""
+    low = float(panel.values.nan_to_num(math.inf).min())
+    high = float(panel.values.nan_to_num(-math.inf).max())
+    if low > high:  # not one value
+        low, high = 0.0, 0.0
+    if panel.scale == "signed":
+        end = panel.limit or max(-low, high) or 1.0
+        return -end, end
+    if panel.limit is not None:
+        return min(low, 0.0), panel.limit
+    return low, high if high > low else low + 1
+
+
+def _bar(panels: Sequence[Heatmap]) -> Bar:
+    """One scale for panels that are compared: the widest of what each would have."""
+    ends = [limits(panel) for panel in panels]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    values = [v for p in panels for v in (float(p.values.nan_to_num().min()), float(p.values.nan_to_num().max()))]
+    one_sided = panels[0].scale == "signed" and (min(values) >= 0 or max(values) <= 0) and any(values)
+    shown = (low, high) if not one_sided else (0.0, high) if max(values) > 0 else (low, 0.0)
+    named = panels[0].name if len(panels) == 1 else ""
+    unit = panels[0].unit
+    label = f"{named} ({unit})" if named and unit else named or unit
+    return Bar(panels[0].scale, low, high, shown, label, written(round_steps(*shown, most=5)), _legend(*shown))
+
+
+def _legend(low: float, high: float) -> tuple[str, ...]:
+    ends = (low, 0.0, high) if low < 0 < high else (low, high)
+    return tuple(short(float(f"{value:.2g}")) for value in ends)
+
+
+def _map(panel: Heatmap, bar: int, beside: Sequence[Heatmap]) -> Map:
+    rows, columns = panel.values.shape
+    few = rows * columns <= WRITTEN_CELLS
+    return Map(
+        panel.name,
+        panel.values,
+        _cells(panel.rows),
+        _cells(panel.columns),
+        bar,
+        panel.marked_rows,
+        panel.marked_columns,
+        _texts(panel, beside) if few else (),
+        tuple(at(panel.rows, i) for i in range(rows)) if few else (),
+    )
+
+
+def _texts(panel: Heatmap, beside: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
+    """Every cell's number, all with as many decimals as the cells have room and what it stands beside needs."""
+    whole = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in beside)
+    largest = float(panel.values.nan_to_num().abs().max())
+    digits = 0 if whole else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
+    return tuple(tuple("" if math.isnan(v) else plain(v, digits) for v in row) for row in panel.values.tolist())
+
+
+def _cells(axis: view.Axis) -> Axis:
+    """An axis whose values own cells: ticks sit at the middles of theirs."""
+    count = len(axis.values)
+    indices = range(count) if axis.labels else along(axis.values)
+    return Axis(axis.label, -0.5, count - 0.5, tuple((float(i), at(axis, i)) for i in indices))
+
+
+def at(axis: view.Axis, index: int) -> str:
+    """What is written at one value of an axis."""
+    return axis.labels[index] if axis.labels else short(axis.values[index])
+
+
+def _chart(panel: Lines) -> Chart:
+    bands = [t.tolist() for line in panel.lines for t in (line.values, line.low, line.high) if t is not None]
+    bands += [[value] for value, _ in panel.levels]
+    curves = tuple(_curve(panel, i) for i in range(len(panel.lines)))
+    y = _logarithmic(bands, panel.y_name, panel.y_unit) if panel.y_log else _linear(bands, panel)
+    return Chart(panel.name, _across(panel.x, panel.marks), y, panel.x.values, curves, panel.marks, panel.levels)
+
+
+def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> Axis:
+    low, high = span([v for band in bands for v in band if math.isfinite(v)])
+    return Axis(_named(panel.y_name, panel.y_unit), low, high, written(round_steps(low, high)))
+
+
+def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> Axis:
+    low, high, ticks = log_span(bands)
+    return Axis(_named(name, unit, log=True), low, high, written(ticks, log=True), log=True)
+
+
+def _across(axis: view.Axis, marks: Sequence[Tick]) -> Axis:
+    """The horizontal axis: from the first value to the last, with a tick at each where there are few.
+
+    A mark at its low end moves the end away, so that its line is not the axis itself.
+    """
+    low, high = min(axis.values), max(axis.values)
+    if high <= low:
+        high = low + (abs(low) or 1.0)
+    if any(value <= low for value, _ in marks):
+        low = low * (low / high) ** APART if axis.log else low - APART * (high - low)
+    label = _named(axis.name, axis.unit, log=axis.log)
+    ticks: tuple[Tick, ...]
+    if axis.labels or (axis.log and len(axis.values) <= TICKED):
+        ticks = tuple((value, at(axis, i)) for i, value in enumerate(axis.values))
+    elif axis.log:
+        ticks = written([t for t in log_span([[low], [high]])[2] if low <= t <= high], log=True)
+    else:
+        whole = all(float(v).is_integer() for v in axis.values)
+        ticks = written([t for t in round_steps(low, high) if not whole or float(t).is_integer()])
+    return Axis(label, low, high, ticks, axis.log)
+
+
+def _named(name: str, unit: str, *, log: bool = False) -> str:
+    """A name with its unit and, where it is one, the word that its scale is logarithmic."""
+    said = ", ".join(part for part in (unit, "log scale" if log else "") if part)
+    return f"{name} ({said})" if said else name
+
+
+def _curve(panel: Lines, index: int) -> Curve:
+    line = panel.lines[index]
+    values, low, high = (
+        () if given is None else tuple(given.detach().cpu().double().tolist())
+        for given in (line.values, line.low, line.high)
+    )
+    hand = _hand([other.encoding for other in panel.lines], index)
+    return Curve(line.name or style(line.encoding).label, *hand, values, low, high, line.hollow, panel.between)
+
+
+def _hand(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
+    """Colour, dash and marker: an encoding's own, or those of its place."""
+    if encodings[index]:
+        own = style(encodings[index], encodings)
+        return token(encodings[index], encodings), own.dash, own.marker
+    return f"series-{index % len(SERIES)}", DASHES[index % len(DASHES)], "o"
+
+
+def _disc(panel: Plane) -> Disc:
+    vectors = tuple(
+        Vector(
+            arrow,
+            arrow.role or f"series-{i % len(SERIES)}",
+            first if len(first := arrow.name.split()[0]) <= 2 else "",
+            f"({fixed(arrow.x)}, {fixed(arrow.y)})",
+        )
+        for i, arrow in enumerate(panel.arrows)
+    )
+    return Disc(panel.name, vectors, panel.limit, written((-panel.limit, 0.0, panel.limit)))

@@ -1,0 +1,146 @@
+"""A scene: a view with everything decided that a painter would otherwise decide for itself; painters only paint."""
+
+import math
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.pictures.palette import Scale
+from posenc.pictures.view import Arrow
+
+Tick = tuple[float, str]
+"""A value on an axis and what is written there."""
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One side of a panel: its caption, the values at its ends, and its ticks.
+
+    An axis of cells runs from −0.5 to n − 0.5, so that cell i lies around i.
+    """
+
+    label: str
+    low: float
+    high: float
+    ticks: tuple[Tick, ...]
+    log: bool = False
+
+    def place(self, value: float) -> float | None:
+        """Where a value lies, 0 at the low end and 1 at the high one; None where the axis cannot show it."""
+        if not math.isfinite(value) or (self.log and value <= 0):
+            return None
+        low, high, at = (math.log10(v) if self.log else v for v in (self.low, self.high, value))
+        share = (at - low) / (high - low)
+        return round(min(1.0, max(0.0, share)), 5) if -1e-6 <= share <= 1 + 1e-6 else None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A scale of colours, shared by every panel that names it.
+
+    Args:
+        low, high: values where the colours end; symmetric about 0 for signed ones.
+        shown: the part of it that occurs, which is what a painter draws beside the panels.
+        legend: what is written at its ends, and at 0 between them, where there is no room for ticks.
+    """
+
+    scale: Scale
+    low: float
+    high: float
+    shown: tuple[float, float]
+    label: str
+    ticks: tuple[Tick, ...]
+    legend: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Map:
+    """A matrix, rows × columns, row 0 at the top; NaN is paper.
+
+    Args:
+        bar: which of the scene's bars its colours come from.
+        texts: the number of every cell, where there are few enough to write.
+        keys: the name of every row, where its numbers are written.
+    """
+
+    name: str
+    values: Float[Tensor, "rows columns"]
+    rows: Axis
+    columns: Axis
+    bar: int
+    marked_rows: tuple[int, ...] = ()
+    marked_columns: tuple[int, ...] = ()
+    texts: tuple[tuple[str, ...], ...] = ()
+    keys: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart.
+
+    Args:
+        colour: a name of ``colours.LINES``, which has a line and a text for either paper.
+        dash: lengths of ink and gap in line widths; empty for a solid line.
+        marker: a matplotlib marker.
+        low, high: the band around it, or empty.
+        hollow: a run that must not be read as a result.
+        between: how many values lie between two that the encoding has; they make the curve smooth.
+    """
+
+    name: str
+    colour: str
+    dash: tuple[float, ...]
+    marker: str
+    values: tuple[float, ...]
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+    hollow: bool = False
+    between: int = 0
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over one axis; ``at`` are their places on it.
+
+    ``marks`` are vertical lines with captions, ``levels`` horizontal ones.
+    """
+
+    name: str
+    x: Axis
+    y: Axis
+    at: tuple[float, ...]
+    curves: tuple[Curve, ...]
+    marks: tuple[Tick, ...] = ()
+    levels: tuple[Tick, ...] = ()
+
+
+@dataclass(frozen=True)
+class Vector:
+    """An arrow of a plane with the name of its colour and its finished text."""
+
+    arrow: Arrow
+    colour: str
+    tip: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Disc:
+    """Vectors in a plane, both axes from −limit to limit."""
+
+    name: str
+    vectors: tuple[Vector, ...]
+    limit: float
+    ticks: tuple[Tick, ...]
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A view, decided: ``readouts`` are names and finished texts."""
+
+    title: str
+    panels: tuple[Map | Chart | Disc, ...]
+    bars: tuple[Bar, ...]
+    readouts: tuple[tuple[str, str], ...]
+    python: str

@@ -1,0 +1,80 @@
+"""A view as tables of exact numbers: what the page shows beside every picture, and the CSV it exports."""
+
+import csv
+import io
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.pictures.compose import at
+from posenc.pictures.numbers import fixed, short
+from posenc.pictures.view import Heatmap, Lines, Plane, View
+
+ROWS, COLUMNS = 64, 16
+"""Most rows and columns of a table on the page; the CSV has all."""
+
+
+def tables(answer: View) -> list[dict[str, Any]]:
+    """One table a panel: caption, head, rows of texts, and how much was left out."""
+    found = []
+    for panel in answer.panels:
+        head, rows = _content(panel)
+        words = [
+            [cell if isinstance(cell, str) else fixed(cell, 4) for cell in row[:COLUMNS]] for row in rows[:ROWS]
+        ]
+        left_out = len(rows) > ROWS or len(head) > COLUMNS
+        shown = min(len(head), COLUMNS) - 1
+        note = f"The first {len(words)} of {len(rows)} rows and {shown} of {len(head) - 1} columns."
+        found.append(
+            {"caption": panel.name, "head": head[:COLUMNS], "rows": words, "note": note if left_out else ""}
+        )
+    return found
+
+
+def as_csv(answer: View) -> str:
+    """Every panel, one after the other, with all digits; then the readouts."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([answer.title])
+    for panel in answer.panels:
+        head, rows = _content(panel)
+        writer.writerows([[], [panel.name], head])
+        writer.writerows([[cell if isinstance(cell, str) else repr(cell) for cell in row] for row in rows])
+    if answer.readouts:
+        writer.writerow([])
+        writer.writerows([[name, value] for name, value in answer.readouts.items()])
+    return out.getvalue()
+
+
+def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str | float]]]:
+    if isinstance(panel, Plane):
+        return ["vector", "x", "y"], [[arrow.name, arrow.x, arrow.y] for arrow in panel.arrows]
+    if isinstance(panel, Lines):
+        columns = [line.values.tolist() for line in panel.lines]
+        places = range(0, len(panel.x.values), panel.between + 1)  # those between are drawn and not told
+        return [panel.x.label, *(line.name for line in panel.lines)], [
+            [at(panel.x, i), *(column[i] for column in columns)] for i in places
+        ]
+    values = panel.values.tolist()
+    head = [f"{panel.rows.name} \\ {panel.columns.name}"]
+    return head + [at(panel.columns, j) for j in range(len(panel.columns.values))], [
+        [at(panel.rows, i), *row] for i, row in enumerate(values)
+    ]
+
+
+def told(answer: View, panel: int, row: int, column: int) -> str:
+    """What one place of a picture holds, in words; of lines all at that column."""
+    if not 0 <= panel < len(answer.panels):
+        raise InvalidArgument(f"panel={panel} is not one of the {len(answer.panels)} panels, counted from 0")
+    asked = answer.panels[panel]
+    if isinstance(asked, Plane):
+        raise InvalidArgument(f"panel={panel} is a plane; its vectors carry their numbers already")
+    rows, columns = (asked.rows.values, asked.columns) if isinstance(asked, Heatmap) else ((0.0,), asked.x)
+    if not (0 <= column < len(columns.values) and 0 <= row < len(rows)):
+        raise InvalidArgument(
+            f"row={row}, column={column} lie outside {len(rows)} × {len(columns.values)}, counted from 0"
+        )
+    if isinstance(asked, Heatmap):
+        place = f"{asked.rows.name} {at(asked.rows, row)}, {columns.name} {at(columns, column)}"
+        return f"{place}: {fixed(float(asked.values[row, column]), 6)}"
+    values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in asked.lines]
+    return f"{columns.name} {short(columns.values[column])}: " + ", ".join(values)

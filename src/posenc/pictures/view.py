@@ -1,0 +1,163 @@
+"""A view: the answer to one question about an encoding, as named arrays with axes, units and ticks.
+
+Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import wraps
+from typing import Literal, ParamSpec
+
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.pictures.bounds import check
+from posenc.pictures.palette import Scale
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of an array: what runs along it, in which unit, and its values."""
+
+    name: str
+    values: tuple[float, ...]
+    unit: str = ""
+    log: bool = False
+    labels: tuple[str, ...] = ()
+    """What to write at the ticks, such as the words of a sentence; by default the values themselves."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.name} ({self.unit})" if self.unit else self.name
+
+
+@dataclass(frozen=True)
+class Heatmap:
+    """A matrix, rows × columns; row 0 is painted at the top. NaN is no value, and is left as paper."""
+
+    name: str
+    values: Float[Tensor, "rows columns"]
+    rows: Axis
+    columns: Axis
+    scale: Scale
+    unit: str = ""
+    limit: float | None = None
+    """Where the colours end, ±limit or 0 … limit; by default at the largest (and smallest) value."""
+    marked_rows: tuple[int, ...] = ()
+    marked_columns: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Line:
+    """One curve: y over x, with a name to write at its end and, for an encoding, the encoding's name.
+
+    ``low`` and ``high`` bound a band around it. ``hollow`` marks a run that must not be read as a result.
+    """
+
+    name: str
+    values: Float[Tensor, " n"]
+    encoding: str = ""
+    low: Float[Tensor, " n"] | None = None
+    high: Float[Tensor, " n"] | None = None
+    hollow: bool = False
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Curves over one axis."""
+
+    name: str
+    lines: tuple[Line, ...]
+    x: Axis
+    y_name: str
+    y_unit: str = ""
+    y_log: bool = False
+    marks: tuple[tuple[float, str], ...] = ()
+    """Vertical lines at x with their captions, such as (128, "trained to here")."""
+    levels: tuple[tuple[float, str], ...] = ()
+    """Horizontal lines at y with their captions, such as (0.06, "chance")."""
+    between: int = 0
+    """How many of the points lie between two that the encoding has, and only make the curve smooth."""
+
+
+@dataclass(frozen=True)
+class Grip:
+    """What dragging an arrow's tip sets: a setting of the view, its value now, and the tip at each value."""
+
+    setting: str
+    at: float
+    tips: tuple[tuple[float, float, float], ...]
+    """Value, x, y."""
+
+
+@dataclass(frozen=True)
+class Arrow:
+    """A vector from the origin of a plane."""
+
+    name: str
+    x: float
+    y: float
+    ghost: bool = False
+    """Drawn faintly: where it was before."""
+    role: Literal["", "query", "key", "reference"] = ""
+    """What it stands for; painters give each role its own colour and dash."""
+    grip: Grip | None = None
+
+
+@dataclass(frozen=True)
+class Plane:
+    """Vectors in a plane, both axes from −limit to limit."""
+
+    name: str
+    arrows: tuple[Arrow, ...]
+    limit: float
+
+
+@dataclass(frozen=True)
+class View:
+    """The answer to one question.
+
+    Args:
+        title: the answer or question in one sentence, used as the figure's title.
+        panels: what to paint, left to right.
+        readouts: numbers to print beside the picture, by name, in a fixed order.
+        python: the library calls that gave these numbers, ready to be copied and run.
+    """
+
+    title: str
+    panels: tuple[Heatmap | Lines | Plane, ...]
+    readouts: dict[str, float | str] = field(default_factory=dict)
+    python: str = ""
+
+
+def bounded(name: str) -> Callable[[Callable[P, View]], Callable[P, View]]:
+    """Decorate the view of this name: its settings must lie within ``BOUNDS``."""
+
+    def dressed(view: Callable[P, View]) -> Callable[P, View]:
+        signature = inspect.signature(view)
+
+        @wraps(view)
+        def checked(*args: P.args, **kwargs: P.kwargs) -> View:
+            given = signature.bind(*args, **kwargs)
+            given.apply_defaults()
+            check(name, given.arguments)
+            return view(*args, **kwargs)
+
+        return checked
+
+    return dressed
+
+
+def within(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number that a view derives from its settings."""
+    if not low <= value <= high:
+        raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
+
+
+def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:
+    """An axis of ``count`` consecutive integers."""
+    return Axis(name, tuple(float(i) for i in range(first, first + count)), unit)

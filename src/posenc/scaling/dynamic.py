@@ -1,0 +1,46 @@
+"""Dynamic NTK: the NTK base grows with the length of the request (emozilla 2023; Hugging Face ``"dynamic"``).
+
+    b' = b·(f·T/L − (f−1))^(d/(d−2))   for T > L,   b' = b for T ≤ L
+
+With f=1 this is NTK with s = T/L. It is NTK at factor f·T/L − (f−1), and that is what ``plan`` returns, rounded
+once to float64: the angles are then those of that factor, within 1e-8 rad of the formula's at any position.
+"""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from posenc.scaling.checks import check_factor, check_original_length, check_total_length, make_plain
+from posenc.scaling.default import Default
+from posenc.scaling.ntk import NTK
+from posenc.scaling.scaling import LengthScaling, Scaling
+
+
+@dataclass(frozen=True)
+class DynamicNTK(LengthScaling):
+    """A base that follows the length.
+
+    Args:
+        factor: f ≥ 1, the growth beyond the trained length.
+        original_length: L, the trained context in tokens.
+
+    Cached keys are stale as soon as a request outgrows the length it was planned for: keys rotated under one
+    plan and queries under another are not one attention. Plan for prompt and answer together, or move the cache
+    with ``posenc.rerotate``. Where Hugging Face grows the base in mid-generation it keeps the old keys; and it
+    computes the base from a float32 length there, so a later bit may differ from ``plan``.
+    """
+
+    factor: float
+    original_length: int
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factor(self.factor)
+        check_original_length(self.original_length)
+
+    def plan(self, total_length: int) -> Scaling:
+        """``Default()`` up to the trained length, NTK beyond it."""
+        check_total_length(total_length)
+        if total_length <= self.original_length:
+            return Default()
+        growth = Fraction(total_length, self.original_length) - 1
+        return NTK(float(1 + Fraction(self.factor) * growth))

@@ -1,0 +1,38 @@
+"""The frequency of every pair, exact and as float32 checkpoints saw it, and the attention factor."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from posenc.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class Frequencies:
+    """What every scaling returns.
+
+    Args:
+        exact: θ_i, radians per position, one per pair, as exact decimals (50 digits).
+        float32: the same frequencies as the float32 recipe of public checkpoints computes them, bit for bit.
+            They differ from ``exact`` by float32 rounding and nothing else.
+        attention_factor: a; cos **and** sin are multiplied by it, so scores grow by a².
+    """
+
+    exact: tuple[Decimal, ...]
+    float32: tuple[float, ...]
+    attention_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        if len(self.exact) != len(self.float32):
+            raise InvalidArgument(
+                f"float32 has {len(self.float32)} frequencies and exact has {len(self.exact)}; "
+                "give one of each per pair"
+            )
+        if any(not f.is_finite() or f < 0 for f in self.exact):
+            raise InvalidArgument("frequencies must be finite and not negative (radians per position)")
+        if not 0 < self.attention_factor < float("inf"):
+            raise InvalidArgument(
+                f"attention_factor={self.attention_factor} must be positive and finite (1.0 leaves scores alone)"
+            )
+
+    def __len__(self) -> int:
+        return len(self.exact)

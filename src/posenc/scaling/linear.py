@@ -1,0 +1,35 @@
+"""Position Interpolation: every frequency divided by the factor (Chen et al. 2023, arXiv 2306.15595, section 2.3).
+
+    θ'_i = θ_i / s
+
+The same as squeezing positions by s: no pair leaves the range of angles seen in training, and neighbours move
+s times closer together. That is why it costs quality at every length until the model is tuned a little.
+"""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from posenc.scaling.checks import check_factor, make_plain
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32
+
+
+@dataclass(frozen=True)
+class Linear(Scaling):
+    """θ_i / factor.
+
+    Args:
+        factor: s ≥ 1, target length over trained length.
+    """
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factor(self.factor)
+
+    @exact
+    def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
+        check_ladder(rotary_dim, base)
+        frequencies = tuple(f / Decimal(self.factor) for f in ladder(rotary_dim, base))
+        return Frequencies(frequencies, tuple((ladder_float32(rotary_dim, base) / self.factor).tolist()))

@@ -1,0 +1,72 @@
+"""Llama 3.1's scaling: fast pairs stay, slow pairs are interpolated, a ramp between (Dubey et al. 2024, code).
+
+With r_i = L/λ_i, the turns that pair i completes within the trained length:
+
+    r_i > high: θ_i       r_i < low: θ_i / s       else: u·θ_i + (1−u)·θ_i/s,  u = (r_i − low)/(high − low)
+
+There is no attention factor.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.ramp import mix, turns_within
+from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32
+
+
+@dataclass(frozen=True)
+class Llama3(Scaling):
+    """Llama 3.1's ramp by turns within the trained length.
+
+    Args:
+        factor: s ≥ 1; 8 in Llama 3.1, 32 in Llama 3.2.
+        original_length: L, the trained context in tokens; 8192.
+        low_freq_factor: turns below which a pair is interpolated; 1.
+        high_freq_factor: turns above which a pair stays; 4.
+    """
+
+    factor: float = 8.0
+    original_length: int = 8192
+    low_freq_factor: float = 1.0
+    high_freq_factor: float = 4.0
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factor(self.factor)
+        check_original_length(self.original_length)
+        for name in ("low_freq_factor", "high_freq_factor"):
+            check_positive(getattr(self, name), name, "Llama 3.1 has 1 and 4")
+        if self.low_freq_factor >= self.high_freq_factor:
+            raise InvalidArgument(
+                f"low_freq_factor={self.low_freq_factor} must be below high_freq_factor={self.high_freq_factor}: "
+                "pairs with fewer turns than the first are interpolated, with more than the second kept"
+            )
+
+    @exact
+    def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
+        check_ladder(rotary_dim, base)
+        frequencies = ladder(rotary_dim, base)
+        low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
+        keep = [(turns_within(f, self.original_length) - low) / (high - low) for f in frequencies]
+        return Frequencies(
+            mix(frequencies, keep, Decimal(self.factor)),
+            tuple(self._float32(ladder_float32(rotary_dim, base)).tolist()),
+        )
+
+    def _float32(self, inverse: Float[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:
+        """The ramp in float32, in the order of operations of the released code."""
+        low, high, length = self.low_freq_factor, self.high_freq_factor, self.original_length
+        wavelength = 2 * math.pi / inverse
+        scaled = torch.where(wavelength > length / low, inverse / self.factor, inverse)
+        keep = (length / wavelength - low) / (high - low)
+        between = (1 - keep) * scaled / self.factor + keep * scaled
+        inside = (wavelength >= length / high) & (wavelength <= length / low)
+        return torch.where(inside, between, scaled)

@@ -1,0 +1,106 @@
+"""LongRoPE: a factor of its own for every pair, found by search (Ding et al. 2024, arXiv 2402.13753; Phi-3).
+
+    θ'_i = θ_i / f_i,  f the short list up to the trained length L, the long list beyond it
+    a = √(1 + ln s / ln L) for s > 1, else 1
+
+s is the target length over the trained one. The same a holds for both lists.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.scaling.checks import (
+    check_factor,
+    check_factors,
+    check_original_length,
+    check_positive,
+    check_total_length,
+    make_plain,
+)
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import LengthScaling, Scaling, check_ladder, exact, ladder, powers_float32
+
+
+@dataclass(frozen=True)
+class PerPair(Scaling):
+    """Every pair divided by a factor of its own: what LongRoPE is once a length is planned.
+
+    Args:
+        factors: f_i > 0, one per pair.
+        attention_factor: a; cos and sin are multiplied by it.
+    """
+
+    factors: tuple[float, ...]
+    attention_factor: float = 1.0
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factors(self.factors, "factors")
+        object.__setattr__(self, "factors", tuple(self.factors))
+        check_positive(self.attention_factor, "attention_factor", "1.0 leaves scores alone")
+
+    @exact
+    def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
+        check_ladder(rotary_dim, base)
+        if len(self.factors) != rotary_dim // 2:
+            raise InvalidArgument(
+                f"factors has {len(self.factors)} numbers and rotary_dim={rotary_dim} needs {rotary_dim // 2}: "
+                "one per pair of the channels that turn"
+            )
+        frequencies = ladder(rotary_dim, base)
+        divided = tuple(f / Decimal(s) for f, s in zip(frequencies, self.factors, strict=True))
+        factors = torch.tensor(self.factors, dtype=torch.float32, device="cpu")
+        in_float32 = 1.0 / (factors * powers_float32(rotary_dim, base))
+        return Frequencies(divided, tuple(in_float32.tolist()), self.attention_factor)
+
+
+@dataclass(frozen=True)
+class LongRoPE(LengthScaling):
+    """Two lists of factors; which one holds depends on the length of the whole request.
+
+    Args:
+        short_factors: f_i up to and including ``original_length``.
+        long_factors: f_i beyond it.
+        original_length: L, the trained context in tokens.
+        factor: s ≥ 1, longest length over the trained one; sets the attention factor.
+        attention_factor: a, if a config states it; default √(1 + ln s / ln L).
+
+    Cached keys are stale when a request planned short grows beyond L: plan for prompt and answer together, or
+    move the cache with ``posenc.rerotate``. Hugging Face chooses by the longest row of the batch, so that one
+    row's answer there depends on its neighbours; here each request has its own plan.
+    """
+
+    short_factors: tuple[float, ...]
+    long_factors: tuple[float, ...]
+    original_length: int
+    factor: float
+    attention_factor: float | None = None
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factors(self.short_factors, "short_factors")
+        check_factors(self.long_factors, "long_factors")
+        object.__setattr__(self, "short_factors", tuple(self.short_factors))
+        object.__setattr__(self, "long_factors", tuple(self.long_factors))
+        check_original_length(self.original_length)
+        check_factor(self.factor)
+        if self.attention_factor is not None:
+            check_positive(self.attention_factor, "attention_factor", "leave it out to use √(1 + ln s / ln L)")
+        if len(self.short_factors) != len(self.long_factors):
+            raise InvalidArgument(
+                f"short_factors has {len(self.short_factors)} numbers and long_factors {len(self.long_factors)}; "
+                "both need one per pair"
+            )
+
+    def plan(self, total_length: int) -> Scaling:
+        """The short list for ``total_length ≤ original_length``, the long list beyond it."""
+        check_total_length(total_length)
+        long = total_length > self.original_length
+        factors = self.long_factors if long else self.short_factors
+        if self.attention_factor is not None:
+            return PerPair(factors, self.attention_factor)
+        return PerPair(factors, math.sqrt(1 + math.log(self.factor) / math.log(self.original_length)))

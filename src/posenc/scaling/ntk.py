@@ -1,0 +1,71 @@
+"""NTK-aware scaling: a larger base, so that slow pairs slow down and fast pairs hardly change.
+
+``form="base"`` (bloc97 2023; YaRN, arXiv 2309.00071, appendix A.1): θ'_i = b'^(−2i/d), b' = b·s^(d/(d−2)).
+The first pair keeps its frequency and the last is divided by exactly s. Nearly all pairs between them still
+leave the range of angles seen in training (d=128, L=4096, s=8: 17 of the 18 that never complete a turn).
+
+``form="fixed"`` (Su 2023, "NTK-RoPE-fixed"): θ'_i = (b·s)^(−2i/d) / s^(2/d). The last pair is divided by s too,
+the first by s^(2/d), and the ratio of neighbours is that of base b·s.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, get_args
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.scaling.checks import check_factor, make_plain
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32, rounded
+
+Form = Literal["base", "fixed"]
+
+
+@dataclass(frozen=True)
+class NTK(Scaling):
+    """A larger base.
+
+    Args:
+        factor: s ≥ 1, target length over trained length.
+        form: ``"base"``, what the name means nearly everywhere, or ``"fixed"``.
+    """
+
+    factor: float
+    form: Form = "base"
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factor(self.factor)
+        if self.form not in get_args(Form):
+            raise UnknownName("form", self.form, get_args(Form))
+
+    def base(self, rotary_dim: int, base: float) -> float:
+        """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""
+        _check_pairs(rotary_dim)
+        try:
+            larger = float(base * self.factor ** (rotary_dim / (rotary_dim - 2)))
+        except OverflowError:
+            larger = math.inf
+        if larger == math.inf:
+            raise InvalidArgument(f"factor={self.factor:g} makes a base beyond all numbers; lower it")
+        return larger
+
+    @exact
+    def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
+        check_ladder(rotary_dim, base)
+        _check_pairs(rotary_dim)
+        factor = Decimal(self.factor)
+        if self.form == "fixed":
+            shrink = factor ** (Decimal(2) / rotary_dim)
+            frequencies = tuple(f / shrink for f in ladder(rotary_dim, Decimal(base) * factor))
+            return Frequencies(frequencies, rounded(frequencies))
+        larger = Decimal(base) * factor ** (Decimal(rotary_dim) / (rotary_dim - 2))
+        in_float32 = ladder_float32(rotary_dim, self.base(rotary_dim, base))
+        return Frequencies(ladder(rotary_dim, larger), tuple(in_float32.tolist()))
+
+
+def _check_pairs(rotary_dim: int) -> None:
+    if rotary_dim < 4:
+        raise InvalidArgument(
+            f"rotary_dim={rotary_dim} has one pair, whose frequency is 1 at any base; NTK needs 4 channels or more"
+        )

@@ -1,0 +1,117 @@
+"""The only place that maps names, and the factors of methods, to scalings; and their round trip through JSON."""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, fields, is_dataclass
+from typing import Any
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.scaling.default import Default
+from posenc.scaling.dynamic import DynamicNTK
+from posenc.scaling.linear import Linear
+from posenc.scaling.llama3 import Llama3
+from posenc.scaling.longrope import LongRoPE, PerPair
+from posenc.scaling.ntk import NTK
+from posenc.scaling.proportional import Proportional
+from posenc.scaling.pruned import Pruned
+from posenc.scaling.scaling import LengthScaling, Scaling
+from posenc.scaling.yarn import YaRN
+
+SCALINGS: dict[str, type[Scaling] | type[LengthScaling]] = {
+    "default": Default,
+    "linear": Linear,
+    "ntk": NTK,
+    "dynamic": DynamicNTK,
+    "yarn": YaRN,
+    "longrope": LongRoPE,
+    "per-pair": PerPair,
+    "llama3": Llama3,
+    "proportional": Proportional,
+    "pruned": Pruned,
+}
+
+
+METHODS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "none": ("default", {}),
+    "linear": ("linear", {}),
+    "ntk": ("ntk", {}),
+    "ntk-fixed": ("ntk", {"form": "fixed"}),
+    "dynamic": ("dynamic", {}),
+    "yarn": ("yarn", {}),
+    "yarn-paper": ("yarn", {"ramp": "rotations"}),
+    "llama3": ("llama3", {}),
+    "proportional": ("proportional", {"fraction": 0.25, "factor": 1.0}),
+}
+"""The scaling of every method that needs only a factor and a trained length, and what the method sets in it."""
+
+
+def method(
+    name: str, factor: float, original_length: int, *, beta_fast: float | None = None
+) -> Scaling | LengthScaling:
+    """The scaling of a method of extension, for ``factor`` times the trained length.
+
+    Args:
+        name: of ``METHODS``, or ``"default"`` for ``"none"``. LongRoPE is none of them: its lists of factors are
+            found by a search.
+        factor: s, the longer length over the trained one. Dynamic NTK gets the same one, as Hugging Face's configs
+            have it: at s times the trained length it is then NTK at s² − s + 1.
+        original_length: L, the trained length, where the method depends on it.
+        beta_fast: of YaRN, where it is not the usual 32.
+    """
+    name = "none" if name == "default" else name
+    if name not in METHODS:
+        raise UnknownName("method", name, METHODS)
+    scaling, own = METHODS[name]
+    known = {"factor": factor, "original_length": original_length, "beta_fast": beta_fast}
+    taken = {f.name for f in fields(SCALINGS[scaling])} - own.keys()  # type: ignore[arg-type]
+    return make(scaling, **own, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
+
+
+def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
+    """The scaling as JSON values: its name under ``"scaling"``, then every field."""
+    names = [name for name, kind in SCALINGS.items() if type(scaling) is kind]
+    if not names or not is_dataclass(scaling):
+        raise UnknownName("scaling", type(scaling).__name__, SCALINGS)
+    values = {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(scaling).items()}
+    return {"scaling": names[0], **values}
+
+
+def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
+    """The scaling of this name: ``make("yarn", 4, 4096)``, fields in their order or by name.
+
+    Raises:
+        UnknownName: no scaling, or no field, of that name.
+        InvalidArgument: too many fields, one twice, one missing, or a value out of range.
+    """
+    if name not in SCALINGS:
+        raise UnknownName("scaling", name, SCALINGS)
+    known = [f.name for f in fields(SCALINGS[name])]  # type: ignore[arg-type]
+    if len(given) > len(known):
+        raise InvalidArgument(f"scaling {name!r} has {len(known)} fields ({', '.join(known)}); got {len(given)}")
+    twice = set(known[: len(given)]) & set(settings)
+    if twice:
+        raise InvalidArgument(f"scaling {name!r} was given {', '.join(sorted(twice))} twice; leave one out")
+    return from_dict({"scaling": name, **dict(zip(known, given, strict=False)), **settings})
+
+
+def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
+    """The scaling that ``to_dict`` wrote; its fields are validated, unknown ones refused.
+
+    Raises:
+        UnknownName: no scaling, or no field, of that name; the message has the nearest.
+        InvalidArgument: the name or a field without a default is missing, or a value is out of range.
+    """
+    if "scaling" not in values:
+        raise InvalidArgument(f"no 'scaling' among {sorted(values)}; add one of: {', '.join(SCALINGS)}")
+    name = values["scaling"]
+    if name not in SCALINGS:
+        raise UnknownName("scaling", name, SCALINGS)
+    kind = SCALINGS[name]
+    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "scaling"}
+    for key in given:
+        if key not in known:
+            raise UnknownName(f"field of scaling {name!r}", key, known)
+    missing = [key for key, f in known.items() if key not in given and f.default is MISSING]
+    if missing:
+        raise InvalidArgument(f"scaling {name!r} needs {', '.join(missing)}; its fields are {', '.join(known)}")
+    return kind(**given)

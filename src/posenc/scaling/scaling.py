@@ -1,0 +1,120 @@
+"""What a scaling is: a frozen value that turns (rotary_dim, base) into frequencies."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.errors import InvalidArgument
+from posenc.scaling.frequencies import Frequencies
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+TWO_PI = Decimal("6.28318530717958647692528676655900576839433879875021164194988918")
+
+DIGITS = 50
+"""Digits of every exact frequency; 2^64 turns need 20, position 2^31 ten more."""
+
+
+class Scaling(ABC):
+    """How the clock's frequencies are set, perhaps changed for longer contexts.
+
+    A scaling is a frozen dataclass of plain numbers. It knows no module, no layout and no cache.
+    Pairing, partial rotation and dtype are separate choices.
+    """
+
+    @abstractmethod
+    def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
+        """The frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
+
+
+class LengthScaling(ABC):
+    """A recipe whose frequencies depend on how long a request gets; ``plan`` fixes them for one request.
+
+    It has no frequencies of its own: which hold is decided once, from the length of prompt and answer
+    together, before the first key is cached, and never again by growth or by another row of the batch.
+    """
+
+    @abstractmethod
+    def plan(self, total_length: int) -> Scaling:
+        """The fixed scaling for a request of ``total_length`` tokens."""
+
+
+def planned(scaling: Scaling | LengthScaling, total_length: int | None) -> Scaling:
+    """The scaling itself, or its plan for a request of ``total_length`` tokens where it depends on that."""
+    if isinstance(scaling, Scaling):
+        return scaling
+    if total_length is None:
+        raise InvalidArgument(
+            f"{type(scaling).__name__} depends on the length of the request; pass total_length=, prompt and "
+            "answer together, or take a scaling that is fixed, such as ntk(4) or yarn(4, 4096)"
+        )
+    return scaling.plan(total_length)
+
+
+def fixed(scaling: object) -> Scaling:
+    """The scaling itself; an error where it is none, or depends on a length that nobody has said."""
+    if not isinstance(scaling, Scaling):
+        raise InvalidArgument(
+            f"scaling={scaling!r} has no frequencies of its own; a DynamicNTK or LongRoPE is fixed for one "
+            "request first: scaling.plan(total_length)"
+        )
+    return scaling
+
+
+def check_ladder(rotary_dim: int, base: float, name: str = "rotary_dim") -> None:
+    """Refuse a width without pairs or a base without a ladder; ``name`` is what the caller calls the width."""
+    if rotary_dim < 2 or rotary_dim % 2:
+        raise InvalidArgument(
+            f"{name}={rotary_dim} must be even and at least 2: channels turn in pairs; "
+            f"use {max(2, rotary_dim + rotary_dim % 2)}"
+        )
+    if not 1 < base < float("inf"):
+        raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
+
+
+def exact(formula: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a decimal formula: it runs at 50 digits, whatever the caller's decimal context is."""
+
+    @wraps(formula)
+    def at_full_precision(*args: P.args, **kwargs: P.kwargs) -> R:
+        with localcontext() as context:
+            context.prec = DIGITS
+            return formula(*args, **kwargs)
+
+    return at_full_precision
+
+
+@exact
+def ladder(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
+    """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact."""
+    log_base = Decimal(base).ln()
+    return tuple((-log_base * 2 * i / rotary_dim).exp() for i in range(rotary_dim // 2))
+
+
+def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Float[Tensor, " pairs"]:
+    """base^(2i/d) in float32, of all or the first ``pairs`` pairs: the first step of every float32 recipe.
+
+    The last bit of a power depends on the length of the vector it is computed in (whole SIMD registers and the
+    rest take different routes), so a recipe that asks for fewer pairs computes fewer.
+    """
+    stop = rotary_dim if pairs is None else 2 * pairs
+    exponents = torch.arange(0, stop, 2, dtype=torch.int64, device="cpu").to(torch.float32) / rotary_dim
+    powers: Tensor = base**exponents
+    return powers
+
+
+def ladder_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
+    """The same ladder in float32, in the order of operations that public checkpoints were trained with."""
+    return 1.0 / powers_float32(rotary_dim, base)
+
+
+def rounded(frequencies: tuple[Decimal, ...]) -> tuple[float, ...]:
+    """Exact frequencies rounded to float32, for a formula that no public checkpoint computed in float32."""
+    return tuple(torch.tensor([float(f) for f in frequencies], dtype=torch.float32, device="cpu").tolist())

@@ -1,0 +1,171 @@
+"""YaRN: keep fast pairs, interpolate slow ones, and sharpen attention (Peng et al. 2023, arXiv 2309.00071).
+
+    θ'_i = (1−g_i)·θ_i/s + g_i·θ_i,   g_i = 1 keeps a frequency, 0 interpolates it
+
+``ramp="rotations"`` (the paper, section 3.2): with r_i = L/λ_i, g_i = clip((r_i − β_slow)/(β_fast − β_slow), 0, 1).
+``ramp="dimension"`` (authors' code, Hugging Face): linear in the pair index between the two pairs that complete
+β_fast and β_slow turns, dim(r) = d·ln(L/2πr)/(2·ln b), low = ⌊dim(β_fast)⌋ and high = ⌈dim(β_slow)⌉ (whole
+numbers only if ``truncate``), low ≥ 0, high ≤ d−1 (not d/2−1), and 0.001 added to high where they meet:
+g_i = 1 − clip((i − low)/(high − low), 0, 1). The two ramps differ by up to 3.04 times (d=128, L=4096, s=16).
+
+The attention factor a = 0.1·ln s + 1 multiplies cos and sin, so scores grow by a²: attention gets sharper.
+DeepSeek states two numbers, a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and multiplies the softmax
+scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which is attention's business and not the clock's.
+"""
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
+from posenc.scaling.frequencies import Frequencies
+from posenc.scaling.ramp import mix, turns_within
+from posenc.scaling.scaling import TWO_PI, Scaling, check_ladder, exact, ladder, powers_float32, rounded
+
+Ramp = Literal["dimension", "rotations"]
+
+
+@dataclass(frozen=True)
+class YaRN(Scaling):
+    """A ramp between interpolated and kept pairs, and an attention factor.
+
+    Args:
+        factor: s ≥ 1, target length over trained length.
+        original_length: L, the trained context in tokens.
+        beta_fast: turns within L above which a pair is kept; 32. At small head sizes it can exceed the turns of
+            the fastest pair, L/2π, and then every pair is touched: lower it.
+        beta_slow: turns below which a pair is fully interpolated; 1.
+        ramp: ``"dimension"`` as the authors' code and checkpoints have it, ``"rotations"`` as the paper has it.
+        truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
+        attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the pair below.
+        mscale: of DeepSeek's pair; both or neither, and not beside an ``attention_factor``.
+        mscale_all_dim: the other of that pair.
+    """
+
+    factor: float
+    original_length: int
+    beta_fast: float = 32.0
+    beta_slow: float = 1.0
+    ramp: Ramp = "dimension"
+    truncate: bool = True
+    attention_factor: float | None = None
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+
+    def __post_init__(self) -> None:
+        make_plain(self)
+        check_factor(self.factor)
+        check_original_length(self.original_length)
+        for name in ("beta_fast", "beta_slow"):
+            check_positive(getattr(self, name), name, "the paper has beta_fast=32 and beta_slow=1")
+        if self.beta_fast <= self.beta_slow:
+            raise InvalidArgument(
+                f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
+                "original_length, and the ramp runs from the fast to the slow; the paper has 32 and 1"
+            )
+        if self.ramp not in get_args(Ramp):
+            raise UnknownName("ramp", self.ramp, get_args(Ramp))
+        if not isinstance(self.truncate, bool):
+            raise InvalidArgument(f"truncate={self.truncate!r} must be True or False")
+        if self.ramp == "rotations" and not self.truncate:
+            raise InvalidArgument(
+                "truncate=False belongs to ramp='dimension'; a ramp by rotations has no ends to round"
+            )
+        self._check_scales()
+
+    def _check_scales(self) -> None:
+        for name in ("attention_factor", "mscale", "mscale_all_dim"):
+            if getattr(self, name) is not None:
+                check_positive(getattr(self, name), name, "leave it out to use 0.1·ln(factor) + 1")
+        if (self.mscale is None) != (self.mscale_all_dim is None):
+            raise InvalidArgument(
+                f"mscale={self.mscale} and mscale_all_dim={self.mscale_all_dim}: give both or neither; "
+                "one alone is ignored by every implementation"
+            )
+        if self.attention_factor is not None and self.mscale is not None:
+            raise InvalidArgument(
+                f"attention_factor={self.attention_factor} contradicts mscale={self.mscale}: "
+                "both set the same number; leave one out"
+            )
+
+    @property
+    def scale(self) -> float:
+        """a, by which cos and sin are multiplied."""
+        if self.attention_factor is not None:
+            return self.attention_factor
+        if self.mscale is None or self.mscale_all_dim is None:
+            return self._sharpening(1.0)
+        return self._sharpening(self.mscale) / self._sharpening(self.mscale_all_dim)
+
+    @property
+    def softmax_factor(self) -> float:
+        """What attention's 1/√D is multiplied by besides: DeepSeek's second number, 1 where none is stated."""
+        return 1.0 if self.mscale_all_dim is None else self._sharpening(self.mscale_all_dim) ** 2
+
+    def _sharpening(self, weight: float) -> float:
+        return 0.1 * weight * math.log(self.factor) + 1.0
+
+    @exact
+    def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
+        check_ladder(rotary_dim, base)
+        frequencies, factor = ladder(rotary_dim, base), Decimal(self.factor)
+        if self.ramp == "rotations":
+            slow, fast = Decimal(self.beta_slow), Decimal(self.beta_fast)
+            keep = [(turns_within(f, self.original_length) - slow) / (fast - slow) for f in frequencies]
+            mixed = mix(frequencies, keep, factor)
+            return Frequencies(mixed, rounded(mixed), self.scale)
+        low, high = self._exact_ends(rotary_dim, base)
+        mixed = mix(frequencies, [1 - (i - low) / (high - low) for i in range(rotary_dim // 2)], factor)
+        return Frequencies(mixed, tuple(self._float32(rotary_dim, base).tolist()), self.scale)
+
+    def ends(self, rotary_dim: int, base: float) -> tuple[float, float]:
+        """First and last pair of the dimension ramp, in float64 as the authors' code has them.
+
+        Raises:
+            InvalidArgument: the ends cross, where that code would run the ramp backwards or divide wrongly: all
+                pairs make more than beta_fast turns, or none makes beta_slow.
+        """
+        length, log_base = self.original_length, math.log(base)
+        low, high = (
+            (rotary_dim * math.log(length / (turns * 2 * math.pi))) / (2 * log_base)
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        if self.truncate:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, rotary_dim - 1)
+        if low > high:
+            raise InvalidArgument(
+                f"original_length={length} and base={base:g} put the ramp's ends at pairs {low:g} and {high:g}, "
+                "in the wrong order: every pair is on one side of it; use ramp='rotations'"
+            )
+        return low, high + 0.001 if low == high else high
+
+    @exact
+    def _exact_ends(self, rotary_dim: int, base: float) -> tuple[Decimal, Decimal]:
+        """The same ends without float64's rounding where they are not whole numbers: 1e-16 of an end is 6e-8 rad
+        at position 2^31. Which whole number an end becomes stays the authors' choice.
+        """
+        low, high = (Decimal(end) for end in self.ends(rotary_dim, base))
+        if self.truncate:
+            return low, high
+        log_base = Decimal(base).ln()
+        exact_low, exact_high = (
+            rotary_dim * (self.original_length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        return max(exact_low, Decimal(0)), min(exact_high, Decimal(rotary_dim - 1))
+
+    def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
+        """The dimension ramp in float32, in the order of operations of the released code."""
+        low, high = self.ends(rotary_dim, base)
+        powers = powers_float32(rotary_dim, base)
+        kept, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)
+        index = torch.arange(rotary_dim // 2, dtype=torch.float32, device="cpu")
+        keep = 1 - ((index - low) / (high - low)).clamp(0, 1)
+        return interpolated * (1 - keep) + kept * keep

@@ -1,0 +1,112 @@
+"""Claims about learned tables: where they end, and what lies past what was trained."""
+
+import torch
+
+import posenc
+from posenc.errors import PositionOutOfRange
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, same
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
+
+GEHRING = "Gehring et al. 2017, section 3.1; Devlin et al. 2019"
+
+
+def refused(table: posenc.Learned, length: int) -> bool:
+    """Whether a sequence of this length raises."""
+    try:
+        table.at(posenc.positions.arange(length))
+    except PositionOutOfRange:
+        return True
+    return False
+
+
+LARGE = ("inkling", "transformer-xl", "deberta", "window")
+"""Encodings of scores that learn maps of the tokens or tables of vectors, or of all offsets of a window."""
+
+
+@claim(
+    told="A table of 512 rows works up to length 511.",
+    precise="Up to length 512, positions 0 … 511. Length 513 has no row and raises, as 600 does.",
+    verdict=Verdict.FAILS,
+    source=GEHRING,
+    settles=("b21", "a-encoding-2", "a-widget-lookup"),
+)
+def where_a_table_ends() -> Evidence:
+    table = posenc.Learned(512, 8)
+    return (
+        same("length 512 is refused", refused(table, 512), False),
+        same("length 513 is refused", refused(table, 513), True),
+        same("length 600 is refused", refused(table, 600), True),
+        same("row 1024 of 1024 is refused", refused(posenc.Learned(1024, 8), 1025), True),
+        same("the error is an IndexError", issubclass(PositionOutOfRange, IndexError), True),
+    )
+
+
+@claim(
+    told="Past a learned table lie random embeddings.",
+    precise="Two cases. Past the last row: an error, or the last row again where clamping was asked for. Past the "
+    "trained length but inside the table: rows that no gradient ever reached.",
+    verdict=Verdict.WHEN,
+    source=GEHRING,
+    settles=("b20",),
+)
+def two_ways_past_the_end() -> Evidence:
+    table = posenc.Learned(64, 32)
+    config = TransformerConfig(vocabulary=16, width=32, layers=1)
+    model = Transformer(config, table).initialise(0)
+    model(torch.arange(16)[None]).square().mean().backward()
+    assert table.weight.grad is not None
+    clamped = posenc.Learned(64, 32, past_end="clamp")
+    last, far = clamped.table(torch.tensor([63, 5000]))
+    return (
+        above("gradient of trained rows", float(table.weight.grad[:16].abs().amax(1).min()), 1e-12),
+        below("gradient of rows past the trained length", float(table.weight.grad[16:].abs().max()), 0.0),
+        same("position 64 of 64 is refused", refused(table, 65), True),
+        same("clamping repeats the last row", torch.equal(last, far), True),
+    )
+
+
+@claim(
+    told="A learned table costs parameters, a sinusoidal code none.",
+    precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the "
+    "others only those that learn maps as wide as the model, or a number for every offset of a window, have a "
+    "tenth of them.",
+    verdict=Verdict.HOLDS,
+    source=GEHRING,
+    settles=("a-property-10", "interview-1"),
+)
+def parameters() -> Evidence:
+    findings = []
+    for name in posenc.CATALOGUE:
+        made = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
+        count = sum(p.numel() for p in made.parameters())
+        if "num_positions" in made.needs:
+            findings.append(same(name, count, 393_216 * made.axes))  # a table an axis
+        elif name in ("nope", "sinusoidal", "rotary", "alibi"):
+            findings.append(same(name, count, 0))
+        elif name in LARGE:
+            findings.append(above(name, count, 39_321))
+        else:
+            findings.append(below(name, count, 39_321))
+    return tuple(findings)
+
+
+@claim(
+    told="Positions are added to the token embeddings, not concatenated.",
+    precise="Width stays. A (128, 512) code, a (2, 128, 128) learned batch and a (1, 8, 64) rotation "
+    "keep their shapes.",
+    verdict=Verdict.HOLDS,
+    source="Vaswani et al. 2017, section 3.5",
+    settles=("a-encoding-1", "a-encoding-8"),
+)
+def shapes_stay() -> Evidence:
+    at = posenc.positions.arange(128)
+    x = torch.zeros(2, 128, 128)
+    q, k = torch.zeros(2, 1, 1, 8, 64)
+    rotated, _ = posenc.Rotary(64, pairing="half").at(posenc.positions.arange(8)).rotate(q, k)
+    checks = {
+        "sinusoidal (128, 512)": posenc.Sinusoidal(512).table(at).shape == (128, 512),
+        "sinusoidal (512, 128)": posenc.Sinusoidal(128).table(torch.arange(512)).shape == (512, 128),
+        "learned (2, 128, 128)": posenc.Learned(512, 128).at(at).embed(x).shape == x.shape,
+        "rotary (1, 8, 64)": rotated[0].shape == (1, 8, 64),
+    }
+    return tuple(same(f"{name} keeps its shape", ok, True) for name, ok in checks.items())

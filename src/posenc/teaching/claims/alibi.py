@@ -1,0 +1,163 @@
+"""Claims about ALiBi: its slopes, its sign, its reach."""
+
+from itertools import pairwise
+
+import torch
+
+import posenc
+from posenc.encodings.alibi import alibi_bias, slopes
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.claims.order import model
+
+PRESS = "Press et al. 2022, section 3"
+CODE = "Press et al. 2022, authors' code"
+
+
+@claim(
+    told="ALiBi's slopes are 1/2, 1/4, … 1/256.",
+    precise="Only for 8 heads. For n = 2^k heads they are 2^(−8h/n); other counts take two series.",
+    verdict=Verdict.WHEN,
+    source=f"{PRESS}; {CODE}",
+    settles=("b16", "a-property-8", "a-exercise-3"),
+)
+def slopes_by_head_count() -> Evidence:
+    known = {
+        8: [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625],
+        4: [0.25, 0.0625, 0.015625, 0.00390625],
+        6: [0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125],
+        12: [2.0**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5],
+    }
+    findings = []
+    for heads, wanted in known.items():
+        off = max(abs(a - b) for a, b in zip(slopes(heads), wanted, strict=True))
+        findings.append(below(f"{heads} heads: largest difference from the authors' list", off, 1e-15))
+    findings.append(near("16 heads: first", slopes(16)[0], 2**-0.5, 1e-15))
+    findings.append(near("16 heads: last", slopes(16)[-1], 2**-8, 1e-15))
+    return tuple(findings)
+
+
+@claim(
+    told="ALiBi's slopes form one geometric series.",
+    precise="For a power of two they do; 12 heads take 8 slopes and then every other one of 16.",
+    verdict=Verdict.WHEN,
+    source=CODE,
+    settles=("b16", "a-widget-alibi"),
+)
+def one_geometric_series() -> Evidence:
+    def spread(heads: int) -> float:
+        values = slopes(heads)
+        ratios = [b / a for a, b in pairwise(values)]
+        return max(ratios) - min(ratios)
+
+    return (
+        *(below(f"{n} heads: spread of neighbours' ratios", spread(n), 1e-12) for n in (2, 4, 8, 16, 64)),
+        *(above(f"{n} heads", spread(n), 0.1) for n in (6, 12)),
+        near("12 heads: smallest", min(slopes(12)), 1 / 256, 1e-15),
+    )
+
+
+@claim(
+    told="The bias is slope·(j − i).",
+    precise="−slope·|i − j|, both ways, after the 1/√D scaling. Without a mask the other form rewards the future.",
+    verdict=Verdict.FAILS,
+    source=PRESS,
+    settles=("b15", "a-encoding-5", "a-property-8"),
+)
+def sign_of_the_bias() -> Evidence:
+    ours = alibi_bias(4, 8)
+    offsets = torch.arange(8)[None, :] - torch.arange(8)[:, None]
+    wrong = torch.tensor(slopes(4)).view(-1, 1, 1) * offsets
+    future = torch.ones(64, 64).triu(1).bool()
+    rewarded = (0.25 * (torch.arange(64)[None] - torch.arange(64)[:, None])).softmax(-1)
+    return (
+        same("shape of alibi_bias(4, 8) is (4, 8, 8)", tuple(ours.shape) == (4, 8, 8), True),
+        below("our largest bias", float(ours.max()), 0.0),
+        below("ours against its transpose", float((ours - ours.mT).abs().max()), 0.0),
+        near("ours, head 1, row 0, key 7", float(ours[0, 0, 7]), -1.75, 0.0),
+        near("the told form there", float(wrong[0, 0, 7]), 1.75, 0.0),
+        above("its mean weight on the future at length 64", float((rewarded * future).sum(-1)[:-1].mean()), 0.8),
+    )
+
+
+@claim(
+    told="ALiBi is added to the scores q·k.",
+    precise="After they are divided by √D: with equal keys a step costs exactly the slope, whatever the "
+    "head's size.",
+    verdict=Verdict.WHEN,
+    source=PRESS,
+    settles=("b15",),
+)
+def after_the_scaling() -> Evidence:
+    findings = []
+    for dim in (4, 64):
+        placed = posenc.ALiBi(1).at(posenc.positions.arange(4))
+        same_key = torch.ones(1, 1, 4, dim)
+        # v has one channel per key, so that the output is the row of weights.
+        y = posenc.attention(same_key, same_key, torch.eye(4)[None, None], placed)
+        ratio = float((y[0, 0, 3, 3] / y[0, 0, 3, 2]).log())
+        # One head has slope 2^−8; log of a float32 ratio near 1 is good to about 2e-7.
+        findings.append(near(f"cost of a step, head_dim {dim}", ratio, 2**-8, 1e-6))
+    return tuple(findings)
+
+
+@claim(
+    told="ALiBi has no parameters and no largest length.",
+    precise="The penalty is a formula of distance; no untrained row is ever looked up.",
+    verdict=Verdict.HOLDS,
+    source=PRESS,
+    settles=("a-property-8", "quiz-11", "interview-6"),
+)
+def defined_at_every_distance() -> Evidence:
+    encoding = posenc.ALiBi(8)
+    placed = encoding.at(torch.tensor([2**31 - 1]), torch.tensor([0, 2**31 - 2, 2**31 - 1]))
+    assert placed.bias is not None
+    row = placed.bias.rows(0, 1, 3)[0, 0, 0]
+    return (
+        same("parameters", sum(p.numel() for p in encoding.parameters()), 0),
+        near("bias at distance 0", float(row[2]), 0.0, 0.0),
+        near("at distance 1", float(row[1]), -0.5, 0.0),
+        near("at distance 2³¹ − 1", float(row[0]), -(2.0**30), 64.0),
+    )
+
+
+@torch.no_grad()
+def mirror_error(encoding: str, causal: bool) -> float:
+    """The largest difference between a model's outputs for a sequence and for its mirror image, mirrored back."""
+    tokens, f = torch.arange(8)[None], model(encoding, causal)
+    return float((f(tokens) - f(tokens.flip(1)).flip(1)).abs().max())
+
+
+@claim(
+    told="ALiBi gives a model without a causal mask its order.",
+    precise="It gives distances without direction: a sequence and its mirror image look the same. A "
+    "causal mask, or RoPE, whose angle has a sign, tells them apart.",
+    verdict=Verdict.WHEN,
+    source="direct calculation",
+    settles=("a-property-8",),
+)
+def alibi_sees_no_direction() -> Evidence:
+    return (
+        # Biases are float32, the model float64: the same bits both ways, summed in another order.
+        below("change by mirroring, no mask", mirror_error("alibi", causal=False), 1e-12),
+        above("with a causal mask", mirror_error("alibi", causal=True), 0.01),
+        above("RoPE, no mask", mirror_error("rotary", causal=False), 0.01),
+    )
+
+
+@claim(
+    told="ALiBi lets a model use contexts of any length.",
+    precise="It stays stable at any length, and looks near: with equally relevant keys the flattest of 8 "
+    "heads gives "
+    "99.97 % of its weight to the last 2048 tokens of 131 072.",
+    verdict=Verdict.FAILS,
+    source="direct calculation",
+    settles=("quiz-6", "interview-6", "b18"),
+)
+def reach() -> Evidence:
+    m = slopes(8)
+    distance = torch.arange(131_072, dtype=torch.float64)
+    shares = [(-slope * distance).softmax(-1) for slope in (m[0], m[-1])]
+    return (
+        near("flattest head: weight on the last 2048", float(shares[1][:2048].sum()), 0.99966, 1e-5),
+        near("steepest head: weight on the last 8", float(shares[0][:8].sum()), 0.98168, 1e-5),
+    )

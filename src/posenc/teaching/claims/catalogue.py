@@ -1,0 +1,48 @@
+"""Every claim by name, and which of them a command means."""
+
+from collections.abc import Sequence
+
+from posenc.errors import UnknownName
+from posenc.teaching.claims import (
+    absolute,
+    alibi,
+    disputed,
+    examples,
+    order,
+    precision,
+    properties,
+    rotary,
+    scaling,
+    sinusoids,
+    training,
+    zoo,
+)
+from posenc.teaching.claims.claim import Claim
+
+MODULES = (
+    order,
+    sinusoids,
+    absolute,
+    rotary,
+    alibi,
+    scaling,
+    precision,
+    properties,
+    examples,
+    training,
+    disputed,
+    zoo,
+)
+CLAIMS: dict[str, Claim] = {
+    found.name: found for module in MODULES for found in vars(module).values() if isinstance(found, Claim)
+}
+
+
+def chosen(only: Sequence[str] = (), slow: bool = False) -> list[Claim]:
+    """The claims of these names, or all; those that train a model only with ``slow`` or by name."""
+    for name in only:
+        if name not in CLAIMS:
+            raise UnknownName("claim", name, CLAIMS)
+    if only:
+        return [CLAIMS[name] for name in dict.fromkeys(only)]
+    return [c for c in CLAIMS.values() if slow or not c.slow]

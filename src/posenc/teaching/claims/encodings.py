@@ -1,0 +1,129 @@
+"""The table of all encodings: what laws hold, what a cache keeps, how a context is extended, who ships it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+
+import posenc
+from posenc.encodings.layers import for_layers
+from posenc.errors import InvalidArgument
+from posenc.laws import computes
+from posenc.laws.check import verdict
+from posenc.laws.law import Law
+from posenc.laws.subject import Subject
+from posenc.scaling import METHODS, method, planned
+
+HEAD_DIM, HEADS, LENGTH = 8, 4, 64
+COLUMNS = (
+    "encoding",
+    "doors",
+    "offsets only",
+    "keeps lengths",
+    "axes",
+    "a cache keeps",
+    "cached keys move",
+    "extends by",
+    "shipped in",
+)
+KEPT = {"kept": True, "not owed": False}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One encoding of the catalogue.
+
+    Args:
+        name: in the catalogue.
+        doors: that it uses.
+        relative, isometric: whether scores see offsets only, and lengths survive rotation: declared, and kept when
+            the laws were run.
+        axes: coordinates of a position.
+        key_channels: of a cached key, as multiples of the head's.
+        state_size: values that a cache keeps per token and layer beside keys and values.
+        not_rerotatable: why cached keys cannot be moved; empty where they can.
+        methods: of extension, that change what it does.
+    """
+
+    name: str
+    acts_on: tuple[str, ...]
+    relative: bool
+    isometric: bool
+    axes: int
+    key_channels: float
+    state_size: int
+    not_rerotatable: str
+    methods: tuple[str, ...]
+
+
+def row(name: str) -> Row:
+    """The row of one encoding, found by running it."""
+    subject = Subject.of(name, heads=HEADS, head_dim=HEAD_DIM, num_positions=LENGTH)
+    encoding = subject.declared
+    alone = subject.make()
+    x = torch.zeros(1, 3, subject.width)
+    here, state = encoding.at(subject.plain(3))[0].with_content(x)
+    q = torch.zeros(1, HEADS, 3, HEAD_DIM)
+    key = here.rotate(q, q[:, : subject.kv_heads])[1]
+    return Row(
+        name,
+        alone.acts_on,
+        encoding.relative and holds(computes.sees_only_the_offset, subject),
+        "queries_keys" in encoding.acts_on and encoding.isometric and holds(computes.rotation_keeps_norms, subject),
+        encoding.axes,
+        key.shape[-1] / HEAD_DIM,
+        0 if state is None else state.shape[1],
+        alone.not_rerotatable,
+        methods(for_layers(alone, 1)),
+    )
+
+
+def holds(law: Law, subject: Subject) -> bool:
+    """Whether a law is kept; an error where one that is owed is broken."""
+    found = verdict(law, subject)
+    if found.outcome not in KEPT:
+        raise InvalidArgument(f"{subject.name} breaks {law.name}: {found.detail}; mend it before a table says so")
+    return KEPT[found.outcome]
+
+
+def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
+    """The methods of extension that give it other frequencies."""
+    if encoding.scaling is None:
+        return ()
+    before = encoding.scaling
+    found = []
+    for name in METHODS:
+        scaling = planned(method(name, 4.0, LENGTH), 4 * LENGTH)
+        if name != "none" and encoding.with_scaling(scaling).scaling != before:
+            found.append(name)
+    return tuple(found)
+
+
+def table(shipped: Mapping[str, Sequence[str]]) -> str:
+    """The table in Markdown, with who ships each encoding by its name."""
+    for name in shipped:
+        posenc.encodings.catalogue.lookup(name)  # a name that is gone is an error
+    lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
+    for found in map(row, posenc.CATALOGUE):
+        cells = (
+            f"`{found.name}`",
+            ", ".join(found.acts_on) or "–",
+            _yes(found.relative),
+            _yes(found.isometric) if "queries_keys" in found.acts_on else "–",
+            str(found.axes),
+            _cache(found),
+            _yes(not found.not_rerotatable),
+            ", ".join(found.methods) or "–",
+            ", ".join(shipped.get(found.name, ())) or "research",
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cache(found: Row) -> str:
+    keys = "k, v" if found.key_channels == 1 else f"{found.key_channels:g}·k, v"
+    return keys if not found.state_size else f"{keys}, {found.state_size / HEADS:g} a head"
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"

@@ -1,0 +1,129 @@
+"""Claims about examples that lessons use: sentences, diagrams and costs that do not show what they are told to."""
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc
+from posenc.encodings.rotary import rotate
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.views.order_blind import attend, make
+from posenc.teaching.views.sinusoidal import rotation_matrix
+
+VASWANI = "Vaswani et al. 2017, section 3.5"
+
+
+@claim(
+    told='Attention without positions cannot tell "I love you" from "you love me".',
+    precise="It can: they are not the same words, I and me differ. Only a rearrangement shows blindness, as "
+    '"cat ate fish" and "fish ate cat" do.',
+    verdict=Verdict.FAILS,
+    source="direct calculation",
+    settles=("other-bag",),
+)
+@torch.no_grad()
+def i_love_you() -> Evidence:
+    def moved(one: str, other: str, word: str) -> float:
+        """How much the output of a word differs between two sentences, without positions and mask."""
+        found = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
+        return float((found[0] - found[1]).abs().max())
+
+    return (
+        same("the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
+        above("change of “love” without positions", moved("I love you", "you love me", "love"), 0.01),
+        above("change of “you” without positions", moved("I love you", "you love me", "you"), 0.01),
+        # Three terms of order 1 in float32, summed in another order.
+        below("change of “ate”, the fish sentences", moved("cat ate fish", "fish ate cat", "ate"), 1e-5),
+    )
+
+
+@claim(
+    told="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
+    precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The printed row stands at none of the "
+    "first 100 000 positions.",
+    verdict=Verdict.FAILS,
+    source=VASWANI,
+    settles=("b4", "a-widget-fingerprint"),
+)
+def cat_at_position_0() -> Evidence:
+    encoding, cat = posenc.Sinusoidal(4), torch.tensor([0.32, -0.71, 0.55, 0.18], dtype=torch.float64)
+    told = torch.tensor([1.00, 0.00, 0.99, 0.01], dtype=torch.float64)
+    placed = encoding.at(torch.tensor([0]), dtype=torch.float64).embed(cat.view(1, 1, 4)).flatten()
+    rows = encoding.table(torch.arange(100_000), torch.float64)
+    wanted = torch.tensor([0.32, 0.29, 0.55, 1.18], dtype=torch.float64)
+    return (
+        below("cat + PE(0): off by", float((placed - wanted).abs().max()), 1e-12),
+        near("the told row's largest distance from PE(0)", float((told - rows[0]).abs().max()), 1.0, 1e-12),
+        above("its least distance from any of 100 000 rows", float((told - rows).abs().amax(1).min()), 0.02),
+    )
+
+
+@claim(
+    told="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE turns.",
+    precise="Written on (sin, cos) it is RoPE's transposed: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
+    "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up turns the wrong way.",
+    verdict=Verdict.FAILS,
+    source="direct calculation",
+    settles=("other-transpose", "a-property-3"),
+)
+def two_rotation_matrices() -> Evidence:
+    lesson = rotation_matrix(2, 3)
+    cos, sin = (x.expand(2, 1) for x in (lesson[0, :1], lesson[0, 1:]))
+    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # rows are turned, columns of R
+    swap = torch.eye(2, dtype=torch.float64).flip(0)
+    return (
+        above("R(3) of the code − RoPE's", float((lesson - rope).abs().max()), 0.1),
+        below("R(3) of the code − RoPE's transposed", float((lesson - rope.T).abs().max()), 1e-15),
+        below(
+            "R(3) with sine and cosine swapped − RoPE's", float((swap @ lesson @ swap - rope).abs().max()), 1e-15
+        ),
+    )
+
+
+class Made(TorchDispatchMode):
+    """Counts the numbers that operators compute while it is entered; views compute none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        result = func(*args, **(kwargs or {}))
+        outputs = [x for x in (result if isinstance(result, tuple | list) else (result,)) if torch.is_tensor(x)]
+        given = {x.untyped_storage().data_ptr() for x in args if torch.is_tensor(x)}
+        written = getattr(func, "_schema", None) is not None and func._schema.is_mutable
+        self.count += sum(x.numel() for x in outputs if written or x.untyped_storage().data_ptr() not in given)
+        return result
+
+
+def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 32, head_dim: int = 16) -> int:
+    """Numbers computed for positions in one forward of a model of so many layers, once they are placed."""
+    encoding = posenc.encoding(name, width=heads * head_dim, heads=heads, head_dim=head_dim, num_positions=length)
+    placed = encoding.at(posenc.positions.arange(length))
+    x = torch.zeros(batch, length, heads * head_dim)
+    q = x.unflatten(-1, (heads, head_dim)).transpose(1, 2).contiguous()
+    with torch.no_grad(), Made() as made:
+        placed.embed(x)
+        for layer in range(layers):
+            placed[layer].rotate(q, q)
+    return made.count
+
+
+@claim(
+    told="RoPE needs no extra computation.",
+    precise="It needs no parameters. q and k are turned in every layer: at least four products and two sums a "
+    "pair, so the work grows with the layers, where a table is added once; beside attention itself it is small.",
+    verdict=Verdict.FAILS,
+    source="Su et al. 2021, section 3.4.2; counted here",
+    settles=("other-free",),
+)
+def rope_costs_nothing() -> Evidence:
+    channels = 2 * 4 * 32 * 16  # of all queries of a layer
+    table, rope = (work(name, layers=1) for name in ("sinusoidal", "rotary(backend='torch')"))
+    return (
+        same("parameters of RoPE", sum(p.numel() for p in posenc.Rotary(16, pairing="half").parameters()), 0),
+        above("numbers computed in one layer, of all channels of q and k", rope / (2 * channels), 3.0),
+        same("a table's extra work for each further layer", work("sinusoidal", layers=4) - table, 0),
+        above(
+            "RoPE's for three more layers, of the first", (work("rotary(backend='torch')", 4) - rope) / rope, 2.9
+        ),
+    )

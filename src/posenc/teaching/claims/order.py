@@ -1,0 +1,147 @@
+"""Claims about order: what attention knows of it without positions, and what a causal mask gives away."""
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.workbench.run.transformer import Transformer, TransformerConfig
+
+VASWANI = "Vaswani et al. 2017, section 3.5"
+LENGTH = 8
+
+
+def model(encoding: str, causal: bool) -> Transformer:
+    """A small float64 transformer with this encoding, random weights."""
+    made = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
+    config = TransformerConfig(vocabulary=16, width=32, causal=causal)
+    return Transformer(config, made).initialise(0).double()
+
+
+@torch.no_grad()
+def order_error(encoding: str, causal: bool) -> float:
+    """The largest difference between f(PX) and P f(X), over tokens that all differ."""
+    tokens = torch.arange(LENGTH)[None]
+    shuffle = torch.tensor([3, 0, 7, 1, 5, 2, 6, 4])
+    f = model(encoding, causal)
+    return float((f(tokens[:, shuffle]) - f(tokens)[:, shuffle]).abs().max())
+
+
+@claim(
+    told="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
+    precise="f(PX) = P f(X) for every permutation P: equivariance. It needs that there is no causal mask.",
+    verdict=Verdict.WHEN,
+    source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",
+    settles=("a-property-1", "b6", "quiz-3", "quiz-8"),
+)
+def equivariant() -> Evidence:
+    # Float64 through two layers: sums of a few hundred terms near 1, reordered.
+    return (
+        below("error without mask", order_error("nope", causal=False), 1e-12),
+        above("error with a causal mask", order_error("nope", causal=True), 0.01),
+    )
+
+
+@claim(
+    told="Attention is permutation-invariant.",
+    precise="It is equivariant: outputs move with the inputs. Invariant is only what is pooled over all positions.",
+    verdict=Verdict.FAILS,
+    source="direct calculation",
+    settles=("b6", "quiz-3"),
+)
+def invariant() -> Evidence:
+    tokens = torch.arange(LENGTH)[None]
+    with torch.no_grad():
+        f = model("nope", causal=False)
+        plain, turned = f(tokens), f(tokens.flip(1))
+    return (
+        above("change of the outputs", float((plain - turned).abs().max()), 0.01),
+        below("change of their mean", float((plain - turned).mean(1).abs().max()), 1e-12),
+    )
+
+
+@claim(
+    told="A decoder without positional encoding cannot know order.",
+    precise="The causal mask leaks it: each token sees another number of keys. Two layers already tell "
+    "orders apart.",
+    verdict=Verdict.FAILS,
+    source="Haviv et al. 2022; Kazemnejad et al. 2023, theorem 1",
+    settles=("b6", "a-encoding-6"),
+)
+@torch.no_grad()
+def nope_leaks_order() -> Evidence:
+    f = model("nope", causal=True)
+    ordered, swapped = torch.tensor([[1, 2, 3, 4]]), torch.tensor([[2, 1, 3, 4]])
+    last = float((f(ordered) - f(swapped))[0, -1].abs().max())
+    two_sided = model("nope", causal=False)
+    unmasked = float((two_sided(ordered) - two_sided(swapped))[0, -1].abs().max())
+    return (
+        above("last output after swapping two earlier tokens", last, 1e-3),
+        below("the same without the mask", unmasked, 1e-12),
+    )
+
+
+def acts_near(encoding: posenc.Encoding) -> bool:
+    """Whether it does anything to the first tokens: a scale may be 1 until far positions."""
+    if {"embeddings", "queries_keys", "bias"} & set(encoding.acts_on):
+        return True
+    scale = encoding.at(posenc.positions.arange(LENGTH))[0].scale
+    return scale is not None and bool((scale != 1).any())
+
+
+@claim(
+    told="Every encoding gives a model without a mask its sense of order.",
+    precise="Every encoding of the catalogue that uses one of four doors (embeddings, rotation, bias, scale) "
+    "breaks equivariance; NoPE, and a scale that only far queries feel, do not.",
+    verdict=Verdict.WHEN,
+    source=VASWANI,
+    settles=("a-property-1", "a-widget-break", "b28"),
+)
+def order_through_doors() -> Evidence:
+    findings = [same("NoPE is in the catalogue", "nope" in posenc.CATALOGUE, True)]
+    for name in posenc.CATALOGUE:
+        error = order_error(name, causal=False)
+        ordered = acts_near(model(name, causal=False).encoding)
+        findings.append((above if ordered else below)(f"order error of {name}", error, 1e-4 if ordered else 1e-12))
+    return tuple(findings)
+
+
+def attend(x: Tensor) -> Tensor:
+    """Attention with q = k = v = x, one head, no positions."""
+    placed = posenc.NoPE().at(posenc.positions.arange(len(x)))
+    return posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
+
+
+@claim(
+    told='"cat ate fish" and "fish ate cat" give the same vectors in permuted order without positions.',
+    precise="The same vector for the same word, wherever it stands.",
+    verdict=Verdict.HOLDS,
+    source=VASWANI,
+    settles=("a-widget-break", "quiz-4"),
+)
+def two_fish_sentences() -> Evidence:
+    cat, ate, fish = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    one, other = attend(torch.stack((cat, ate, fish))), attend(torch.stack((fish, ate, cat)))
+    return (
+        below("difference per word", float((one - other.flip(0)).abs().max()), 1e-14),
+        above("difference per place", float((one - other).abs().max()), 0.1),
+    )
+
+
+@claim(
+    told="Shuffling cat and sat shuffles their outputs and changes no vector.",
+    precise="With q = k = v = x and scale 1/√4 cat becomes [.4701, .4414, .6885, .2943] in either order.",
+    verdict=Verdict.HOLDS,
+    source="softmax by hand",
+    settles=("a-widget-shuffle",),
+)
+def cat_sat() -> Evidence:
+    x = torch.tensor([[0.8, 0.3, 0.5, 0.2], [0.1, 0.6, 0.9, 0.4]], dtype=torch.float64)
+    wanted = {"cat": [0.4701, 0.4414, 0.6885, 0.2943], "sat": [0.4022, 0.4705, 0.7273, 0.3137]}
+    findings = []
+    for order, rows in (("cat sat", [0, 1]), ("sat cat", [1, 0])):
+        got = dict(zip(("cat", "sat"), attend(x[rows])[rows], strict=True))
+        for word, values in wanted.items():
+            off = float((got[word] - torch.tensor(values, dtype=torch.float64)).abs().max())
+            findings.append(near(f"{word} in {order!r}: off by", off, 0.0, 5e-5))
+    return tuple(findings)

@@ -1,0 +1,59 @@
+"""The page of claims: every sentence with its verdict, and what settles each row of what is taught."""
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from posenc.teaching.claims.claim import Claim
+from posenc.teaching.lessons.facts import FACTS
+
+HEAD = """# Claims
+
+What is told about positional encodings, and what becomes of it when it is run. `posenc verify` runs every claim
+and leaves with status 1 when a verdict does not stand; `posenc verify --only NAME` shows one, `--json` prints the
+numbers, `--slow` adds those that train a model. The tests run the quick ones on every change.
+
+This page is written by `posenc verify --page docs/claims.md`.
+"""
+
+MAP = """
+## What settles what
+
+Each row of what is taught (encodings, properties, widgets, exercises, quizzes, interview questions, and the places
+where lessons are wrong or disagree) and what settles it here.
+
+| row | what | settled by |
+| --- | --- | --- |
+"""
+
+
+def page(claims: Sequence[Claim]) -> str:
+    """The whole page in Markdown. It holds no measured digits, so that every machine writes the same."""
+    parts = [HEAD]
+    for module, group in groupby(claims, key=lambda c: c.topic):
+        parts.append(f"\n## {module}\n")
+        parts += [_claim(c) for c in group]
+    parts.append(MAP)
+    parts += [f"| {fact.row} | {fact.what} | {', '.join(_link(by) for by in fact.by)} |\n" for fact in FACTS]
+    return "".join(parts)
+
+
+def _claim(claim: Claim) -> str:
+    slow = " Trains a model: `--slow`." if claim.slow else ""
+    return (
+        f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.told}"\n\n'
+        f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
+    )
+
+
+def _link(by: str) -> str:
+    """A link to what settles a row, or its name where it is no page."""
+    kind, _, name = by.partition(":")
+    if kind == "claim":
+        return f"[{name}](#{name})"
+    if kind == "page":
+        return f"[{name.removesuffix('.md')}]({name})"
+    if kind == "view":
+        return f"`posenc show {name}`"
+    if kind == "room":
+        return f"the lab's {name.replace('/', ', ')}"
+    return f"`{name}`"

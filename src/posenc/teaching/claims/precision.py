@@ -1,0 +1,87 @@
+"""Claims about rounding: how far 16- and 32-bit positions and angles can be trusted."""
+
+import torch
+
+import posenc
+from posenc.clock import Clock, Phases, cos_sin, cos_sin_float32, phase
+from posenc.scaling import Default
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, same
+
+OURS = "direct calculation; Wang et al. 2024, When Precision Meets Position (arXiv 2411.13476)"
+
+
+def error(positions: torch.Tensor, phases: Phases) -> float:
+    """Largest error of cos and sin in this mode, d=128, against the exact phases in float64."""
+    spectrum = Default().frequencies(128, 1e4)
+    got, exact = Clock(spectrum, phases)(positions), Clock(spectrum)(positions, torch.float64)
+    return max(float((a.double() - b).abs().max()) for a, b in zip(got, exact, strict=True))
+
+
+@claim(
+    told="float32 is exact enough for a table of positions.",
+    precise="Angles lose digits as positions grow: cos and sin are off by 4e-4 at 5000, 7e-3 at 100 000, 6e-2 at a "
+    "million. Phases in integers are right to the last digit of float32 at any position below 2^31.",
+    verdict=Verdict.WHEN,
+    source=OURS,
+    settles=("b26", "b25"),
+)
+def float32_tables() -> Evidence:
+    def last(limit: int) -> torch.Tensor:
+        return torch.arange(limit // 2, limit, max(1, limit // 8000))
+
+    words = phase(last(2**31), Clock(Default().frequencies(128, 1e4)).turns)
+    polynomial = float((cos_sin_float32(words)[0].double() - cos_sin(words, torch.float64)[0]).abs().max())
+    return (
+        above("float32 angles at 5000", error(last(5000), "float32"), 1e-4),
+        above("at 100 000", error(last(100_000), "float32"), 1e-3),
+        above("at 1 000 000", error(last(1_000_000), "float32"), 1e-2),
+        # Half a unit of float32 at 1 is 3.0e-8.
+        below("exact phases at 1 000 000", error(last(1_000_000), "exact"), 3.0e-8),
+        below("exact phases at 2³¹", error(last(2**31), "exact"), 3.0e-8),
+        below("the kernels' float32 polynomial there", polynomial, 2e-7),
+    )
+
+
+@claim(
+    told="Positions can be kept in the model's type.",
+    precise="bfloat16 has 769 distinct values among 0 … 4095, float16 3073: neighbours become one. "
+    "Positions are int64 "
+    "here, and another type is refused.",
+    verdict=Verdict.FAILS,
+    source=OURS,
+    settles=("d-16-bit-positions",),
+)
+def positions_in_16_bits() -> Evidence:
+    at = torch.arange(4096)
+    try:
+        posenc.Rotary(8, pairing="half").at(at.to(torch.bfloat16))
+        refused = False
+    except posenc.errors.InvalidArgument as message:
+        refused = "positions are exact integers" in str(message)
+    return (
+        same("distinct positions in bfloat16", len(at.to(torch.bfloat16).unique()), 769),
+        same("in float16", len(at.to(torch.float16).unique()), 3073),
+        same("bfloat16 positions are refused", refused, True),
+    )
+
+
+@claim(
+    told="Casting a model to bfloat16 leaves its rotary frequencies alone.",
+    precise="A float buffer of frequencies is rounded by it: cos is then off by 0.1 at position 100 and "
+    "0.9 at 1000. Frequencies kept as integers pass any cast.",
+    verdict=Verdict.FAILS,
+    source=OURS,
+    settles=("d-buffer-cast",),
+)
+def casting_a_module() -> Evidence:
+    at = torch.tensor([100, 1000, 4095])
+    rotary = posenc.Rotary(128, pairing="half")
+    before = rotary.tables(at)[0]
+    after = rotary.to(torch.bfloat16).tables(at)[0]
+    rounded = torch.tensor(Default().frequencies(128, 1e4).float32).to(torch.bfloat16).double()
+    off = ((at[:, None] * rounded).cos() - before.double()).abs().amax(-1)
+    return (
+        same("tables after .to(bfloat16) are the same bits", torch.equal(before, after), True),
+        above("a rounded buffer at position 100", float(off[0]), 0.05),
+        above("at position 1000", float(off[1]), 0.5),
+    )

@@ -1,0 +1,131 @@
+"""The property table of every encoding, measured, and the claim that checks it against what is taught."""
+
+from dataclasses import dataclass
+
+import torch
+
+import posenc
+from posenc.teaching.claims.claim import Evidence, Verdict, claim, same
+from posenc.teaching.claims.order import acts_near, order_error
+from posenc.teaching.views.four import NAMES, four
+
+WIDTH, HEADS, HEAD_DIM, ROWS = 768, 12, 64, 512
+FAR = 10**6
+
+
+@dataclass(frozen=True)
+class Properties:
+    """What an encoding is and costs, for a model of 768 channels, 12 heads, 512 trained positions."""
+
+    name: str
+    acts_on: str
+    parameters: int
+    last_position: int
+    offset_only: bool
+    """Whether scores stay when every position moves by a million."""
+    orders: bool
+    """Whether a model without a mask can tell orders apart."""
+    distinct: bool
+    """Whether two far positions are told apart at all, given that they exist."""
+
+
+def measured(name: str) -> Properties:
+    """The properties of a catalogue's encoding, found by running it."""
+    made = _made(name)
+    return Properties(
+        name,
+        ", ".join(made.acts_on) or "none",
+        sum(p.numel() for p in made.parameters()),
+        made.position_limit - 1,
+        _moves(name, FAR) < 1e-3,
+        order_error(name, causal=False) > 1e-6,
+        _moves(name, 0, one_further=True) > 1e-6,
+    )
+
+
+def _made(name: str) -> posenc.Encoding:
+    return posenc.encoding(name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=ROWS)
+
+
+@torch.no_grad()
+def _moves(name: str, by: int, one_further: bool = False) -> float:
+    """How much the scores of two tokens change when both move ``by``, or when one moves one further."""
+    made = _made(name)
+    by = min(by, made.position_limit - 10)  # as far as a table goes
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(1, 2, WIDTH, generator=generator)
+
+    def scores(at: list[int]) -> torch.Tensor:
+        placed = made.at(posenc.positions.on_axes(torch.tensor(at), made.axes))
+        embedded = placed.embed(x)
+        here, _ = placed.with_content(embedded)
+        heads = embedded.view(1, 2, HEADS, HEAD_DIM).transpose(1, 2)
+        return posenc.scores(*here.rotate(heads, heads), here)
+
+    change = scores([by, by + 7 + one_further]) - scores([0, 7])
+    return float(change[..., [0, 1], [1, 0]].abs().max())
+
+
+TAUGHT = {
+    "nope": (False, True, False, False),
+    "sinusoidal": (True, True, True, False),
+    "learned": (True, True, False, False),
+    "rotary": (True, True, True, False),
+    "alibi": (True, False, True, True),
+    "sandwich": (True, True, True, True),
+}
+"""Unique, bounded, aware of distance, extrapolates."""
+
+
+@claim(
+    told="A good encoding is unique, bounded, aware of distance, and extrapolates.",
+    precise="Asked before training, of the whole catalogue only Sandwich is all four. RoPE and sinusoidal codes "
+    "let unseen distances in; ALiBi keeps them out by a penalty without bound; a learned table knows no distance "
+    "until it is trained.",
+    verdict=Verdict.WHEN,
+    source="measured on the catalogue",
+    settles=("a-property-9", "b28"),
+)
+def desiderata() -> Evidence:
+    findings = [
+        same(f"{name}: {word}", found, taught)
+        for name, row in TAUGHT.items()
+        for word, found, taught in zip(NAMES, four(name).has, row, strict=True)
+    ]
+    whole = [name for name in posenc.CATALOGUE if all(four(name).has)]
+    return (*findings, same("Sandwich alone has all four", whole == ["sandwich"], True))
+
+
+@claim(
+    told="An encoding is absolute or relative, and a model with either knows order.",
+    precise="Whether scores see the offset only, whether orders are told apart without a mask, and what it costs, "
+    "is said by each encoding and so measured; NoPE is neither and knows none.",
+    verdict=Verdict.WHEN,
+    source="measured on the catalogue",
+    settles=("a-property-10", "b28"),
+)
+def as_declared() -> Evidence:
+    taught = {
+        "nope": ("none", 0, False, True, False),
+        "sinusoidal": ("embeddings", 0, True, False, True),
+        "learned": ("embeddings", ROWS * WIDTH, True, False, True),
+        "rotary": ("queries_keys", 0, True, True, True),
+        "alibi": ("bias", 0, True, True, True),
+    }
+    findings = []
+    for name, (doors, parameters, orders, offset_only, distinct) in taught.items():
+        found = measured(name)
+        findings += [
+            same(f"{name}: doors are {doors}", found.acts_on == doors, True),
+            same(f"{name}: parameters", found.parameters, parameters),
+            same(f"{name}: tells orders apart without a mask", found.orders, orders),
+            same(f"{name}: scores see the offset only", found.offset_only, offset_only),
+            same(f"{name}: one step further changes a score", found.distinct, distinct),
+        ]
+    for name in posenc.CATALOGUE:
+        made, found = _made(name), measured(name)
+        findings += [
+            same(f"{name}: scores see the offset only, as it declares", found.offset_only, made.relative),
+            same(f"{name}: tells orders apart by its doors", found.orders, acts_near(made)),
+        ]
+    return tuple(findings)

@@ -1,0 +1,234 @@
+"""Claims about RoPE: what a score sees, what the two pairings are, and what distance does and does not do."""
+
+import math
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
+from posenc.scaling import Default
+from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
+from posenc.teaching.views.scores import contents, scores, spread
+
+SU = "Su et al. 2021, RoFormer, section 3.2"
+QUARTER = torch.tensor(math.pi / 4, dtype=torch.float64)
+
+
+def draw(*shape: int, seed: int = 0) -> Tensor:
+    """N(0, 1) in float64."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | None = None) -> float:
+    """⟨R(m)q, R(n)k⟩ in float64."""
+    rotary = rotary or posenc.Rotary(q.shape[-1], pairing="half")
+    placed = rotary.at(torch.tensor([at_q]), torch.tensor([at_k]), dtype=torch.float64)
+    turned_q, turned_k = placed.rotate(q.view(1, 1, 1, -1), k.view(1, 1, 1, -1))
+    return float((turned_q * turned_k).sum())
+
+
+def plane_score(m: int, n: int, direction: int = 1) -> float:
+    """The widget's score: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
+    q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
+    turned = [
+        rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
+        for v, p in ((q, m), (k, n))
+    ]
+    return float((turned[0] * turned[1]).sum())
+
+
+@claim(
+    told="A rotary score depends on the offset n − m alone.",
+    precise="⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩ for every q and k, and rotation keeps norms.",
+    verdict=Verdict.HOLDS,
+    source=SU,
+    settles=("a-property-6", "quiz-10", "interview-5"),
+)
+def offset_only() -> Evidence:
+    q, k = draw(2, 64)
+    findings = []
+    for m, n in ((3, 10), (1000, 1007), (10**6, 10**6 + 7)):
+        # 64 products of numbers below 16 in float64; phases are off by p · 2^−64 turn, 3e-13 at 10^6.
+        findings.append(near(f"score at ({m}, {n}) − at (0, 7)", score(q, k, m, n) - score(q, k, 0, 7), 0.0, 1e-9))
+    placed = posenc.Rotary(64, pairing="half").at(torch.arange(100), dtype=torch.float64)
+    x = draw(1, 1, 100, 64)
+    turned, _ = placed.rotate(x, x)
+    findings.append(below("change of a norm", float((turned.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12))
+    findings.append(below("change at position 0", float((turned - x)[0, 0, 0].abs().max()), 0.0))
+    return tuple(findings)
+
+
+@claim(
+    told="Moving every position by 5 leaves rotary scores unchanged.",
+    precise="Unchanged up to rounding, which in float32 angles grows with position and in exact phases does not.",
+    verdict=Verdict.HOLDS,
+    source=SU,
+    settles=("a-property-7", "quiz-2", "b25"),
+)
+def shift_by_five() -> Evidence:
+    q, k = draw(2, 64)
+    start = score(q, k, 4, 9)
+    legacy = posenc.Rotary(64, pairing="half", phases="float32")
+    drift = abs(score(q, k, 10**6 + 4, 10**6 + 9, legacy) - score(q, k, 4, 9, legacy))
+    return (
+        near("change at shift 5", score(q, k, 9, 14) - start, 0.0, 1e-10),
+        near("change at shift 10⁶, exact phases", score(q, k, 10**6 + 4, 10**6 + 9) - start, 0.0, 1e-9),
+        above("change at shift 10⁶, float32 angles", drift, 1e-3),
+    )
+
+
+@claim(
+    told="The widget's score is −1.100 wherever q and k stand two apart.",
+    precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite turn gives +1.100.",
+    verdict=Verdict.HOLDS,
+    source=SU,
+    settles=("a-widget-shift", "b14"),
+)
+def widget_numbers() -> Evidence:
+    by_offset = {0: 1.7, 1: 0.424, 2: -1.1, 4: -1.7, 8: 1.7}
+    return (
+        *(near(f"offset {n}", plane_score(0, n), value, 5e-4) for n, value in by_offset.items()),
+        near("m=1, n=3", plane_score(1, 3), -1.1, 1e-12),
+        near("m=3, n=5", plane_score(3, 5), -1.1, 1e-12),
+        near("m=100, n=102, off by", plane_score(100, 102) + 1.1, 0.0, 1e-13),
+        near("offset −2", plane_score(2, 0), 1.1, 1e-12),
+        # A wrong sign at q and k together is the wrong sign of the offset.
+        near("both turned the other way", plane_score(0, 2, direction=-1), 1.1, 1e-12),
+    )
+
+
+@claim(
+    told="The widget's π/4 per position exaggerates the rotation.",
+    precise="The real first pair turns faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
+    verdict=Verdict.FAILS,
+    source=SU,
+    settles=("b11",),
+)
+def first_pair_is_faster_than_the_widget() -> Evidence:
+    turns = posenc.Rotary(64, pairing="half").clock.turns
+    degrees = [360 * int(t) / 2**64 for t in turns[:4]]
+    return (
+        near("first pair (degrees per position)", degrees[0], 57.29578, 1e-4),
+        same("pairs faster than 45°", sum(d > 45 for d in degrees), 1),
+    )
+
+
+@claim(
+    told="Rotary scores decay with distance.",
+    precise="Only a bound for aligned vectors falls, and not steadily. Random contents show no decay, "
+    "and a key can "
+    "be made to score most at any distance.",
+    verdict=Verdict.FAILS,
+    source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
+    settles=("b10",),
+)
+def decay_with_distance() -> Evidence:
+    aligned = scores(*contents("aligned", 64, 0, 0, 1e4), 1024)
+    known = {0: 64.0, 1: 61.8, 2: 56.6, 4: 47.9, 128: 18.2, 256: 22.6, 512: 11.9, 1024: 16.8}
+    q, k = contents("peaked", 64, 300, 0, 1e4)
+    sd = spread(64, 1024).panels[0].lines[1].values  # type: ignore[union-attr]
+    return (
+        *(near(f"q = k = 1, 32 pairs, distance {d}", float(aligned[d]), value, 0.05) for d, value in known.items()),
+        same("a key made to peak at 300 peaks at", int(scores(q, k, 1000).argmax()), 300),
+        # 200 draws: the standard deviation of a standard deviation is 5%; far and near average 60 of them.
+        near("random contents: sd far / sd near", float(sd[-60:].mean() / sd[:60].mean()), 1.0, 0.05),
+    )
+
+
+@claim(
+    told="RoPE pairs channels 2i and 2i+1.",
+    precise="So do the paper and GPT-J; Llama pairs i and i+d/2. Outputs differ, and agree after one permutation.",
+    verdict=Verdict.WHEN,
+    source="Su et al. 2021, section 3.2.2; public checkpoints",
+    settles=("b12", "a-encoding-3"),
+)
+def pairings() -> Evidence:
+    x, at = draw(1, 1, 256, 64), torch.arange(256)
+    half = posenc.Rotary(64, pairing="half").at(at, dtype=torch.float64)
+    interleaved = posenc.Rotary(64, pairing="interleaved").at(at, dtype=torch.float64)
+    to_half, to_interleaved = half_from_interleaved(64), interleaved_from_half(64)
+    permuted = half.rotate(x[..., to_half], x)[0][..., to_interleaved]
+    own = interleaved.rotate(x, x)[0]
+    return (
+        above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - own).abs().max()), 3.0),
+        below("after the permutation", float((permuted - own).abs().max()), 1e-14),
+    )
+
+
+@claim(
+    told="Rotation by real arithmetic and by complex multiplication are two methods.",
+    precise="One function, (x + iy)·e^{iφ}, written twice.",
+    verdict=Verdict.FAILS,
+    source="Touvron et al. 2023, Llama's published code",
+    settles=("a-encoding-4",),
+)
+def real_and_complex() -> Evidence:
+    x, at = draw(2, 3, 16, 32), torch.arange(16)
+    findings = []
+    for pairing in ("half", "interleaved"):
+        rotary = posenc.Rotary(32, pairing=pairing)
+        tables = rotary.tables(at, torch.float64)
+        real = rotate(x, *tables, rotary.pairing)
+        off = float((real - rotate_complex(x, *tables, rotary.pairing)).abs().max())
+        findings.append(below(f"difference, {pairing}", off, 1e-14))
+    return tuple(findings)
+
+
+@claim(
+    told="θ is computed from d_model.",
+    precise="From the head's rotary channels: all heads share one ladder, whatever the model's width.",
+    verdict=Verdict.FAILS,
+    source=SU,
+    settles=("b13",),
+)
+def ladder_of_the_head() -> Evidence:
+    q, k = draw(2, 1, 4, 8, 16)
+    placed = posenc.Rotary(16, pairing="half").at(torch.arange(8), dtype=torch.float64)
+    together = placed.rotate(q, k)[0]
+    apart = torch.cat([placed.rotate(q[:, h : h + 1], k[:, h : h + 1])[0] for h in range(4)], 1)
+    ladder, wide = Default().frequencies(16, 1e4).exact, Default().frequencies(64, 1e4).exact
+    return (
+        below("heads rotated together − one by one", float((together - apart).abs().max()), 0.0),
+        near("second frequency, head_dim 16", float(ladder[1]), 0.316228, 1e-6),
+        near("second frequency, d_model 64", float(wide[1]), 0.749894, 1e-6),
+    )
+
+
+@claim(
+    told="RoPE puts positions into q, k and v.",
+    precise="Values are never rotated and embeddings never touched: a copied value arrives bit for bit.",
+    verdict=Verdict.FAILS,
+    source=SU,
+    settles=("a-encoding-3", "a-property-12", "quiz-13"),
+)
+def values_pass() -> Evidence:
+    length, dim = 16, 8
+    placed = posenc.Rotary(dim, pairing="half").at(posenc.positions.arange(length))
+    x = draw(1, length, dim)
+    v = draw(1, 1, length, dim, seed=1)
+    q = draw(1, 1, length, dim, seed=2) * 1e4  # each query looks at one key alone
+    rotated = placed.rotate(q, q)
+    y = posenc.attention(*rotated, v, placed)
+    nearest = (y[0, 0, :, None] - v[0, 0, None]).abs().amax(-1).min(-1).values
+    return (
+        same("embeddings pass", torch.equal(placed.embed(x), x), True),
+        below("distance of every output from some value", float(nearest.max()), 0.0),
+    )
+
+
+@claim(
+    told="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
+    precise="For the same q and k the score is the same. Not the output: more keys share the softmax.",
+    verdict=Verdict.WHEN,
+    source="direct calculation",
+    settles=("quiz-7",),
+)
+def known_distances_in_a_longer_context() -> Evidence:
+    q, k = draw(2, 64)
+    inside, beyond = score(q, k, 4000, 500), score(q, k, 8000, 4500)
+    weight = [float((torch.zeros(n)).softmax(-1)[0]) for n in (4096, 8192)]
+    return (
+        near("score at 8000 and 4500 − at 4000 and 500", beyond - inside, 0.0, 1e-9),
+        near("weight of one of equal keys, 8192 against 4096", weight[1] / weight[0], 0.5, 1e-6),
+    )

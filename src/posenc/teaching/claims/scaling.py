@@ -1,0 +1,173 @@
+"""Claims about stretching RoPE: what each scaling keeps, what it gives up, and which way its temperature works."""
+
+import math
+from itertools import pairwise
+
+import torch
+
+from posenc.scaling import NTK, Default, DynamicNTK, Linear, Llama3, Proportional, Scaling, YaRN
+from posenc.teaching.claims.claim import Evidence, Verdict, below, claim, near, same
+
+CHEN = "Chen et al. 2023 (arXiv 2306.15595)"
+PENG = "Peng et al. 2023 (arXiv 2309.00071)"
+DIM, BASE = 128, 10_000.0
+LENGTH = 4096
+
+
+def frequencies(scaling: Scaling, dim: int = DIM, base: float = BASE) -> list[float]:
+    """Radians per position of every pair."""
+    return [float(f) for f in scaling.frequencies(dim, base).exact]
+
+
+def slow_pairs(length: int = LENGTH) -> list[int]:
+    """The pairs that complete no turn within the trained length."""
+    return [i for i, f in enumerate(frequencies(Default())) if 2 * math.pi / f > length]
+
+
+def excess(scaling: Scaling, factor: float) -> list[float]:
+    """How far past its trained range of angles each slow pair turns at ``factor`` times the length; 1 is inside."""
+    before, after = frequencies(Default()), frequencies(scaling)
+    return [factor * after[i] / before[i] for i in slow_pairs()]
+
+
+@claim(
+    told="Position Interpolation lets a model read 8 times its length at no loss.",
+    precise="No pair leaves its trained range, and neighbours move 8 times closer at every scale: the "
+    "first pair turns "
+    "7.2° a step instead of 57.3°. Quality drops at every length until the model is tuned.",
+    verdict=Verdict.FAILS,
+    source=f"{CHEN}, section 2.3 and table 1",
+    settles=("a-encoding-7",),
+)
+def interpolation_loses_resolution() -> Evidence:
+    first = math.degrees(frequencies(Linear(8.0))[0])
+    fortieth = {s: frequencies(Linear(s))[40] * s for s in (8.0, 32.0, 256.0)}
+    ranges = excess(Linear(8.0), 8.0)
+    return (
+        near("first pair (degrees per position)", first, 7.16197, 1e-4),
+        near("largest angle over its trained range", max(ranges), 1.0, 1e-12),
+        *(near(f"factor {s:g}: pair 40 times the factor", f, 10**-2.5, 1e-12) for s, f in fortieth.items()),
+    )
+
+
+@claim(
+    told="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
+    precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 leave it "
+    "at factor 8, by "
+    "up to 1.75 times.",
+    verdict=Verdict.FAILS,
+    source=f"{PENG}, section 3.1, against direct calculation",
+    settles=("other-ntk", "a-encoding-7"),
+)
+def ntk_leaves_the_trained_range() -> Evidence:
+    ranges = excess(NTK(8.0), 8.0)
+    before, after = frequencies(Default()), frequencies(NTK(8.0))
+    return (
+        same("pairs without a full turn in 4096", len(ranges), 18),
+        same("of them past their trained range", sum(r > 1 + 1e-9 for r in ranges), 17),
+        near("the worst, times its range", max(ranges), 1.75, 5e-3),
+        near("first pair, over before", after[0] / before[0], 1.0, 1e-12),
+        near("last pair, over before", after[-1] / before[-1], 1 / 8, 1e-12),
+        near("the base it amounts to", NTK(8.0).base(DIM, BASE), 82_684.6, 0.1),
+    )
+
+
+@claim(
+    told="YaRN is one formula.",
+    precise="The paper ramps over turns within the trained length, the released code over the pair's index. They "
+    "differ by up to 3.04 times (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
+    verdict=Verdict.FAILS,
+    source=f"{PENG}, section 3.2, and its authors' code",
+    settles=("a-encoding-7",),
+)
+def yarn_has_two_ramps() -> Evidence:
+    by_index = frequencies(YaRN(16.0, LENGTH))
+    by_turns = frequencies(YaRN(16.0, LENGTH, ramp="rotations"))
+    ratios = [max(a / b, b / a) for a, b in zip(by_index, by_turns, strict=True)]
+    return (
+        near("largest ratio of the two", max(ratios), 3.04, 5e-3),
+        same("at pair", ratios.index(max(ratios)), 38),
+        same("the code's ramp starts at pair", YaRN(16.0, LENGTH).ends(DIM, BASE)[0], 20),
+        same("and ends at pair", YaRN(16.0, LENGTH).ends(DIM, BASE)[1], 46),
+    )
+
+
+@claim(
+    told="YaRN keeps slow pairs and interpolates fast ones.",
+    precise="The other way round: fast pairs are kept, slow ones divided by the factor, and the ratio never falls.",
+    verdict=Verdict.FAILS,
+    source=f"{PENG}, section 3.2",
+    settles=("a-encoding-7",),
+)
+def direction_of_the_ramp() -> Evidence:
+    findings = []
+    for name, scaling in (("YaRN", YaRN(16.0, LENGTH)), ("Llama 3", Llama3(16.0, LENGTH))):
+        ratios = [a / b for a, b in zip(frequencies(Default()), frequencies(scaling), strict=True)]
+        findings += [
+            near(f"{name}: first pair divided by", ratios[0], 1.0, 1e-12),
+            near(f"{name}: last pair divided by", ratios[-1], 16.0, 1e-9),
+            below(f"{name}: largest fall of the ratio", max(a - b for a, b in pairwise(ratios)), 1e-9),
+        ]
+    return tuple(findings)
+
+
+@claim(
+    told="YaRN's temperature softens attention.",
+    precise="It sharpens: cos and sin are both multiplied by a = 0.1·ln s + 1, so every score grows by a².",
+    verdict=Verdict.FAILS,
+    source=f"{PENG}, section 3.3",
+    settles=("other-temperature",),
+)
+def temperature_sharpens() -> Evidence:
+    a = YaRN(16.0, LENGTH).frequencies(DIM, BASE).attention_factor
+    scores = torch.randn(256, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+
+    def entropy(x: torch.Tensor) -> float:
+        return float(-(x.softmax(-1) * x.log_softmax(-1)).sum())
+
+    return (
+        near("a at factor 16", a, 0.1 * math.log(16) + 1, 1e-12),
+        near("factor of the scores", a * a, 1.6314, 1e-3),
+        below("change of entropy (nats)", entropy(scores * a * a) - entropy(scores), -0.1),
+        near("a at factor 1", YaRN(1.0, LENGTH).frequencies(DIM, BASE).attention_factor, 1.0, 0.0),
+    )
+
+
+@claim(
+    told="Dynamic NTK scaling always changes the base.",
+    precise="Up to the trained length nothing changes; past it the base grows with the length, and keys "
+    "cached before "
+    "keep the old base unless they are rotated again.",
+    verdict=Verdict.WHEN,
+    source="released code, as in Hugging Face transformers",
+    settles=("a-encoding-7",),
+)
+def dynamic_by_length() -> Evidence:
+    plain = frequencies(Default())
+    scaling = DynamicNTK(2.0, LENGTH)
+    inside, longer = (frequencies(scaling.plan(n)) for n in (LENGTH, 2 * LENGTH))
+    return (
+        same("at the trained length nothing changes", inside == plain, True),
+        near("last pair at twice the length, over before", longer[-1] / plain[-1], 1 / 3, 1e-9),
+        near("first pair", longer[0], 1.0, 1e-12),
+    )
+
+
+@claim(
+    told="Partial rotation and proportional RoPE are the same thing.",
+    precise="Partial gives its channels a full ladder of their own; proportional keeps the head's ladder "
+    "and sets its "
+    "slow end to zero. A config of one read as the other is another model.",
+    verdict=Verdict.FAILS,
+    source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
+    settles=("a-encoding-7",),
+)
+def partial_is_not_proportional() -> Evidence:
+    partial = frequencies(Default(), DIM // 4)
+    proportional = frequencies(Proportional(0.25))
+    return (
+        same("pairs that turn, partial", sum(f > 0 for f in partial), 16),
+        same("pairs that turn, proportional", sum(f > 0 for f in proportional), 16),
+        near("slowest of them, partial", min(partial), 1e4 ** (-15 / 16), 1e-12),
+        near("slowest of them, proportional", min(f for f in proportional if f > 0), 1e4 ** (-15 / 64), 1e-12),
+    )

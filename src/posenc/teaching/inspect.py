@@ -1,0 +1,296 @@
+"""Says in plain words what a Hugging Face config does with positions, and what can go wrong with it."""
+
+import math
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import torch
+
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.text import Recipe
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.measuring import differences, measure
+from posenc.integrations.huggingface.measuring.shrink import WINDOW
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.pictures.view import View
+from posenc.scaling import (
+    NTK,
+    Default,
+    DynamicNTK,
+    Frequencies,
+    LengthScaling,
+    Linear,
+    Llama3,
+    LongRoPE,
+    Proportional,
+    Scaling,
+    YaRN,
+    planned,
+)
+from posenc.teaching.views.exactness import drift
+from posenc.teaching.views.scaling import drawn, slowing, turns, wavelengths
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was found.
+
+    Args:
+        answer: the whole in one sentence.
+        facts: one sentence each, in the order of reading.
+        risks: what can go wrong, each with its reason; may be empty.
+        view: frequencies and wavelengths, for a rotary model.
+        positions: what was read of the config.
+    """
+
+    answer: str
+    facts: tuple[str, ...]
+    risks: tuple[str, ...]
+    view: View | None
+    positions: ModelPositions
+
+    def text(self) -> str:
+        """As the terminal prints it."""
+        facts = "\n".join(f"  {fact}" for fact in self.facts)
+        risks = "\n".join(f"  - {risk}" for risk in self.risks) or "  - none found"
+        return f"{self.answer}\n{facts}\nRisks:\n{risks}"
+
+
+def inspect(config: object, *, base: float | None = None) -> Inspection:
+    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``) and say what it means.
+
+    Raises:
+        UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
+            lacks no base, and one is given.
+    """
+    if base is not None and _reads(config):
+        raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
+    positions = read(config, base=base)
+    rotary = {} if positions.layout else positions.turning  # a tower's places have no length to be trained at
+    encodings = positions.encodings(positions.max_length)
+    facts = [_layers(positions, name, encoding) for name, encoding in encodings.items()]
+    if positions.layout is None:
+        lengths = f"Trained length {count(positions.original_length)}, inputs allowed to"
+        facts.append(f"{lengths} {count(positions.max_length)}.")
+    risks = [f"assumed: {note}" for note in positions.assumed]
+    for name, recipe in rotary.items():
+        where = "" if len(rotary) == 1 else f"{name}: "
+        facts += [where + sentence for sentence in _rotary_facts(recipe, positions)]
+        risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
+    risks += _other_risks(encodings)
+    risks += positions.troubles
+    view = None
+    if rotary:
+        scaling, rotary_dim, base = _frequencies(positions.rotary)
+        view = drawn(planned(scaling, positions.max_length), rotary_dim, base, positions.original_length)
+    return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view, positions)
+
+
+def measured(path: Path, *, base: float | None = None) -> str:
+    """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it."""
+    found = measure(path)
+    try:
+        positions, awaiting = read(found.config, base=base), ""
+    except InvalidArgument as error:
+        positions, awaiting = None, str(error)
+    lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
+    lines += [f"  {table.module}: {table.describe()}" for table in found.tables]
+    for told, group in groupby(found.layers, key=lambda layer: (layer.tower, layer.describe())):
+        own = [layer.index for layer in group]
+        which = f"layer {own[0]}" if len(own) == 1 else f"layers {own[0]} to {own[-1]}"
+        lines.append(f"  {' '.join(filter(None, (told[0], which)))}: {told[1]}")
+    if positions is None:
+        return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."])
+    off = differences(found, positions)
+    said = [f"Differs: {text}." for text in off] or ["The config says the same."]
+    return "\n".join([*lines, *said])
+
+
+def _reads(config: object) -> bool:
+    """Whether the config can be read as it stands."""
+    try:
+        read(config)
+    except InvalidArgument:
+        return False
+    return True
+
+
+def count(value: float) -> str:
+    """A number with thin spaces between thousands, without a trailing zero."""
+    text = f"{value:,.0f}" if float(value).is_integer() or value >= 1000 else f"{value:,.4g}"
+    return text.replace(",", "\u2009")
+
+
+def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
+    if not positions.turning or positions.layout:
+        told = dict.fromkeys(encoding.describe() for encoding in encodings.values())
+        return f"{positions.model_type}: {'; '.join(told)}."
+    scaling, _, base = _frequencies(positions.rotary)
+    still = not all(encoding.acts_on for encoding in encodings.values())
+    mixed = " in some of its layers, no positions in the others" if still else ""
+    return f"{positions.model_type}: rotary positions{mixed}, base {count(base)}, {describe(scaling)}."
+
+
+def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
+    """What sets the frequencies of a rotary kind: scaling, channels that turn, base."""
+    return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
+
+
+def describe(scaling: Scaling | LengthScaling) -> str:
+    """A scaling in a few words."""
+    factor = count(getattr(scaling, "factor", 1.0))
+    names: dict[type, str] = {
+        Default: "no scaling",
+        Linear: f"every frequency divided by {factor} (position interpolation)",
+        NTK: f"NTK scaling by {factor}",
+        DynamicNTK: "dynamic NTK: the base grows with the length of the request",
+        Llama3: f"Llama 3 scaling by {factor}",
+        LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
+        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs turn, the others stand still",
+    }
+    if isinstance(scaling, YaRN):
+        return f"YaRN scaling by {factor}" + ("" if scaling.truncate else ", ramp ends not rounded")
+    return names.get(type(scaling), "a factor per pair")
+
+
+def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
+    """How many layers are of this kind, and what they do."""
+    many = positions.layers.count(name)
+    label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
+    if name in positions.turning and positions.layout is None:
+        return f"{label} with rotary positions: {_channels(positions.kinds[name])}{_window(positions, name)}."
+    if not encoding.acts_on:
+        return f"{label} without positions{_window(positions, name)}."
+    if (
+        "embeddings" in encoding.acts_on
+        and encoding.axes == 1
+        and encoding.position_limit < Encoding.position_limit
+    ):
+        rows, last = count(encoding.position_limit), count(encoding.position_limit - 1)
+        return (
+            f"A learned table of {rows} rows before {label}: the last position is {last}, and there is no next one."
+        )
+    return f"{label} with {encoding.describe()}."
+
+
+def _window(positions: ModelPositions, name: str) -> str:
+    """How far back layers of this kind see, where that is less than the longest input."""
+    own = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
+    windows = [w for w in own if w and w < positions.max_length]
+    who = "they" if len(windows) == len(own) else f"{len(windows)} of them"
+    return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""
+
+
+def _channels(recipe: Recipe) -> str:
+    """Which channels of a head turn, in which pairs, and their base."""
+    head_dim, rotary_dim, base = (recipe.get(name) for name in ("head_dim", "rotary_dim", "base"))
+    turning = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
+    half = f"half pairs (i, i+{rotary_dim // 2})"
+    pairs = half if recipe.get("pairing") == "half" else "interleaved pairs (2i, 2i+1)"
+    return f"{turning} {head_dim} channels of a head turn, in {pairs}, base {count(base)}"
+
+
+def longest(recipe: Recipe, positions: ModelPositions) -> float:
+    """The wavelength of the slowest pair that turns, in positions, in layers of this recipe."""
+    scaling, rotary_dim, base = _frequencies(recipe)
+    waves = wavelengths(planned(scaling, positions.max_length).frequencies(rotary_dim, base))
+    return float(waves[~waves.isnan()].max())
+
+
+def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
+    scaling, rotary_dim, base = _frequencies(recipe)
+    plan = planned(scaling, positions.max_length)
+    spectrum, plain = (s.frequencies(rotary_dim, base) for s in (plan, Default()))
+    length = positions.original_length
+    unscaled = "" if scaling == Default() else "unscaled, "
+    facts = [
+        f"Wavelengths run from {count(float(wavelengths(spectrum)[0]))} to {count(longest(recipe, positions))} "
+        f"positions; {unscaled}{turns(plain, length)} of {len(plain)} pairs complete a turn within the trained "
+        "length."
+    ]
+    if scaling == Default():
+        return facts
+    slowed = slowing(plan, rotary_dim, base)
+    kept = sum(s < 1 + 1e-9 for s in slowed)
+    full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
+    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "standing still"
+    at = f" at {count(positions.max_length)}" if plan is not scaling else ""
+    facts.append(
+        f"Scaling{at}: {describe(scaling)}. Of the pairs {kept} keep their frequency, "
+        f"{len(slowed) - kept - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
+    )
+    if spectrum.attention_factor != 1:
+        a = spectrum.attention_factor
+        facts.append(f"Attention factor {a:.4g}: scores are multiplied by {a * a:.4g}, which sharpens attention.")
+    if positions.softmax_factor != 1:
+        facts.append(
+            f"Besides, the softmax scale is multiplied by {positions.softmax_factor:.4g} (mscale_all_dim)."
+        )
+    return facts
+
+
+def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
+    scaling, rotary_dim, base = _frequencies(recipe)
+    length, longest = positions.original_length, positions.max_length
+    risks = []
+    factor = getattr(scaling, "factor", None)
+    stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
+    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01):
+        risks.append(
+            f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
+            f"{count(factor * length)}, and the config allows {count(longest)}"
+        )
+    if isinstance(scaling, Linear):
+        risks.append(
+            f"the config does not say whether {count(longest)} is the length before or after scaling by "
+            f"{count(scaling.factor)}; released models have either"
+        )
+    if isinstance(scaling, YaRN):
+        risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
+        if scaling.beta_fast >= length / (2 * math.pi):
+            risks.append(f"beta_fast={count(scaling.beta_fast)} is more than the fastest pair turns: none is kept")
+    if isinstance(scaling, LengthScaling):
+        risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
+    if scaling == Default():
+        slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
+        if slow:
+            risks.append(
+                f"past {count(length)} tokens the {slow} slowest pairs reach angles never seen in training: "
+                "expect the loss to rise there without scaling"
+            )
+    return [*risks, *_rounding(planned(scaling, longest).frequencies(rotary_dim, base), positions)]
+
+
+def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
+    """What the model's own number types do to its angles at the longest input."""
+    last = positions.max_length - 1
+    risks = [
+        f"float32 angles, which such checkpoints are trained with, put cos and sin off by up to "
+        f"{drift(spectrum, last):.0e} at position {count(last)}"
+    ]
+    kind = positions.source.get("torch_dtype", positions.source.get("dtype"))
+    if kind in ("float16", "bfloat16"):
+        dtype = getattr(torch, str(kind))
+        frequencies = torch.tensor(spectrum.float32)
+        turned = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
+        risks.append(
+            f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
+            f"position {count(last)} angles are then off by up to {turned:.2g} rad"
+        )
+    return risks
+
+
+def _other_risks(encodings: dict[str, Encoding]) -> list[str]:
+    """Of what has no position beyond some."""
+    ends = [
+        encoding.position_limit
+        for encoding in encodings.values()
+        if encoding.axes == 1 and encoding.position_limit < Encoding.position_limit
+    ]
+    return [
+        f"an input longer than {count(end)} tokens has no rows and fails: read a longer document in overlapping "
+        f"pieces of at most {count(end)}"
+        for end in ends
+    ]

@@ -1,0 +1,218 @@
+"""Pages that need no server: each stage with its answers for the stops of its sliders, packed; one script.
+
+A page opens from a file as well as from any static server. What it does not hold it says.
+"""
+
+import base64
+import gzip
+import hashlib
+import itertools
+import json
+import math
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cache, lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import PosencError
+from posenc.pictures import colours
+from posenc.pictures.tables import told
+from posenc.teaching.lab import page, wire
+from posenc.teaching.lab.controls import Control, Number
+from posenc.teaching.lab.page import Site
+from posenc.teaching.lab.rooms import ROOMS, Stage, room, stages
+
+Texts = tuple[tuple[str, str], ...]
+"""A state: the controls that differ from their defaults, in the stage's order."""
+
+MOST = 140_000
+"""Characters of a stage's pack: with page and script a first picture stays under 300 kB."""
+WHOLE = 160
+"""Up to so many states a stage holds every combination."""
+FINE, FEWEST = 65, 4
+"""How many stops of a control a page holds at the most, and keeps of the heaviest: its ends, middle and default."""
+PROBED, DRAWN = 130, 1_100
+"""Points of a line whose values a page holds in words, and that it holds at all."""
+SHORT = 24
+"""Characters of JSON that cost no more than a reference to them."""
+
+
+def write(folder: Path) -> list[Path]:
+    """The whole lab as a site in ``folder``; the files written, pages first."""
+    (folder / "data").mkdir(parents=True, exist_ok=True)
+    packs: dict[str, str] = {}
+    stops: dict[tuple[str, str], Sequence[str]] = {}
+    shown = {room.name: tuple(stage for stage in room.stages if not stage.fresh) for room in ROOMS}
+    shown = {name: own for name, own in shown.items() if own}
+    for stage in itertools.chain(*shown.values()):
+        packs[stage.question], held = packed(stage, {})
+        stops |= {(stage.question, name): texts for name, texts in held.items()}
+    site = _sealed(replace(saved(), held=lambda stage: f"data/{stage.question}.js", stops=stops))
+    pages = {"index": page.home(site), page.CARDS: page.cards(site)}
+    pages |= {name: page.room_page(room(name), {}, site, own) for name, own in shown.items()}
+    made = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
+    for path, text in zip(made, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
+        path.write_text(text, encoding="utf-8")
+    return made
+
+
+def page_of(question: str, texts: Mapping[str, str]) -> str:
+    """One stage as one file, in this state and with what lies around it."""
+    home, stage = stages()[question]
+    found, stops = packed(stage, texts)
+    alone = replace(home, stages=(stage,))
+    held = {(question, name): each for name, each in stops.items()}
+    site = replace(saved(), single=True, held=lambda stage: "#", data=script_of(question, found), stops=held)
+    return page.room_page(alone, texts, _sealed(site))
+
+
+def script_of(name: str, text: str) -> str:
+    """A pack as a classic script, which a page opened from disk may load."""
+    return f'(globalThis.posencHeld ??= {{}})["{name}"] = "{text}";\n'
+
+
+def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
+    """A stage's answers around the state of ``texts``, and the stops of each slider that they hold.
+
+    What is too much gives up what lies around the states to try, then half the stops of whichever control weighs
+    most, and so on.
+    """
+    answer = cache(partial(_answer, stage))
+    weight = cache(lambda name, *texts: len(held({name: texts})))
+
+    def held(stops: Mapping[str, Sequence[str]], *, tries: bool = False) -> str:
+        wanted = states(stage, stops, texts, tries=tries)
+        return pack({"&".join(f"{n}={t}" for n, t in state): found for state in wanted if (found := answer(state))})
+
+    known = {c.name: c for c in stage.controls}
+    stops = {name: _thinned(_reached(stage, c, texts), FINE, c.default) for name, c in known.items()}
+    found = held(stops, tries=True)
+    if len(found) > MOST:
+        found = held(stops)
+    while len(found) > MOST and (many := [name for name, each in stops.items() if len(each) > FEWEST]):
+        name = max(many, key=lambda name: weight(name, *stops[name]))
+        stops[name] = _thinned(stops[name], len(stops[name]) // 2 + 1, known[name].default)
+        found = held(stops)
+    return found, {name: each for name, each in stops.items() if isinstance(known[name], Number)}
+
+
+def _reached(stage: Stage, control: Control, texts: Mapping[str, str]) -> Sequence[str]:
+    """The stops that this state and those to try leave a control, which may have to stay under another."""
+    if not (isinstance(control, Number) and control.below):
+        return control.held
+    over = next(c for c in stage.controls if c.name == control.below)
+    asked = [texts, {}, *(t.state for t in stage.tries if control.name in t.state)]
+    end = max(float(state.get(over.name, over.default)) for state in asked)
+    return [stop for stop in control.held if float(stop) < end]
+
+
+def states(
+    stage: Stage, stops: Mapping[str, Sequence[str]], texts: Mapping[str, str], *, tries: bool
+) -> list[Texts]:
+    """The states that a page holds: all, where they are few, else each control moved from a state worth seeing."""
+    moving = {name: each for name, each in stops.items() if each}
+    tried = [dict(t.state) for t in stage.tries]
+    asked = list(tried)
+    if math.prod(map(len, moving.values())) <= WHOLE:
+        asked += [dict(zip(moving, texts, strict=True)) for texts in itertools.product(*moving.values())]
+    for centre in [dict(texts), {}, *(tried if tries else ())]:
+        asked += [centre, *(centre | {name: text} for name, each in stops.items() for text in each)]
+    return list(dict.fromkeys(_state(stage, state) for state in asked))
+
+
+def _state(stage: Stage, texts: Mapping[str, str]) -> Texts:
+    given = ((c.name, texts.get(c.name, c.default), c.default) for c in stage.controls)
+    return tuple((name, text) for name, text, default in given if text != default)
+
+
+def _thinned(stops: Sequence[str], count: int, default: str) -> list[str]:
+    """At most ``count`` of them, evenly, its ends and the default among them."""
+    if len(stops) <= count:
+        return list(stops)
+    places = {round(i * (len(stops) - 1) / (count - 1)) for i in range(count)}
+    return [stop for i, stop in enumerate(stops) if i in places or stop == default]
+
+
+def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
+    """The answer as the page paints it, with the words under the pointer; None where the library refuses."""
+    try:
+        view = stage.answer(dict(state))
+    except PosencError:
+        return None
+    sent = wire.view(view)
+    for i, shown in enumerate(sent["panels"]):
+        if shown["kind"] != "lines":
+            continue
+        points = len(shown["x"]["at"])
+        if points <= PROBED:
+            shown["probe"] = [told(view, i, 0, column) for column in range(points)]
+        if points > DRAWN:
+            _sparse(shown)
+    return sent
+
+
+def _sparse(shown: dict[str, Any]) -> None:
+    """Leave points out that lie closer than pixels do."""
+    every = -(-len(shown["x"]["at"]) // DRAWN)
+    shown["x"]["at"] = shown["x"]["at"][::every]
+    for line in shown["lines"]:
+        line |= {key: line[key] and line[key][::every] for key in ("y", "low", "high")}
+
+
+def pack(content: Any) -> str:
+    """JSON, a part a line, compressed, as base64: what is longer than a reference is kept once, the whole last."""
+    parts: dict[str, int] = {}
+
+    def placed(value: Any, short: int = SHORT) -> Any:
+        if isinstance(value, dict):
+            value = {key: placed(part) for key, part in value.items()}
+        elif isinstance(value, list | tuple):
+            value = [placed(part) for part in value]
+        elif not isinstance(value, str):
+            return value
+        text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return value if len(text) <= short else {"#": parts.setdefault(text, len(parts))}
+
+    placed(content, short=0)  # a whole of one state is hardly more than a reference, and has its line
+    return base64.b64encode(gzip.compress("\n".join(parts).encode(), 9, mtime=0)).decode()
+
+
+def bundle() -> str:
+    """The page's modules as one classic script: the same source without imports, exports and comments."""
+    texts: dict[str, str] = {}
+
+    def take(path: str) -> None:
+        if path in texts:
+            return
+        source = page.STATIC.joinpath(path).read_text("utf-8")
+        for asked in re.findall(r'^import .* from "(.*)";$', source, re.M):
+            take(posixpath.normpath(posixpath.join(posixpath.dirname(path), asked)))
+        texts[path] = re.sub(r"^( *//.*\n|import .*\n|export )", "", source, flags=re.M)
+
+    take("lab.js")
+    return '(() => {\n"use strict";\n' + "\n".join(texts.values()) + "})();\n"
+
+
+@lru_cache(maxsize=1)
+def saved() -> Site:
+    """Style and scripts of every saved page."""
+    style = colours.stylesheet() + (page.STATIC / "lab.css").read_text("utf-8")
+    early = (page.STATIC / "theme.js").read_text("utf-8")
+    return Site(saved=True, style=style, early=early, script=bundle(), tones=colours.tables())
+
+
+def _sealed(site: Site) -> Site:
+    """The site with its policy: these scripts by their hash, what they load themselves, and nothing else."""
+    scripts = " ".join(_hash(text) for text in (site.early, site.data, site.script))
+    policy = (
+        f"default-src 'none'; script-src {scripts} 'strict-dynamic'; style-src {_hash(site.style)}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    return replace(site, policy=policy)
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

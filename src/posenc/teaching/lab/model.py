@@ -1,0 +1,56 @@
+"""What does a real model do in each of its layers? Read from the config.json that somebody pastes."""
+
+import json
+import math
+from typing import TYPE_CHECKING
+
+from posenc.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from posenc.pictures.view import View
+
+PYTHON = """\
+import json
+from posenc.integrations import huggingface
+
+positions = huggingface.read(json.loads({config!r}))
+print(positions.kinds, positions.layers, positions.windows)"""
+
+
+def layers(config: str) -> "View":
+    """The longest wavelength and the window of every layer, beside the trained length, and what can go wrong."""
+    import torch
+
+    from posenc.pictures.view import Line, Lines, View, counted
+    from posenc.teaching.inspect import inspect, longest
+
+    try:
+        given = json.loads(config)
+    except (ValueError, RecursionError) as error:  # no JSON, too long a number, too deep
+        raise InvalidArgument(f"config is no JSON ({error}); paste a model's whole config.json") from error
+    if not isinstance(given, dict):
+        raise InvalidArgument(
+            f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
+        )
+    found = inspect(given)
+    positions = found.positions
+    waves = {name: longest(recipe, positions) for name, recipe in positions.turning.items()}
+    values = {
+        "longest wavelength": [waves.get(kind, math.nan) for kind in positions.layers],
+        "window": [float(window or math.nan) for window in positions.windows],
+        "trained length": [float(positions.original_length)] * len(positions.layers),
+    }
+    lines = tuple(
+        Line(name, torch.tensor(row, dtype=torch.float64))
+        for name, row in values.items()
+        if not all(map(math.isnan, row))
+    )
+    told: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
+    told["trained length"] = positions.original_length
+    told |= {f"risk {i}": words for i, words in enumerate(found.risks, 1)}
+    return View(
+        found.answer,
+        (Lines("layers", lines, counted("layer", len(positions.layers)), "tokens", y_log=True),),
+        told,
+        PYTHON.format(config=json.dumps(given)),
+    )

@@ -1,0 +1,124 @@
+"""The pages as HTML: words, formulas and working controls, complete before a line of script runs."""
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from urllib.parse import urlencode
+
+from posenc.errors import MissingExtra
+from posenc.names import canonical
+from posenc.pictures.templates import templates
+from posenc.teaching.lab.controls import Control
+from posenc.teaching.lab.rooms import ROOMS, Room, Stage, find, place
+from posenc.teaching.lessons import deck
+from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
+from posenc.teaching.lessons.index import beside, sections
+
+try:
+    from latex2mathml.converter import convert
+except ModuleNotFoundError as error:
+    raise MissingExtra("latex2mathml", "lab") from error
+
+CARDS, HERO = "check", "shift-both"
+"""The address of the cards, and the stage that the first page shows."""
+FIRST = "/static/first.js"
+"""The first page's answers, held beside the scripts so that it moves before the library is imported."""
+STATIC = Path(__file__).parent / "static"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where pages live, and what a page states: the live lab, an exported folder, or one stage alone.
+
+    Args:
+        saved: whether a page brings its style, script and policy with it and asks no server.
+        single: whether it stands alone, with no other pages to link to.
+        held: the file of answers of a stage; empty where a server answers, ``"#"`` where ``data`` holds them.
+        stops: texts that a slider may visit, by stage and control; by default all.
+    """
+
+    saved: bool = False
+    single: bool = False
+    held: Callable[[Stage], str] = lambda stage: ""
+    stops: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
+    policy: str = ""
+    style: str = ""
+    early: str = ""
+    script: str = ""
+    tones: str = ""
+    data: str = ""
+
+    @property
+    def rooms(self) -> list[tuple[str, str]]:
+        """Names and entries of every page; a site leaves out what is read from somebody's own study."""
+        own = [room for room in ROOMS if self.saved and not self.single and all(s.fresh for s in room.stages)]
+        return [(room.name, room.short) for room in ROOMS if room not in own] + [(CARDS, "Check yourself")]
+
+    @property
+    def icon(self) -> str:
+        return base64.b64encode((STATIC / "icon.svg").read_bytes()).decode()
+
+    def link(self, name: str) -> str:
+        return f"{name or 'index'}.html" if self.saved else f"/{name}"
+
+    def state(self, stage: Stage, texts: Mapping[str, str]) -> str:
+        """The address of a stage in a state; on its own page, a query and a fragment."""
+        return f"?{urlencode(texts)}#{stage.question}"
+
+
+LIVE = Site()
+
+
+def _made(template: str, site: Site, **given: object) -> str:
+    def stops(stage: str, control: Control) -> Sequence[str]:
+        return site.stops.get((stage, control.name), control.held)
+
+    made = templates("posenc.teaching.lab")
+    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail, "find": find}
+    made.globals |= {"beside": beside, "sections": sections, "place": place}
+    return made.get_template(template).render(site=site, held=site.held, stops=stops, **given)
+
+
+def home(site: Site = LIVE) -> str:
+    """The first page: a rotation to drag, and every room by its question."""
+    moving = site if site.saved else replace(site, held=lambda stage: FIRST)
+    shown = [room for room in ROOMS if room.name in dict(site.rooms)]
+    return _made("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=shown)
+
+
+def cards(site: Site = LIVE) -> str:
+    """The cards; of a server the page's script asks for their numbers, which need the library."""
+    computed = {card["name"]: card for card in deck.cards()} if site.saved else {}
+    filters = [
+        ("kind", "kind", [*KINDS.items(), ("interview", "Interview")]),
+        ("topic", "topic", list(TOPICS.items())),
+        ("stars", "difficulty", [(str(n), "★" * n) for n in (1, 2, 3)]),
+        ("lesson", "lesson", [(str(n), str(n)) for n in sorted({n for card in DECK for n in card.lessons})]),
+        ("company", "turns on", [(name, name) for name in COMPANIES]),
+    ]
+    asked = {"deck": DECK, "kinds": KINDS, "topics": TOPICS, "computed": computed}
+    return _made("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
+
+
+def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: Sequence[Stage] = ()) -> str:
+    """A room in the state that ``texts`` describe; a text that a control cannot hold is left to the answers."""
+    names = site.rooms
+    after = names[[name for name, _ in names].index(room.name) + 1]
+    shown = stages or room.stages
+    return _made(
+        "room.html", site, title=room.title, current=room.name, room=room, stages=shown, texts=texts, after=after
+    )
+
+
+@lru_cache
+def formula(lines: tuple[tuple[str, str], ...]) -> str:
+    """A room's formulas as MathML, each with how it is read aloud."""
+    made = (convert(tex, display="block").replace("<math ", f'<math alttext="{words}" ', 1) for words, tex in lines)
+    return f'<div class="formula">{"".join(made)}</div>'
+
+
+def thumbnail(name: str) -> str:
+    """A small picture of a room, made from its first stage and shipped with the pages."""
+    return (STATIC / "thumbnails" / f"{name}.svg").read_text("utf-8")

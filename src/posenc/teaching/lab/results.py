@@ -1,0 +1,110 @@
+"""The results of a study, read from its ledger each time they are asked for; of the example until there is one."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from posenc.errors import StudyError
+from posenc.teaching.lessons.example import EXAMPLE, LABEL, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from posenc.pictures.view import View
+    from posenc.workbench.study.results import TaskResult
+
+DEFAULT = Path("study")
+"""The folder that ``posenc compare`` writes unless told otherwise."""
+
+_shelf = {"study": DEFAULT}
+
+
+def use(folder: Path) -> None:
+    """Read this study from now on. Called once, with what the command line says; no request can name a folder."""
+    _shelf["study"] = folder
+
+
+def _labelled(view: "View") -> "View":
+    """The view, which says so where it shows the example and no study of one's own."""
+    if shown(_shelf["study"]) != EXAMPLE:
+        return view
+    return replace(view, readouts={"study": LABEL, **view.readouts})
+
+
+def _named(study: Path) -> str:
+    return "the example study" if study == EXAMPLE else repr(str(study))
+
+
+def curves(task: str = "ordering") -> "View":
+    """The measure of every encoding at every length, with its interval."""
+    from posenc.workbench.report.charts import over_lengths
+
+    return _charted(over_lengths, task)
+
+
+def positions() -> "View":
+    """The language loss at every position of the longest windows."""
+    from posenc.workbench.report.charts import over_positions
+
+    return _charted(over_positions, "language")
+
+
+def depths(task: str = "needle") -> "View":
+    """Accuracy by depth and length, a panel an encoding."""
+    from posenc.workbench.report.charts import by_depth
+
+    return _charted(by_depth, task)
+
+
+def table(task: str = "ordering") -> "View":
+    """The newest learned table of the study, its rows before training and after."""
+    from posenc.teaching.views.table import trained
+    from posenc.workbench.study.trained_weights import newest_table
+
+    study = shown(_shelf["study"])
+    found = newest_table(study, task)
+    if found is None:
+        raise StudyError(
+            f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
+            f"--encodings learned --output {_shelf['study']}"
+        )
+    view = trained(found.before, found.after, f"after {found.plan.steps} steps of {task}")
+    return _labelled(
+        replace(view, python=TABLE_PYTHON.format(rows=f"{study}/checkpoints/{found.plan.id}.safetensors"))
+    )
+
+
+TABLE_PYTHON = """\
+from safetensors.torch import load_file
+
+rows = load_file({rows!r})["encoding.weight"]
+unit = rows / rows.norm(dim=-1, keepdim=True)
+print(unit @ unit.T)"""
+
+
+PYTHON = """\
+from pathlib import Path
+from posenc.workbench.run.ledger import Ledger
+
+with Ledger(Path({study!r})) as ledger:
+    for run in ledger.runs():
+        if run.plan.task == "{task}":
+            print(run.plan.encoding, [(cell.length, cell.measure, cell.value) for cell in run.cells])"""
+
+
+def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
+    """This chart of the newest runs of a task."""
+    from posenc.workbench.run.ledger import Ledger
+    from posenc.workbench.study.results import newest
+
+    study = shown(_shelf["study"])
+    with Ledger(study) as ledger:
+        found = newest(ledger.runs(), task)
+    if found is None:
+        raise StudyError(
+            f"no {task} run in {_named(study)} yet; type: posenc compare --tasks {task} --output {_shelf['study']}"
+        )
+    view = chart(found)
+    if view is None:
+        raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
+    return _labelled(replace(view, python=PYTHON.format(study=str(study), task=task)))

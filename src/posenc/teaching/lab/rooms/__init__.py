@@ -1,0 +1,115 @@
+"""The rooms of the lab, one TOML file each, in the order in which they are walked."""
+
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from posenc.errors import UnknownName
+from posenc.teaching.lab.controls import KINDS, Control, read
+
+if TYPE_CHECKING:
+    from posenc.pictures.view import View
+
+ORDER = ("order", "clock", "table", "rotation", "bias", "longer", "pictures", "models", "results")
+
+
+@dataclass(frozen=True)
+class Try:
+    """Something to try: what to look for, and the state of the stage that shows it."""
+
+    words: str
+    state: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One picture and its controls.
+
+    Args:
+        question: its address, and what is asked of the library.
+        view: the function that answers, ``module:function`` below ``posenc.teaching``.
+        words: at most two lines.
+        guesses: answers to choose from before the picture is shown.
+        picks: controls that a column (or row) of the picture sets when it is touched, one after the other.
+        fresh: whether the same words may have a new answer, as a ledger that grows has.
+    """
+
+    question: str
+    view: str
+    heading: str
+    words: str = ""
+    guesses: tuple[str, ...] = ()
+    picks: tuple[str, ...] = ()
+    fresh: bool = False
+    tries: tuple[Try, ...] = ()
+    controls: tuple[Control, ...] = ()
+
+    def answer(self, texts: Mapping[str, str]) -> "View":
+        """The view for these texts of a query; a PosencError where one is unknown or out of bounds."""
+        answered: View = self.function(**read(self.controls, texts))
+        return answered
+
+    @property
+    def function(self) -> Callable[..., "View"]:
+        """The view, imported when it is first asked."""
+        module, name = self.view.split(":")
+        found: Callable[..., View] = getattr(import_module(f"posenc.teaching.{module}"), name)
+        return found
+
+
+@dataclass(frozen=True)
+class Room:
+    """``name`` is its address, ``short`` its entry in the list of rooms; a formula is its words and its TeX."""
+
+    name: str
+    short: str
+    title: str
+    words: str
+    formula: tuple[tuple[str, str], ...]
+    stages: tuple[Stage, ...]
+
+
+def _stage(entry: dict[str, Any]) -> Stage:
+    controls = tuple(KINDS[given.pop("kind")](**given) for given in entry.pop("controls", ()))
+    tries = tuple(Try(*given) for given in entry.pop("tries", ()))
+    lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+    return Stage(**{**entry, **lists}, tries=tries, controls=controls)
+
+
+def _room(text: str) -> Room:
+    entry = tomllib.loads(text)
+    formula = tuple((words, tex) for words, tex in entry.pop("formula"))
+    return Room(**entry | {"formula": formula, "stages": tuple(map(_stage, entry["stages"]))})
+
+
+ROOMS = tuple(_room((files("posenc.teaching.lab") / "rooms" / f"{name}.toml").read_text("utf-8")) for name in ORDER)
+
+
+@lru_cache
+def stages() -> dict[str, tuple[Room, Stage]]:
+    """Every stage by its address, with its room."""
+    return {stage.question: (room, stage) for room in ROOMS for stage in room.stages}
+
+
+def find(name: str) -> Stage:
+    """The stage at this address."""
+    if name not in stages():
+        raise UnknownName("question", name[:40], stages())
+    return stages()[name][1]
+
+
+def place(stage: Stage) -> str:
+    """Where a stage is found, ``room/stage``."""
+    return f"{stages()[stage.question][0].name}/{stage.question}"
+
+
+def room(name: str) -> Room:
+    """The room at this address."""
+    for found in ROOMS:
+        if found.name == name:
+            return found
+    raise UnknownName("room", name[:40], [found.name for found in ROOMS])

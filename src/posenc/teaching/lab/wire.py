@@ -1,0 +1,114 @@
+"""A scene as JSON: codes, fractions, ticks and finished texts. What the page adds is pixels.
+
+Every place is a fraction of its axis, 0 at the left or bottom and 1 at the right or top.
+"""
+
+import base64
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.pictures.colours import EMPTY
+from posenc.pictures.compose import scene
+from posenc.pictures.scene import Axis, Bar, Chart, Disc, Map, Vector
+from posenc.pictures.view import View
+
+
+def view(answer: View) -> dict[str, Any]:
+    """Everything that the page shows of a view."""
+    made = scene(answer)
+    return {
+        "title": made.title,
+        "panels": [_panel(panel, made.bars) for panel in made.panels],
+        "readouts": [{"name": name, "text": text} for name, text in made.readouts],
+        "python": made.python,
+    }
+
+
+def _panel(panel: Map | Chart | Disc, bars: tuple[Bar, ...]) -> dict[str, Any]:
+    if isinstance(panel, Map):
+        return {"kind": "heatmap", "name": panel.name, **_heatmap(panel, bars[panel.bar])}
+    if isinstance(panel, Chart):
+        return {"kind": "lines", "name": panel.name, **_lines(panel)}
+    return {"kind": "plane", "name": panel.name, **_plane(panel)}
+
+
+def codes(values: Tensor, bar: Bar) -> Tensor:
+    """Values as uint8: 0 … 254 from end to end of the scale, 255 for NaN."""
+    steps = EMPTY - 1
+    # float32 is 2^17 times finer than a step; the page's exact values come from the view itself.
+    places = values.to(torch.float32).sub(bar.low).mul_(steps / (bar.high - bar.low)).clamp_(0, steps)
+    return places.round_().nan_to_num_(EMPTY).to(torch.uint8)
+
+
+def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
+    steps = (EMPTY - 1) / (bar.high - bar.low)
+    both = panel.marked_rows and panel.marked_columns
+    down = panel.rows.label == "position" and panel.columns.label != "position"
+    return {
+        "scale": bar.scale,
+        "shape": list(panel.values.shape),
+        "codes": base64.b64encode(codes(panel.values, bar).contiguous().numpy().tobytes()).decode(),
+        "rows": _axis(panel.rows),
+        "columns": _axis(panel.columns),
+        "legend": list(bar.legend),
+        "span": [round((v - bar.low) * steps) for v in bar.shown],
+        "marked_rows": list(panel.marked_rows),
+        "marked_columns": list(panel.marked_columns),
+        "picked": "both" if both else "rows" if down else "columns",
+        **({"texts": panel.texts, "keys": panel.keys} if panel.texts else {}),
+    }
+
+
+def _axis(axis: Axis) -> dict[str, Any]:
+    return {"label": axis.label, "ticks": [[axis.place(value), text] for value, text in axis.ticks]}
+
+
+def _lines(panel: Chart) -> dict[str, Any]:
+    x, y = panel.x, panel.y
+    return {
+        "x": _axis(x) | {"at": [x.place(v) for v in panel.at]},
+        "y": _axis(y),
+        "lines": [
+            {
+                "name": curve.name,
+                "colour": curve.colour,
+                "hollow": curve.hollow,
+                "dash": " ".join(f"{2.2 * part:g}" for part in curve.dash),
+                "y": [y.place(v) for v in curve.values],
+                "low": [y.place(v) for v in curve.low] or None,
+                "high": [y.place(v) for v in curve.high] or None,
+            }
+            for curve in panel.curves
+        ],
+        "marks": [[x.place(value), caption] for value, caption in panel.marks],
+        "levels": [[y.place(value), caption] for value, caption in panel.levels],
+        "between": panel.curves[0].between if panel.curves else 0,
+    }
+
+
+def _plane(panel: Disc) -> dict[str, Any]:
+    return {"limit": panel.ticks[-1][1], "arrows": [_arrow(vector, panel.limit) for vector in panel.vectors]}
+
+
+def _arrow(vector: Vector, limit: float) -> dict[str, Any]:
+    """An arrow by its tip, in limits; what dragging it sets, and where the tip is at each of its values."""
+    arrow = vector.arrow
+    sent = {
+        "name": arrow.name,
+        "x": round(arrow.x / limit, 5),
+        "y": round(arrow.y / limit, 5),
+        "length": round(math.hypot(arrow.x, arrow.y) / limit, 5),
+        "degrees": round(math.degrees(math.atan2(arrow.y, arrow.x)), 3),
+        "ghost": arrow.ghost,
+        "role": arrow.role,
+        "colour": vector.colour,
+        "tip": vector.tip,
+        "text": vector.text,
+    }
+    if arrow.grip is None:
+        return sent
+    stops = [[value, round(x / limit, 5), round(y / limit, 5)] for value, x, y in arrow.grip.tips]
+    return sent | {"moves": arrow.grip.setting, "at": arrow.grip.at, "stops": stops}

@@ -1,0 +1,92 @@
+"""What a card is: a question of the lessons, its choices, and what answers it here."""
+
+import tomllib
+from dataclasses import dataclass
+from importlib.resources import files
+
+TOPICS = {
+    "order": "order",
+    "clock": "the clock",
+    "table": "the table",
+    "rotation": "the rotation",
+    "bias": "the bias",
+    "length": "longer contexts",
+}
+KINDS = {"recall": "Recall", "derivation": "Derivation", "trade-off": "Trade-off"}
+"""What a question wants: something known, something worked out, or something weighed."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A choice, and what is said to whoever takes it."""
+
+    words: str
+    why: str
+    right: bool = False
+
+
+@dataclass(frozen=True)
+class Card:
+    """A question with choices, a number to type, or words to compare with one's own.
+
+    Args:
+        name: its address.
+        kind: one of ``KINDS``.
+        topic: one of ``TOPICS``.
+        stars: how hard it is, 1 to 3.
+        lessons: that ask it, 0 to 4.
+        companies: whose models or papers it turns on.
+        rows: of ``lessons/facts.toml`` that it stands for.
+        stage: of the lab that answers it, as ``room/question``.
+        claims: that answer it.
+        prompt: the question.
+        answer: in words; ``{}`` is where the number goes.
+        options: choices, exactly one of them right. Without options and number a card is open: the reader
+            writes, then sees the answer.
+        number: a function of ``numbers``; an answer is right within ``tolerance`` of it.
+        tolerance: of a number.
+        interview: whether it is asked in interviews.
+    """
+
+    name: str
+    kind: str
+    topic: str
+    stars: int
+    lessons: tuple[int, ...]
+    companies: tuple[str, ...]
+    rows: tuple[str, ...]
+    stage: str
+    claims: tuple[str, ...]
+    prompt: str
+    answer: str
+    options: tuple[Option, ...] = ()
+    number: str = ""
+    tolerance: float = 0.0
+    interview: bool = False
+
+    @property
+    def shown(self) -> tuple[Option, ...]:
+        """The options in the page's order, turned by the card's own name: the right one may stand anywhere."""
+        turn = sum(self.name.encode()) % max(1, len(self.options))
+        return self.options[turn:] + self.options[:turn]
+
+    @property
+    def form(self) -> str:
+        """How it is answered: ``"choice"``, ``"number"`` or ``"open"``."""
+        return "choice" if self.options else "number" if self.number else "open"
+
+
+def read(text: str) -> tuple[Card, ...]:
+    """The cards of a TOML text, in its order."""
+    deck = []
+    for name, entry in tomllib.loads(text).items():
+        options = tuple(Option(**option) for option in entry.pop("options", ()))
+        lists = {key: tuple(value) for key, value in entry.items() if isinstance(value, list)}
+        deck.append(Card(name, **{**entry, **lists}, options=options))
+    return tuple(deck)
+
+
+DECK = read((files("posenc.teaching.lessons") / "cards.toml").read_text(encoding="utf-8"))
+"""Every card there is."""
+COMPANIES = tuple(sorted({company for card in DECK for company in card.companies}))
+"""Whose models or papers some card turns on."""

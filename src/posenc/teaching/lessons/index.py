@@ -1,0 +1,95 @@
+"""Where each section of a lesson is found here: its pages, claims, stages of the lab, exercises and questions."""
+
+from dataclasses import dataclass
+
+from posenc.teaching.lessons.card import DECK, Card
+from posenc.teaching.lessons.facts import FACTS, Fact
+
+EXERCISES = "exercises/"
+"""The folder of pages that are exercises."""
+GROUPS = {
+    "a-encoding": "Encodings",
+    "a-property": "Properties and derivations",
+    "story": "Properties and derivations",
+    "a-widget": "To touch and to look at",
+    "a-exercise": "Exercises",
+    "quiz": "Quiz",
+    "interview": "Interview questions",
+    "models": "Models and reading",
+    "reading": "Models and reading",
+    "b": "Where lessons are wrong or disagree",
+    "other": "Where lessons are wrong or disagree",
+}
+"""The part of a lesson that a row belongs to, by how the row's name begins."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One section and its counterparts: names, addresses below ``docs``, and stages as ``room/stage``."""
+
+    what: str
+    group: str
+    pages: tuple[str, ...]
+    claims: tuple[str, ...]
+    stages: tuple[str, ...]
+    views: tuple[str, ...]
+    exercises: tuple[str, ...]
+    cards: tuple[Card, ...]
+
+
+def entry(fact: Fact) -> Entry:
+    """The counterparts of a row, those of its cards included."""
+    cards = tuple(card for card in DECK if fact.row in card.rows)
+    pages = fact.settled_by("page")
+    return Entry(
+        fact.what,
+        group(fact.row),
+        tuple(page for page in pages if not page.startswith(EXERCISES)),
+        _once(fact.settled_by("claim"), *(card.claims for card in cards)),
+        _once(fact.settled_by("room"), *((card.stage,) for card in cards)),
+        fact.settled_by("view"),
+        tuple(page for page in pages if page.startswith(EXERCISES)),
+        cards,
+    )
+
+
+def of_lesson(number: int) -> list[Entry]:
+    """The sections of a lesson, in the order of the groups."""
+    order = list(dict.fromkeys(GROUPS.values()))
+    found = [entry(fact) for fact in FACTS if number in fact.lessons]
+    return sorted(found, key=lambda made: order.index(made.group))
+
+
+def beside(stage: str) -> Entry:
+    """What belongs to a stage of the lab, ``room/stage``: the pages, claims, exercises and questions about it."""
+    facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
+    cards = tuple(card for card in DECK if card.stage == stage)
+    made = [entry(fact) for fact in facts]
+    return Entry(
+        stage,
+        "",
+        _once(*(one.pages for one in made)),
+        _once(*(one.claims for one in made), *(card.claims for card in cards)),
+        (stage,),
+        _once(*(one.views for one in made)),
+        _once(*(one.exercises for one in made)),
+        cards,
+    )
+
+
+def sections(stage: str) -> tuple[Fact, ...]:
+    """The rows of the lessons that a stage of the lab, ``room/stage``, shows."""
+    return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
+
+
+def group(row: str) -> str:
+    """The part of a lesson that a row belongs to; rows told elsewhere have none."""
+    for start, words in GROUPS.items():
+        if row.startswith(f"{start}-") or row == start or (row[len(start) :].isdecimal() and row.startswith(start)):
+            return words
+    return ""
+
+
+def _once(*several: tuple[str, ...]) -> tuple[str, ...]:
+    """All of them, each where it comes first."""
+    return tuple(dict.fromkeys(name for names in several for name in names))

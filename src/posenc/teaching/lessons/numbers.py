@@ -1,0 +1,51 @@
+"""The numbers that cards ask for, each one call of the library."""
+
+import math
+
+import torch
+
+import posenc
+from posenc.teaching.views import rotation
+
+
+def slowest_wavelength(width: int = 512, base: float = 10_000.0) -> float:
+    """2π/θ of the last pair."""
+    return 2 * math.pi / float(posenc.scaling.Default().frequencies(width, base).exact[-1])
+
+
+def slowest_at_base_100() -> float:
+    return slowest_wavelength(512, 100.0)
+
+
+def change_under_shift() -> float:
+    """How much a rotary score moves when every position moves by 5, to 4 decimals."""
+    rope = posenc.Rotary(64, pairing="half")
+    q, k = torch.randn(2, 1, 1, 8, 64, generator=torch.Generator().manual_seed(0))
+    scores = []
+    for offset in (0, 5):
+        turned_q, turned_k = rope.at(posenc.positions.arange(8, offset=offset)).rotate(q, k)
+        scores.append(turned_q @ turned_k.mT)
+    return round(float((scores[0] - scores[1]).abs().max()), 4)
+
+
+def neighbours_dot() -> float:
+    """PE(5)·PE(6) at width 4, which is PE(0)·PE(1)."""
+    rows = posenc.Sinusoidal(4).table(torch.tensor([5, 6]), torch.float64)
+    return float(rows[0] @ rows[1])
+
+
+def rotated_score() -> float:
+    """The lessons' q at 3 and k at 5, an eighth of a turn a step."""
+    return float(rotation.shift_both(3, 2).readouts["rotated q·k"])
+
+
+def third_slope() -> float:
+    """ALiBi's third head of eight."""
+    return float(posenc.ALiBi(8).slopes[2])
+
+
+def longest_for_table() -> float:
+    """The longest sequence that a table of 512 rows serves: the library says where it ends."""
+    table = posenc.Learned(512, 2)
+    table.check(posenc.positions.arange(512), "positions")
+    return float(table.num_positions)

@@ -1,0 +1,68 @@
+"""What ALiBi adds: its slopes, its penalty map head by head, and the attention that is left at a distance."""
+
+import math
+
+import torch
+
+import posenc
+from posenc.encodings.alibi import alibi_bias, slopes
+from posenc.pictures.numbers import fraction
+from posenc.pictures.view import Heatmap, Line, Lines, View, bounded, counted
+
+
+@bounded("slopes")
+def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
+    """The slope of every head."""
+    values = torch.tensor(slopes(heads, max_exponent), dtype=torch.float64)
+    ratios = values[1:] / values[:-1]
+    one_series = heads < 3 or bool(torch.isclose(ratios, ratios[0], rtol=1e-12).all())
+    line = Line("slope", values, "alibi")
+    return View(
+        f"{heads} heads: {'one geometric series' if one_series else 'two series, the second between the first'}",
+        (Lines("slopes", (line,), counted("head", heads, first=1), "slope", "per position", y_log=True),),
+        {"largest": fraction(float(values.max())), "smallest": fraction(float(values.min()))},
+        f"import posenc\n\nprint(posenc.ALiBi({heads}, max_exponent={max_exponent!r}).slopes)",
+    )
+
+
+@bounded("bias")
+def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
+    """The penalty of every query and key, one map a head, all on one scale."""
+    maps = alibi_bias(heads, length).to(torch.float64)
+    if causal:
+        future = torch.ones(length, length, dtype=torch.bool).triu(1)
+        maps = maps.masked_fill(future, math.nan)
+    queries, keys = counted("query", length), counted("key", length)
+    limit = float(-maps.nan_to_num().min())
+    panels = tuple(
+        Heatmap(f"head {h + 1}, slope {fraction(slope)}", maps[h], queries, keys, "signed", limit=limit)
+        for h, slope in enumerate(slopes(heads))
+    )
+    return View(
+        "Each head takes away the same amount per step of distance" + (", and sees no future" if causal else ""),
+        panels,
+        {f"head {h + 1} at distance {length - 1}": float(maps[h, -1, 0]) for h in range(heads)},
+        "import posenc\n\n"
+        f"at = posenc.positions.arange({length})\n"
+        f"print(posenc.ALiBi({heads}).at(at, at).bias.rows(0, {length}, {length})[0])",
+    )
+
+
+@bounded("weights")
+def weights(heads: int = 8, length: int = 64) -> View:
+    """What softmax leaves at each distance when every key is equally relevant, the last token looking back."""
+    keys = posenc.positions.arange(length)
+    placed = posenc.ALiBi(heads).at(keys[-1:], keys)
+    assert placed.bias is not None
+    scores = placed.bias.rows(0, 1, length)[0, :, 0].to(torch.float64)
+    shares = scores.softmax(-1).flip(-1)
+    lines = tuple(Line(f"slope {fraction(m)}", row) for m, row in zip(slopes(heads), shares, strict=True))
+    return View(
+        "Steep heads see a few tokens, flat ones nearly all",
+        (Lines("weights", lines, counted("distance", length, unit="positions"), "attention weight", y_log=True),),
+        {f"{line.name}, within 8": float(line.values[:8].sum()) for line in lines},
+        "import torch, posenc\n"
+        f"keys = posenc.positions.arange({length})\n"
+        f"placed = posenc.ALiBi({heads}).at(keys[-1:], keys)\n"
+        f"print(placed.bias.rows(0, 1, {length})[0, :, 0].softmax(-1).flip(-1))",
+    )

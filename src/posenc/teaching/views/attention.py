@@ -1,0 +1,81 @@
+"""Attention maps of one small random layer, with positions and without them."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.encodings.catalogue import ModelShape, canonical_text
+from posenc.encodings.encoding import Encoding
+from posenc.pictures.palette import style
+from posenc.pictures.view import Axis, Heatmap, View, bounded, within
+from posenc.teaching.views.layer import python, visible
+
+WIDTH, MAX_WORDS = 32, 24
+SHAPE = ModelShape(width=WIDTH, heads=1, head_dim=WIDTH, num_positions=MAX_WORDS)
+
+PYTHON = """\
+import torch, posenc
+
+tokens = {tokens}
+seed, names = torch.Generator().manual_seed({seed}), sorted(set(tokens))
+vectors = torch.randn(len(names), {width}, generator=seed, dtype=torch.float64)
+w_q, w_k = torch.randn(2, {width}, {width}, generator=seed, dtype=torch.float64) / {width}**0.5
+torch.manual_seed({seed})
+encoding = {encoding}
+at = posenc.positions.on_axes(posenc.positions.arange(len(tokens)), encoding.axes)
+placed = encoding.at(at, dtype=torch.float64)
+x = placed.embed(vectors[[names.index(token) for token in tokens]][None])
+here, _ = placed[0].with_content(x)
+q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
+print(posenc.scores(q, k, here, {causal})[0, 0].softmax(-1))"""
+
+
+@bounded("attention")
+def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: int = 0) -> View:
+    """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
+
+    Words that repeat have the same vector, so without positions and without a mask their rows are equal.
+    """
+    tokens, encoding = words.split(), canonical_text(encoding)
+    within("number of words", len(tokens), 1, MAX_WORDS)
+    without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
+    places = tuple(float(i) for i in range(len(tokens)))
+    axis, rows = Axis("key", places, labels=tuple(tokens)), Axis("query", places, labels=tuple(tokens))
+    limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
+    moved = float((without - with_positions).nan_to_num().abs().max())
+    return View(
+        f"What {style(encoding).label} changes in where each word looks",
+        (
+            Heatmap("without positions", without, rows, axis, "magnitude", limit=limit),
+            Heatmap(f"with {style(encoding).label}", with_positions, rows, axis, "magnitude", limit=limit),
+        ),
+        {"largest change of a weight": moved},
+        PYTHON.format(
+            tokens=tokens, width=WIDTH, seed=seed, causal=causal, encoding=python(encoding, SHAPE, math.sqrt(0.5))
+        ),
+    )
+
+
+def fitting(name: str, seed: int) -> Encoding:
+    """The encoding for this layer; what it learns starts as large as a sinusoidal table is."""
+    return visible(name, SHAPE, math.sqrt(0.5), seed)
+
+
+@torch.no_grad()
+def weights(tokens: list[str], encoding: Encoding, causal: bool, seed: int) -> Float[Tensor, "T T"]:
+    """softmax of the scores of one random head, float64; NaN where a key is hidden."""
+    generator = torch.Generator().manual_seed(seed)
+    vocabulary = sorted(set(tokens))
+    vectors = torch.randn(len(vocabulary), WIDTH, generator=generator, dtype=torch.float64)
+    w_q, w_k = torch.randn(2, WIDTH, WIDTH, generator=generator, dtype=torch.float64) / math.sqrt(WIDTH)
+    at = posenc.positions.on_axes(posenc.positions.arange(len(tokens)), encoding.axes)
+    placed = encoding.at(at, dtype=torch.float64)
+    x = placed.embed(vectors[[vocabulary.index(t) for t in tokens]][None])
+    here, _ = placed[0].with_content(x)
+    q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
+    weights = posenc.scores(q, k, here, causal=causal)[0, 0].softmax(-1)
+    hidden = torch.full_like(weights, causal).triu(1).bool()
+    return weights.masked_fill(hidden, math.nan)

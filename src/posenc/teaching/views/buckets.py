@@ -1,0 +1,35 @@
+"""Which distances share a number in T5? The bucket of every distance, wider the further back."""
+
+import torch
+
+import posenc
+from posenc.pictures.view import Line, Lines, View, bounded, counted
+
+PYTHON = """\
+import torch, posenc
+
+t5 = posenc.T5(1, buckets={buckets}, max_distance={max_distance}, two_sided={two_sided})
+print(t5.bucket(-torch.arange({furthest} + 1)))    # keys behind: key position − query position is negative"""
+
+
+@bounded("buckets")
+def shared(buckets: int = 32, max_distance: int = 128, two_sided: bool = False, furthest: int = 160) -> View:
+    """The bucket of each distance back, and ahead where both sides have their own."""
+    t5 = posenc.T5(1, buckets=buckets, max_distance=max_distance, two_sided=two_sided)
+    away = torch.arange(furthest + 1)
+    behind, ahead = t5.bucket(-away), t5.bucket(away)
+    lines = [Line("keys behind", behind.double(), "t5")]
+    if two_sided:
+        lines.append(Line("keys ahead", ahead.double()))
+    alone = int((behind.bincount(minlength=buckets) == 1).sum())
+    last = int((behind == behind[-1]).nonzero()[0])
+    return View(
+        f"Near distances have a bucket each; from {last} on, all share one",
+        (Lines("bucket", tuple(lines), counted("distance", furthest + 1, unit="positions"), "bucket"),),
+        {
+            "distances with a bucket of their own": alone,
+            "the last bucket begins at": last,
+            "numbers learnt for each head": buckets,
+        },
+        PYTHON.format(buckets=buckets, max_distance=max_distance, two_sided=two_sided, furthest=furthest),
+    )

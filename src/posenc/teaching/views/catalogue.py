@@ -1,0 +1,98 @@
+"""Every view by name, with defaults that answer a question as they stand, and made from words."""
+
+import inspect
+from collections.abc import Callable, Mapping
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.pictures.view import View
+from posenc.teaching.views import (
+    added,
+    alibi,
+    attention,
+    buckets,
+    counter,
+    exactness,
+    extension,
+    filling,
+    fingerprint,
+    forgetting,
+    four,
+    order_blind,
+    patches,
+    rotation,
+    scores,
+    sinusoidal,
+    sums,
+    table,
+    turning,
+)
+from posenc.teaching.views import scaling as scaling
+
+VIEWS: dict[str, Callable[..., View]] = {
+    "heatmap": sinusoidal.heatmap,
+    "hands": sinusoidal.hands,
+    "waves": sinusoidal.waves,
+    "similarity": sinusoidal.similarity,
+    "wavelengths": sinusoidal.wavelengths,
+    "falloff": sinusoidal.falloff,
+    "shift": sinusoidal.shift,
+    "score": scores.distance,
+    "spread": scores.spread,
+    "slopes": alibi.ladder,
+    "bias": alibi.bias,
+    "weights": alibi.weights,
+    "added": added.distance,
+    "attention": attention.maps,
+    "shuffle": order_blind.shuffle,
+    "cat-sat": order_blind.cat_sat,
+    "fill": filling.filled,
+    "fingerprint": fingerprint.added,
+    "sums": sums.apart,
+    "counter": counter.beside,
+    "table": table.frames,
+    "lookup": table.lookup,
+    "rows": table.similarity,
+    "shift-both": rotation.shift_both,
+    "turning": turning.stepper,
+    "every-pair": rotation.every_pair,
+    "pairings": rotation.pairings,
+    "properties": four.properties,
+    "phases": exactness.phases,
+    "floor": exactness.floor,
+    "buckets": buckets.shared,
+    "forgetting": forgetting.kept,
+    "patches": patches.patches,
+    "scaling": scaling.ladder,
+    "extension": extension.methods,
+}
+
+
+def make(name: str, settings: Mapping[str, str]) -> View:
+    """The view of this name with settings given as words, as a command line or an address has them.
+
+    Raises:
+        UnknownName: no view, or no setting of it, has that name.
+        InvalidArgument: a word that is not a value of the setting's kind, or a value out of range.
+    """
+    if name not in VIEWS:
+        raise UnknownName("view", name, VIEWS)
+    parameters = inspect.signature(VIEWS[name]).parameters
+    for setting in settings:
+        if setting not in parameters:
+            raise UnknownName(f"setting of {name}", setting, parameters)
+    given = {setting: _value(setting, word, parameters[setting].default) for setting, word in settings.items()}
+    return VIEWS[name](**given)
+
+
+def _value(setting: str, word: str, default: object) -> object:
+    """The word as the kind of value that the default is; a setting without default value is a whole number."""
+    kind: type = int if default is None else type(default)
+    try:
+        if kind is bool:
+            return {"true": True, "false": False}[word.lower()]
+        if kind is tuple:
+            return tuple(int(part) for part in word.split(","))
+        return kind(word)
+    except (ValueError, KeyError):
+        expected = {int: "a whole number", float: "a number", bool: "true or false", tuple: "numbers with commas"}
+        raise InvalidArgument(f"{setting}={word!r} is not {expected[kind]}") from None

@@ -1,0 +1,55 @@
+"""What have sines to do with a binary counter? Bits and hands of the same positions, one over the other."""
+
+from typing import Literal, get_args
+
+import torch
+
+from posenc.errors import UnknownName
+from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+from posenc.teaching.views.sinusoidal import table
+
+Ladder = Literal["halving", "real"]
+"""Each hand half as fast as the one before, as bits are; or the ladder of base 10 000."""
+
+PYTHON = """\
+import torch, posenc
+
+positions, bits = torch.arange({positions}), torch.arange({bits})
+print(positions >> bits[:, None] & 1)                                          # the counter
+print(posenc.Sinusoidal({width}, base={base!r}).table(positions)[:, 1::2].T)    # the cosine of every hand"""
+
+
+@bounded("counter")
+def beside(bits: int = 4, positions: int = 32, ladder: Ladder = "halving") -> View:
+    """Bits of every position, fastest first, over the cosine of as many hands at the same positions.
+
+    A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps
+    and needs as many bits as there are positions to tell apart; hands move smoothly, so that a step is a turn.
+    """
+    if ladder not in get_args(Ladder):
+        raise UnknownName("ladder", ladder, get_args(Ladder))
+    base = float(2**bits) if ladder == "halving" else 10_000.0
+    at = torch.arange(positions)
+    counter = at >> torch.arange(bits)[:, None] & 1
+    hands = table(2 * bits, range(positions), base)[:, 1::2].T
+    columns = counted("position", positions)
+    flips = counter.diff(dim=1).abs().sum(1)
+    changes = (hands.diff(dim=1).abs()).sum(1)
+    return View(
+        "A binary counter with smooth bits: the first flips at every step, each next one more slowly",
+        (
+            Heatmap("bits", counter.double(), _rows("bit", bits), columns, "magnitude", limit=1.0),
+            Heatmap("cosines of the hands", hands, _rows("pair", bits), columns, "signed", limit=1.0),
+        ),
+        {
+            "flips of the first bit": int(flips[0]),
+            "flips of the last bit": int(flips[-1]),
+            "way of the first hand's cosine": float(changes[0]),
+            "way of the last hand's cosine": float(changes[-1]),
+        },
+        PYTHON.format(positions=positions, bits=bits, width=2 * bits, base=base),
+    )
+
+
+def _rows(name: str, count: int) -> Axis:
+    return Axis(name, tuple(float(i) for i in range(count)))

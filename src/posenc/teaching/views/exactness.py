@@ -1,0 +1,126 @@
+"""How wrong do angles become far out? Integer turns against the float32 angles of public checkpoints."""
+
+from decimal import Decimal, localcontext
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.pictures.numbers import short
+from posenc.pictures.view import Arrow, Axis, Line, Lines, Plane, View, bounded, counted
+from posenc.scaling import Default, Frequencies
+from posenc.scaling.scaling import TWO_PI
+
+POSITIONS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 2**31 - 1)
+
+PYTHON = """\
+import torch, posenc
+from posenc.scaling import Default
+
+spectrum, p = Default().frequencies({head_dim}, {base}), torch.tensor([{position}])
+exact = posenc.Clock(spectrum)(p)                       # cos and sin of every pair, (1, {pairs}) each
+float32 = posenc.Clock(spectrum, "float32")(p)
+print(max((e - f).abs().max() for e, f in zip(exact, float32)))"""
+
+
+@bounded("phases")
+def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0, pair: int = 0) -> View:
+    """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
+
+    The judge is a reference of its own: each angle is reduced modulo 2π in 50-digit decimals, and only then
+    rounded to float64 for cos and sin, so that its error is below 1e-15 wherever it is asked.
+    """
+    spectrum = Default().frequencies(head_dim, base)
+    exact, float32 = posenc.Clock(spectrum), posenc.Clock(spectrum, "float32")
+    pair = min(pair, len(spectrum) - 1)
+    at = torch.tensor([position])
+    true, drifted = ([float(table[0, pair]) for table in clock(at)] for clock in (exact, float32))
+    plane = Plane(
+        f"pair {pair} at this position",
+        (
+            Arrow("exact", true[0], true[1], role="reference"),
+            Arrow("float32", drifted[0], drifted[1], role="query"),
+        ),
+        1.1,
+    )
+    names = {"exact turns": exact, "float32 angles": float32}
+    curves = {name: [_error(clock, p) for p in POSITIONS] for name, clock in names.items()}
+    curve = Lines(
+        "largest error of cos and sin, all pairs",
+        tuple(Line(name, torch.tensor(values)) for name, values in curves.items()),
+        Axis("position", tuple(float(p) for p in POSITIONS), log=True),
+        "error",
+        y_log=True,
+        marks=((float(max(position, 1)), "here"),),
+    )
+    return View(
+        title="Exact turns stay exact; float32 angles drift with position",
+        panels=(plane, curve),
+        readouts={
+            "error here, exact turns": _error(exact, position),
+            "error here, float32 angles": drift(spectrum, position),
+        },
+        python=PYTHON.format(head_dim=head_dim, base=base, position=position, pairs=head_dim // 2),
+    )
+
+
+def drift(spectrum: Frequencies, position: int) -> float:
+    """Largest error of cos and sin at this position, all pairs, where angles are float32 numbers of radians."""
+    return _error(posenc.Clock(spectrum, "float32"), position)
+
+
+def _error(clock: posenc.Clock, position: int) -> float:
+    """Largest |error| of cos and sin over all pairs; at least 1e-17, so that a log axis can show it."""
+    truth = _truth(clock.frequencies, position)
+    tables = clock(torch.tensor([position]))
+    worst = max(float((table[0].double() - true).abs().max()) for table, true in zip(tables, truth, strict=True))
+    return max(worst, 1e-17)
+
+
+@lru_cache(maxsize=256)
+def _truth(spectrum: Frequencies, position: int) -> tuple[Tensor, Tensor]:
+    with localcontext() as context:
+        context.prec = 50
+        angles = [float((Decimal(position) * f) % TWO_PI) for f in spectrum.exact]
+    angle = torch.tensor(angles, dtype=torch.float64)
+    return angle.cos(), angle.sin()
+
+
+FLOOR_PYTHON = """\
+import torch, posenc
+from posenc.scaling import Default
+
+spectrum, p = Default().frequencies({head_dim}, {base}), torch.tensor([{position}])
+exact = posenc.Clock(spectrum)(p, torch.float64)
+float32 = posenc.Clock(spectrum, "float32")(p)
+print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))    # one number a pair"""
+
+
+@bounded("floor")
+def floor(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0) -> View:
+    """How wrong each pair's hand is at one position when its angle is a float32 number of radians.
+
+    An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵ and only pairs that hardly turn are right.
+    """
+    spectrum = Default().frequencies(head_dim, base)
+    truth = _truth(spectrum, position)
+    tables = posenc.Clock(spectrum, "float32")(torch.tensor([position]))
+    errors = torch.stack([(t[0].double() - true).abs() for t, true in zip(tables, truth, strict=True)]).amax(0)
+    pairs = counted("pair", len(spectrum))
+    rounding = [max(float(f) * position * 2.0**-25, 1e-9) for f in spectrum.exact]
+    wrong = int((errors > VISIBLE).sum())
+    lines = (
+        Line("float32 angles", errors.clamp(min=1e-9)),
+        Line("p·θ·2⁻²⁵", torch.tensor(rounding, dtype=torch.float64)),
+    )
+    return View(
+        f"At position {short(position)}, {wrong} of {len(spectrum)} pairs are off by more than 1/1000",
+        (Lines("error of cos and sin", lines, pairs, "error", y_log=True, levels=((VISIBLE, "1/1000"),)),),
+        {"largest error": float(errors.max()), "pairs off by more than 1/1000": wrong},
+        FLOOR_PYTHON.format(head_dim=head_dim, base=base, position=position),
+    )
+
+
+VISIBLE = 1e-3
+"""An error of cos or sin that bfloat16, with 8 bits, still sees."""

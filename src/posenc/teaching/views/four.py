@@ -1,0 +1,165 @@
+"""Unique, bounded, aware of distance, extrapolates: which of the four properties has which encoding, measured."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.catalogue import canonical_text
+from posenc.pictures.palette import style
+from posenc.pictures.view import Axis, Heatmap, View, bounded
+
+WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
+LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
+"""The trained length, that of each axis of a picture, how many times longer the long row is, and how far is far."""
+TOLD_APART, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
+"""Where each property begins; what the numbers are is said at ``Four``."""
+NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
+
+PYTHON = """\
+import torch, posenc
+
+torch.manual_seed(0)
+shape = dict(width=256, heads=4, head_dim=64, num_positions={length})
+encoding = posenc.encoding("{encoding}", **shape).double()
+words = torch.randn(4, 1, 256, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+at = posenc.positions.on_axes(posenc.positions.arange({length}), encoding.axes)
+placed = encoding.at(at, dtype=torch.float64)
+x = placed.embed(words.expand(-1, {length}, -1))
+here, _ = placed[0].with_content(x)
+q = x.unflatten(-1, (4, 64)).transpose(1, 2)
+row = posenc.scores(*here.rotate(q, q), here, causal=True)[:, :, -1]
+print(torch.nn.functional.pdist(row.flatten(0, 1).T).min())    # the least difference of two positions"""
+
+
+@dataclass(frozen=True)
+class Four:
+    """What was measured of one encoding, as it is made, before any training.
+
+    A row is what the last token's scores are when every token is the same word, so that only positions tell keys
+    apart: 4 heads of 64 channels, four random words, q = k = the embedded word.
+
+    Args:
+        closest: the least difference of the row at two keys of the trained length, over heads and words.
+        growth: the largest change that positions make to a score 10⁹ positions away, or in a row 8 times as
+            long, against the trained row; ``inf`` where nothing is changed there. A table is asked as far as it
+            goes.
+        trend: Spearman's rank correlation of score and distance, heads and words averaged; 0 where all are equal.
+        unseen: the share of attention that falls on distances never seen, in a row 8 times as long; 1 where there
+            is no such row.
+    """
+
+    name: str
+    closest: float
+    growth: float
+    trend: float
+    unseen: float
+
+    @property
+    def has(self) -> tuple[bool, bool, bool, bool]:
+        """Which of the four properties it has, in the order of ``NAMES``."""
+        return (
+            self.closest > TOLD_APART,
+            self.growth <= GROWTH,
+            self.trend <= TREND,
+            self.unseen <= UNSEEN,
+        )
+
+
+@cache
+@torch.no_grad()
+def four(name: str) -> Four:
+    """The four properties of an encoding of the catalogue, for 512 trained positions."""
+    made = _made(name)
+    generator = torch.Generator().manual_seed(0)
+    words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
+    limit = made.position_limit
+    length = min(LENGTH, limit)
+    trained, longer = (posenc.positions.arange(n) for n in (length, min(LONGER * LENGTH, limit)))
+    row, long = (_row(made, words, at) for at in (trained, longer))
+    far = _row(made, words, trained.index_fill(0, trained[-1:], min(FAR, limit - 1)))
+    return Four(
+        name,
+        _closest(row.flatten(0, 1).T),
+        _growth(*(_change(x, words) for x in (row, long, far))),
+        _spearman(row.mean((0, 1)).flip(-1)),
+        float(long.softmax(-1)[..., :-LENGTH].sum(-1).mean()) if limit >= LONGER * LENGTH else 1.0,
+    )
+
+
+def _made(name: str) -> posenc.Encoding:
+    """A fresh one, the same every time."""
+    shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
+    with torch.random.fork_rng(devices=()):
+        torch.manual_seed(0)
+        small = posenc.encoding(name, **shape, num_positions=SIDE)
+        torch.manual_seed(0)
+        whole = posenc.encoding(name, **shape, num_positions=LENGTH) if small.axes == 1 else small
+    return whole.double()
+
+
+def _row(made: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
+    """Scores of the last token over all that are the same word, ``(words, heads, keys)``."""
+    at = posenc.positions.on_axes(places, made.axes)
+    placed = made.at(at, dtype=words.dtype)
+    embedded = placed.embed(words.expand(-1, len(places), -1))
+    state = placed[0].with_content(embedded)[1]
+    last = made.at(at[..., -1:], at, dtype=words.dtype)[0].with_content(embedded[:, -1:])[0].with_state(state)
+    heads = embedded.unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
+    return posenc.scores(*last.rotate(heads[:, :, -1:], heads), last, causal=True)[:, :, 0]
+
+
+def _closest(keys: Tensor) -> float:
+    """The least distance of two rows."""
+    # A matrix product would leave 1e-7 between rows that are equal.
+    gaps = torch.cdist(keys, keys, compute_mode="donot_use_mm_for_euclid_dist")
+    return float(gaps.fill_diagonal_(torch.inf).min())
+
+
+def _change(row: Tensor, words: Tensor) -> float:
+    """The largest difference of a row from the scores that the words have without positions."""
+    plain = _row(posenc.NoPE(), words, torch.tensor([0]))
+    return float((row - plain).abs().max())
+
+
+def _growth(near: float, *far: float) -> float:
+    """How many times larger the largest of the far changes is; 1 where there is none at all."""
+    noise = 1e-12
+    if near > noise:
+        return max(far) / near
+    return torch.inf if max(far) > noise else 1.0
+
+
+def _spearman(values: Tensor) -> float:
+    """Rank correlation of the values with their index; equal values share their mean rank."""
+    low, high = (torch.searchsorted(values.sort().values, values, right=right) for right in (False, True))
+    both = torch.stack(((low + high).double(), torch.arange(len(values), dtype=torch.float64)))
+    centred = both - both.mean(1, keepdim=True)
+    norms = centred.norm(dim=1)
+    return float(centred[0] @ centred[1] / norms.prod()) if norms[0] else 0.0
+
+
+@bounded("properties")
+def properties(encoding: str = "rotary") -> View:
+    """Every encoding of the catalogue against the four properties, with the numbers of one of them beside it."""
+    names = list(posenc.CATALOGUE)
+    encoding = canonical_text(encoding)
+    chosen = four(encoding)
+    values = torch.tensor([four(name).has for name in names], dtype=torch.float64)
+    whole = " and ".join(style(name).label for name in names if all(four(name).has))
+    rows = Axis("encoding", tuple(range(len(names))), labels=tuple(style(name).label for name in names))
+    columns = Axis("property", tuple(range(4)), labels=NAMES)
+    marked = (names.index(encoding),) if encoding in names else ()
+    return View(
+        f"All four before any training: {whole or 'none'}",
+        (Heatmap("has it", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked),),
+        {
+            "least difference of two positions": chosen.closest,
+            "growth out to 10⁹": chosen.growth,
+            "rank correlation of score and distance": chosen.trend,
+            "attention on unseen distances": chosen.unseen,
+        },
+        PYTHON.format(encoding=encoding, length=min(LENGTH, _made(encoding).position_limit)),
+    )

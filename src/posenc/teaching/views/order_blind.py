@@ -1,0 +1,164 @@
+"""Can attention tell order? Outputs of one attention layer for a sentence and for the same words rearranged."""
+
+import zlib
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.encodings.catalogue import ModelShape, canonical_text
+from posenc.errors import InvalidArgument
+from posenc.pictures.view import Axis, Heatmap, View, bounded
+from posenc.teaching.views.layer import python, visible
+
+WIDTH, HEADS = 8, 2
+HEAD_DIM = WIDTH // HEADS
+SHAPE = ModelShape(width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=16)
+
+PYTHON = """\
+import zlib, torch, posenc
+
+words, order = {words}, {order}
+torch.manual_seed(1)
+encoding = {encoding}
+w = torch.randn(3, 8, 8, generator=torch.Generator().manual_seed(0)) / 8**0.5
+
+def vector(word):
+    return torch.randn(8, generator=torch.Generator().manual_seed(zlib.crc32(word.encode())))
+
+def attend(words):
+    placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
+    x = placed.embed(torch.stack([vector(word) for word in words])[None])
+    q, k, v = ((x @ part).unflatten(-1, (2, 4)).transpose(1, 2) for part in w)
+    here, _ = placed[0].with_content(x)
+    y = posenc.attention(*here.rotate(q, k), v, here, {causal})
+    return y.transpose(1, 2).flatten(-2)[0].detach()
+
+print((attend([words[i] for i in order]) - attend(words)[order]).abs().max())"""
+
+CAT_SAT = {"cat": [0.80, 0.30, 0.50, 0.20], "sat": [0.10, 0.60, 0.90, 0.40]}
+"""The lessons' word vectors."""
+
+CAT_SAT_PYTHON = """\
+import torch, posenc
+
+cat, sat = [0.80, 0.30, 0.50, 0.20], [0.10, 0.60, 0.90, 0.40]
+x = torch.tensor([{rows}])[None, None]            # (B, H, T, D)
+{printed}"""
+_OUTPUTS = """\
+placed = posenc.NoPE().at(posenc.positions.arange(2))
+print(posenc.attention(x, x, x, placed))         # Q = K = V = X, scale 1/√4"""
+CAT_SAT_PRINTED = ("print(x)", "print((x @ x.mT / 2).softmax(-1))                # scale 1/√4", _OUTPUTS, _OUTPUTS)
+"""What each frame adds to the one before."""
+
+
+def word_vectors(words: list[str]) -> Float[Tensor, "T C"]:
+    """A fixed random vector per word: the same word has the same one in every sentence."""
+    rows = []
+    for word in words:
+        generator = torch.Generator().manual_seed(zlib.crc32(word.encode()))
+        rows.append(torch.randn(WIDTH, generator=generator))
+    return torch.stack(rows)
+
+
+def attend(words: list[str], encoding: posenc.Encoding, *, causal: bool) -> Float[Tensor, "T C"]:
+    """One attention layer, weights fixed by a seed, over the words at positions 0, 1, 2 …"""
+    generator = torch.Generator().manual_seed(0)
+    weights = torch.randn(3, WIDTH, WIDTH, generator=generator) / WIDTH**0.5
+    placed = encoding.at(posenc.positions.on_axes(posenc.positions.arange(len(words)), encoding.axes))
+    x = placed.embed(word_vectors(words)[None])
+    q, k, v = ((x @ w).unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2) for w in weights)
+    here, _ = placed[0].with_content(x)
+    q, k = here.rotate(q, k)
+    y = posenc.attention(q, k, v, here, causal=causal)
+    return y.transpose(1, 2).flatten(-2)[0]
+
+
+def make(name: str) -> posenc.Encoding:
+    """The encoding of this text for the layer; what it learns starts as large as after training."""
+    return visible(name, SHAPE, 0.5, seed=1)
+
+
+@bounded("shuffle")
+def shuffle(
+    sentence: str = "cat ate fish",
+    order: tuple[int, ...] = (2, 1, 0),
+    encoding: str = "nope",
+    causal: bool = False,
+) -> View:
+    """Attention over a sentence and over its words in another order.
+
+    Args:
+        sentence: words separated by spaces; a word said twice has the same vector twice.
+        order: a permutation; place t of the new sentence holds word ``order[t]``.
+        encoding: a text, such as a name of the catalogue; "nope" removes positions.
+        causal: whether a word sees only itself and the words before it.
+
+    Without positions and without a mask the difference printed is float32 rounding, about 1e-7:
+    f(PX) = P f(X). Any encoding, and the causal mask alone, makes it large.
+    """
+    words = sentence.split()
+    if sorted(order) != list(range(len(words))):
+        raise InvalidArgument(
+            f"order={'-'.join(map(str, order))} is no arrangement of {len(words)} words; "
+            f"give each of 0 … {len(words) - 1} once"
+        )
+    encoding = canonical_text(encoding)
+    made = make(encoding)
+    moved = [words[i] for i in order]
+    with torch.no_grad():
+        y, shuffled = attend(words, made, causal=causal), attend(moved, made, causal=causal)
+    difference = float((shuffled - y[list(order)]).abs().max())
+    follows = difference < FOLLOWS
+    blind = "No: the outputs follow the words" if follows else "Yes: the same word now gets another output"
+    return View(
+        title=blind,
+        panels=(_outputs("in this order", y, words), _outputs("rearranged", shuffled, moved)),
+        readouts={
+            "largest difference once the words are put back": difference,
+            "outputs": "the same vectors, moved" if follows else "changed",
+        },
+        python=PYTHON.format(words=words, order=list(order), encoding=python(encoding, SHAPE, 0.5), causal=causal),
+    )
+
+
+FOLLOWS = 1e-5
+"""Outputs are of order 1 and 8 channels are summed in float32: rounding stays far below this."""
+
+
+def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
+    rows = Axis("word", tuple(range(len(words))), labels=tuple(words))
+    return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
+
+
+@bounded("cat-sat")
+def cat_sat(step: int = 3) -> View:
+    """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
+
+    Q = K = V = X and scale 1/√4, no positions: swapping the words swaps the outputs and changes no number.
+    """
+    names = ["sat", "cat"] if step == 4 else ["cat", "sat"]
+    x = torch.tensor([CAT_SAT[name] for name in names])
+    placed = posenc.NoPE().at(posenc.positions.arange(2))
+    y = posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
+    # Attention over the identity as values returns the weights themselves.
+    weights = posenc.attention(x[None, None], x[None, None], torch.eye(2)[None, None], placed)[0, 0]
+    words = Axis("word", (0, 1), labels=tuple(names))
+    channel = Axis("channel", (0, 1, 2, 3))
+    panels = [Heatmap("x, the words", x, words, channel, "signed")]
+    if step >= 2:
+        seen = Axis("sees", (0, 1), labels=tuple(names))
+        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "magnitude", "weight", limit=1.0))
+    if step >= 3:
+        panels.append(Heatmap("outputs", y, words, channel, "signed"))
+    return View(
+        title=(
+            "Two words, one vector each",
+            "Each word weighs both by content alone",
+            "Each output is a weighted mean of the words",
+            "Swapped words, swapped outputs, the same numbers",
+        )[step - 1],
+        panels=tuple(panels),
+        python=CAT_SAT_PYTHON.format(rows=", ".join(names), printed=CAT_SAT_PRINTED[step - 1]),
+    )

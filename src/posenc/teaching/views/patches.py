@@ -1,0 +1,55 @@
+"""Where is a patch of a picture or of a video? Time, row and column of every token, as Qwen2-VL counts them."""
+
+import posenc
+from posenc.pictures.view import Heatmap, View, bounded, counted
+
+PYTHON = """\
+from posenc.positions import Text, Video, multimodal
+
+spans = [Text({before}), Video({frames}, {rows}, {columns}), Text(2)]
+positions, following = multimodal(spans, "qwen2-vl")      # time, row and column of every token
+print(following - 2, positions[:, {token}])"""
+
+
+@bounded("patches")
+def patches(
+    frames: int = 1, frame: int = 0, rows: int = 4, columns: int = 6, before: int = 3, row: int = 1, column: int = 2
+) -> View:
+    """The three coordinates of every token of one frame, with text before and after.
+
+    Args:
+        frames: of the video; one is a picture.
+        frame: that is shown.
+        rows, columns: of tokens; each stands for 2 × 2 patches.
+        before: tokens of text in front.
+        row, column: of the token that is marked.
+    """
+    video = posenc.positions.Video(frames, 2 * rows, 2 * columns)
+    spans = [posenc.positions.Text(before), video, posenc.positions.Text(2)]
+    positions, following = posenc.positions.multimodal(spans, "qwen2-vl")
+    cells = positions[:, before : before + frames * rows * columns].view(3, frames, rows, columns)
+    here = cells[:, frame, row, column].tolist()
+    panels = tuple(
+        Heatmap(
+            name,
+            values.double(),
+            counted("row", rows),
+            counted("column", columns),
+            "magnitude",
+            limit=float(following),
+            marked_rows=(row,),
+            marked_columns=(column,),
+        )
+        for name, values in zip(("time", "row", "column"), cells[:, frame], strict=True)
+    )
+    token = before + (frame * rows + row) * columns + column
+    return View(
+        f"Token {token} stands at time {here[0]}, row {here[1]}, column {here[2]}",
+        panels,
+        {
+            "last text before": before - 1,
+            "first text after": following - 2,
+            "tokens so far": before + frames * rows * columns,
+        },
+        PYTHON.format(before=before, frames=frames, rows=2 * rows, columns=2 * columns, token=token),
+    )

@@ -1,0 +1,170 @@
+"""How RoPE turns queries and keys: both shifted together, every pair at once, and the two pairings."""
+
+import math
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
+from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Plane, View, bounded
+from posenc.scaling.scaling import TWO_PI
+
+Q, K = (1.5, 0.5), (0.8, 1.0)
+"""Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
+
+Turn = Literal["eighth", "radian"]
+STEPS: dict[Turn, Decimal] = {"eighth": TWO_PI / 8, "radian": Decimal(1)}
+"""Radians per position: π/4 as in the lessons, or 1 rad as the fastest pair of every RoPE model."""
+
+SHIFT_PYTHON = """\
+import math, torch, posenc
+
+rope = posenc.Rotary(2, pairing="interleaved"{scaling})    # one pair
+placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]), dtype=torch.float64)
+q, k = (torch.tensor(x, dtype=torch.float64).view(1, 1, 1, 2) for x in ({q}, {k}))
+q, k = placed.rotate(q, k)
+print((q * k).sum())"""
+SCALINGS: dict[str, str] = {"eighth": ", scaling=posenc.scaling.Linear(4 / math.pi)", "radian": ""}
+
+PAIRS_PYTHON = """\
+import torch, posenc
+
+rope = posenc.Rotary({head_dim}, pairing="interleaved", base={base})
+q, k = torch.randn(2, 1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed({seed}))
+placed = rope.at(torch.tensor([{m}]), torch.tensor([{n}]))
+q, k = placed.rotate(q, k)
+print((q * k).sum())    # the score: what every pair adds to it, together"""
+
+PAIRINGS_PYTHON = """\
+import torch, posenc
+
+x = torch.randn(1, 1, 1, {head_dim}, generator=torch.Generator().manual_seed(0))
+p, order = torch.tensor([{position}]), [*range(0, {head_dim}, 2), *range(1, {head_dim}, 2)]
+half, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x, x)
+inter, _ = posenc.Rotary({head_dim}, pairing="interleaved").at(p).rotate(x, x)
+permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., order], x)
+print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
+
+
+@bounded("shift-both")
+def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
+    """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
+
+    The offset is key − query. Moving both leaves the score alone; a transposed rotation would show +1.100.
+    """
+    n = m + offset
+    q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
+    q_m, k_n = turned(q, m, turn), turned(k, n, turn)
+    k_reference = turned(k, offset, turn)
+    arrows = (
+        arrow("q", q, "query", ghost=True),
+        arrow("k", k, "key", ghost=True),
+        arrow(f"k at {offset}, seen from q at 0", k_reference, "reference"),
+        arrow(f"q at m = {m}", q_m, "query", grip=Grip("m", m, tips(q, range(17), 0, turn))),
+        arrow(f"k at n = {n}", k_n, "key", grip=Grip("offset", offset, tips(k, range(17), m, turn))),
+    )
+    return View(
+        title=f"Only the offset n − m = {offset} matters",
+        panels=(Plane("one pair of channels", arrows, 2.0),),
+        readouts={
+            "unrotated q·k": float(q @ k),
+            "rotated q·k": float(q_m @ k_n),
+            "reference, m = 0": float(q @ k_reference),
+            "positions m, n": f"{m}, {n}",
+            "offset n − m": str(offset),
+        },
+        python=SHIFT_PYTHON.format(scaling=SCALINGS[turn], m=m, n=n, q=list(Q), k=list(K)),
+    )
+
+
+Role = Literal["", "query", "key", "reference"]
+
+
+def arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False, grip: Grip | None = None) -> Arrow:
+    """An arrow to the tip of a vector."""
+    return Arrow(name, float(tip[0]), float(tip[1]), ghost, role, grip)
+
+
+def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
+    """Where the vector's tip is at each position ``after`` + value."""
+    points = ((value, *turned(vector, after + value, turn).tolist()) for value in values)
+    return tuple((float(value), x, y) for value, x, y in points)
+
+
+def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
+    """A vector of one pair turned by its position, ``STEPS[turn]`` radians each."""
+    step = STEPS[turn]
+    clock = posenc.Clock(posenc.scaling.Frequencies((step,), (float(step),)))
+    cos, sin = clock(torch.tensor([position]), torch.float64)
+    return rotate(vector[None], cos, sin, "interleaved")[0]
+
+
+@bounded("every-pair")
+def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
+    """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
+    rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
+    q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
+    placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
+    after = [x.flatten().unflatten(0, (-1, 2)) for x in placed.rotate(q, k)]
+    plain = [x.flatten().unflatten(0, (-1, 2)) for x in (q, k)]
+    longest = float(torch.stack([x.norm(dim=-1) for x in plain]).max())
+    limit = math.ceil(10 * longest + 0.1) / 10
+    shares = (after[0] * after[1]).sum(-1)
+    panels = tuple(
+        Plane(
+            f"pair {i}",
+            (
+                arrow("q", plain[0][i], "query", ghost=True),
+                arrow("k", plain[1][i], "key", ghost=True),
+                arrow("q turned", after[0][i], "query"),
+                arrow("k turned", after[1][i], "key"),
+            ),
+            limit,
+        )
+        for i in range(head_dim // 2)
+    )
+    return View(
+        title="Fast pairs turn far, slow pairs hardly move",
+        panels=panels,
+        readouts={
+            "score, unrotated": float((q * k).sum()),
+            "score, rotated": float(shares.sum()),
+            "offset n − m": str(offset),
+        },
+        python=PAIRS_PYTHON.format(head_dim=head_dim, base=base, seed=seed, m=m, n=m + offset),
+    )
+
+
+@bounded("pairings")
+def pairings(position: int = 3, head_dim: int = 8) -> View:
+    """One vector rotated under both pairings, and under "half" after the permutation that links them."""
+    x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
+    order = half_from_interleaved(head_dim)
+    half, inter = _rotated(x, position, "half"), _rotated(x, position, "interleaved")
+    permuted = _rotated(x[..., order], position, "half")
+    rows = (
+        ("x", x),
+        ("interleaved", inter),
+        ("half", half),
+        ("half of permuted x", permuted),
+        ("interleaved, permuted", inter[..., order]),
+    )
+    values = torch.stack([row.flatten() for _, row in rows])
+    names = Axis("rotated as", tuple(range(len(rows))), labels=tuple(name for name, _ in rows))
+    return View(
+        title="Two pairings, one permutation apart",
+        panels=(Heatmap(f"position {position}", values, names, Axis("channel", tuple(range(head_dim))), "signed"),),
+        readouts={
+            "largest difference, half and interleaved": float((half - inter).abs().max()),
+            "the same after permuting channels": float((permuted - inter[..., order]).abs().max()),
+        },
+        python=PAIRINGS_PYTHON.format(head_dim=head_dim, position=position),
+    )
+
+
+def _rotated(x: Tensor, position: int, pairing: Pairing) -> Tensor:
+    return posenc.Rotary(x.shape[-1], pairing=pairing).at(torch.tensor([position])).rotate(x, x)[0]

@@ -1,0 +1,81 @@
+"""A scaling drawn: frequency and wavelength of every pair beside the unscaled ones, the trained length marked."""
+
+import math
+
+import torch
+
+from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.scaling import Default, Frequencies, Scaling, method, planned, to_dict
+
+LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
+"""How scalings are called in text, where that is not their name."""
+
+
+@bounded("scaling")
+def ladder(
+    scaling: str = "yarn",
+    rotary_dim: int = 128,
+    base: float = 10_000.0,
+    factor: float = 8.0,
+    original_length: int = 4096,
+) -> View:
+    """What a scaling does to the frequency and wavelength of every pair."""
+    fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
+    return drawn(fixed, rotary_dim, base, original_length)
+
+
+def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
+    """Any fixed scaling, at these channels and this base, beside the unscaled ladder."""
+    scaled, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
+    same = scaled.exact == plain.exact
+    pairs = counted("pair", rotary_dim // 2)
+    known = to_dict(scaling)["scaling"]
+    name = LABELS.get(known, known)
+    turning = turns(plain, original_length)
+    mark = ((turning - 0.5, "slower: no full turn in training"),) if 0 < turning < len(plain) else ()
+    panels = []
+    for title, unit, show in (
+        ("frequency", "radians per position", frequencies),
+        ("wavelength", "positions", wavelengths),
+    ):
+        lines = [] if same else [Line("unscaled", show(plain))]
+        lines.append(Line(name, show(scaled), "rotary"))
+        if title == "wavelength":
+            lines.append(Line("trained length", torch.full((len(plain),), float(original_length))))
+        panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
+    slowed = slowing(scaling, rotary_dim, base)
+    kept, most = sum(s < 1.0 + 1e-9 for s in slowed), max(slowed)
+    readouts: dict[str, float | str] = {
+        "pairs that keep their frequency": kept,
+        "most slowed pair": f"{most:.4g} times" if math.isfinite(most) else "stands still",
+        "pairs that turn within the trained length, unscaled": turning,
+        "and scaled": turns(scaled, original_length),
+        "attention factor": scaled.attention_factor,
+    }
+    return View(
+        f"{name}: {kept} of {len(plain)} pairs keep their frequency" if not same else "The unscaled ladder",
+        tuple(panels),
+        readouts,
+        f"from posenc.scaling import *\n\nprint({scaling!r}.frequencies({rotary_dim}, {base!r}))",
+    )
+
+
+def frequencies(spectrum: Frequencies) -> torch.Tensor:
+    """θ_i in radians per position; NaN for a pair that stands still, which a logarithmic axis cannot show."""
+    return torch.tensor([float(f) if f else math.nan for f in spectrum.exact], dtype=torch.float64)
+
+
+def wavelengths(spectrum: Frequencies) -> torch.Tensor:
+    """2π/θ_i in positions."""
+    return 2 * math.pi / frequencies(spectrum)
+
+
+def turns(spectrum: Frequencies, length: int) -> int:
+    """How many pairs complete a turn within ``length`` positions."""
+    return int((wavelengths(spectrum) <= length).sum())
+
+
+def slowing(scaling: Scaling, rotary_dim: int, base: float) -> list[float]:
+    """By how much each pair is slowed; infinity for one that stands still."""
+    plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
+    return [float(p / s) if s else math.inf for p, s in zip(plain, scaled, strict=True)]

@@ -1,0 +1,130 @@
+"""How a rotary score changes with distance, for contents that show what it does and does not promise."""
+
+import math
+from typing import Literal, get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.errors import UnknownName
+from posenc.pictures.view import Axis, Line, Lines, View, bounded, counted
+
+Content = Literal["aligned", "random", "peaked"]
+"""``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
+
+MAX_DISTANCE = 8192
+
+DRAWN: dict[str, str] = {
+    "aligned": "q = k = torch.ones(1, 1, 1, D, dtype=torch.float64)",
+    "random": "q, k = (torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64) for _ in range(2))",
+    "peaked": "q = torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64)\n"
+    "k, _ = rope.at(torch.tensor([{peak}]), dtype=torch.float64).rotate(q, q)   # undone so far back",
+}
+PYTHON = """\
+import torch, posenc
+
+D, seed = {head_dim}, torch.Generator().manual_seed({seed})
+rope, keys = posenc.Rotary(D, pairing="half", base={base}), posenc.positions.arange({furthest} + 1)
+{drawn}
+q, k = rope.at(keys[-1:], keys, dtype=torch.float64).rotate(q, k.expand(1, 1, {furthest} + 1, D))
+print((k @ q.mT).flatten().flip(0))"""
+SPREAD_PYTHON = """\
+import torch, posenc
+
+seed = torch.Generator().manual_seed({seed})
+q, k = torch.randn(2, {draws}, 1, 1, {head_dim}, generator=seed, dtype=torch.float64)
+back = torch.arange(0, {furthest} + 1, {step})
+rope = posenc.Rotary({head_dim}, pairing="half")
+placed = rope.at(torch.tensor([{furthest}]), {furthest} - back, dtype=torch.float64)
+q, k = placed.rotate(q, k.expand(-1, -1, len(back), -1))
+print((k @ q.mT)[:, 0, :, 0].std(0))"""
+
+
+def scores(
+    q: Float[Tensor, " D"], k: Float[Tensor, " D"], furthest: int, base: float = 10_000.0
+) -> Float[Tensor, " distances"]:
+    """⟨R(n)q, R(n−distance)k⟩ in float64 for distances 0 … furthest: a key that lies so far back."""
+    rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
+    keys = posenc.positions.arange(furthest + 1)
+    placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
+    turned_q, turned_k = placed.rotate(q.view(1, 1, 1, -1), k.expand(1, 1, furthest + 1, -1))
+    return (turned_k[0, 0] @ turned_q[0, 0, 0]).flip(0)
+
+
+def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
+    """q and k of the chosen kind, float64."""
+    generator = torch.Generator().manual_seed(seed)
+    q = torch.randn(head_dim, generator=generator, dtype=torch.float64)
+    if content == "aligned":
+        return torch.ones_like(q), torch.ones_like(q)
+    if content == "random":
+        return q, torch.randn(head_dim, generator=generator, dtype=torch.float64)
+    if content == "peaked":
+        # k = R(peak)·q: the key's own turn is undone exactly when it lies `peak` positions back.
+        at = torch.tensor([peak])
+        turned, _ = (
+            posenc.Rotary(head_dim, pairing="half", base=base)
+            .at(at, dtype=torch.float64)
+            .rotate(q.view(1, 1, 1, -1), q.view(1, 1, 1, -1))
+        )
+        return q, turned.flatten()
+    raise UnknownName("content", content, get_args(Content))
+
+
+@bounded("score")
+def distance(
+    head_dim: int = 64,
+    furthest: int = 1024,
+    content: Content = "aligned",
+    peak: int = 300,
+    seed: int = 0,
+    base: float = 10_000.0,
+) -> View:
+    """The score of one q and k against their distance."""
+    q, k = contents(content, head_dim, peak, seed, base)
+    values = scores(q, k, furthest, base)
+    titles = {
+        "aligned": "Equal q and k: the score falls, then wanders",
+        "random": "Random q and k: no decay with distance",
+        "peaked": f"A key can be made to score most at distance {peak}",
+    }
+    shown = sorted({0, 1, 2, 4, 128, 256, 512, 1024, *([peak] if content == "peaked" else [])})
+    panel = Lines(
+        "score",
+        (Line("q·k after rotation", values, "rotary"),),
+        counted("distance", furthest + 1, unit="positions"),
+        "score, before 1/√D",
+        marks=((float(peak), "made to peak here"),) if content == "peaked" else (),
+    )
+    return View(
+        titles[content],
+        (panel,),
+        {f"at distance {d}": float(values[d]) for d in shown if d <= furthest},
+        PYTHON.format(
+            drawn=DRAWN[content].format(peak=peak), head_dim=head_dim, seed=seed, base=base, furthest=furthest
+        ),
+    )
+
+
+@bounded("spread")
+def spread(head_dim: int = 128, furthest: int = 1024, draws: int = 200, seed: int = 0) -> View:
+    """Mean and standard deviation of the score over many random q and k: the same at every distance."""
+    generator = torch.Generator().manual_seed(seed)
+    q, k = torch.randn(2, draws, 1, 1, head_dim, generator=generator, dtype=torch.float64)
+    keys = posenc.positions.arange(furthest + 1)
+    at = torch.arange(0, furthest + 1, max(1, furthest // 128))
+    placed = posenc.Rotary(head_dim, pairing="half").at(keys[-1:], furthest - at, dtype=torch.float64)
+    turned_q, turned_k = placed.rotate(q, k.expand(-1, -1, len(at), -1))
+    drawn = (turned_k @ turned_q.mT)[:, 0, :, 0]
+    mean, sd = drawn.mean(0), drawn.std(0)
+    axis = Axis("distance", tuple(float(d) for d in at), "positions")
+    return View(
+        "Over random contents the score is as large far away as near",
+        (Lines("spread", (Line("mean", mean), Line("standard deviation", sd)), axis, "score, before 1/√D"),),
+        {"√D": math.sqrt(head_dim), "mean sd": float(sd.mean())},
+        SPREAD_PYTHON.format(
+            seed=seed, draws=draws, head_dim=head_dim, furthest=furthest, step=max(1, furthest // 128)
+        ),
+    )

@@ -1,0 +1,269 @@
+"""What the sinusoidal code looks like: its heatmap, hands, waves, and what its dot products say of distance."""
+
+import math
+from collections.abc import Sequence
+from typing import get_args
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+import posenc
+from posenc.encodings.sinusoidal import Order
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.pictures.numbers import count, short
+from posenc.pictures.view import (
+    Arrow,
+    Axis,
+    Grip,
+    Heatmap,
+    Line,
+    Lines,
+    Plane,
+    View,
+    bounded,
+    counted,
+    within,
+)
+
+MAX_LENGTH = 4096
+
+
+def table(width: int, positions: Sequence[int], base: float, order: Order = "interleaved") -> Float[Tensor, "T C"]:
+    """The code at these positions in float64, one row each."""
+    if width % 2:
+        raise InvalidArgument(f"width={width} must be even here, one sine and one cosine a pair; use {width + 1}")
+    if order not in get_args(Order):
+        raise UnknownName("order", order, get_args(Order))
+    encoding = posenc.Sinusoidal(width, base=base, order=order)
+    return encoding.table(torch.tensor(list(positions)), torch.float64)
+
+
+@bounded("heatmap")
+def heatmap(
+    width: int = 64,
+    length: int = 50,
+    base: float = 10_000.0,
+    order: Order = "interleaved",
+    transposed: bool = False,
+    first: int | None = None,
+    second: int | None = None,
+) -> View:
+    """Every value of the code; two positions, when given, are marked and compared.
+
+    Rows are dimensions and columns positions; ``transposed`` swaps them, never the colours.
+    """
+    values = table(width, range(length), base, order)
+    chosen = [p for p in (first, second) if p is not None]
+    marked = tuple(chosen)
+    dims, positions = counted("dimension", width), counted("position", length)
+    if transposed:
+        panel = Heatmap("code", values, positions, dims, "signed", limit=1.0, marked_rows=marked)
+    else:
+        panel = Heatmap("code", values.T, dims, positions, "signed", limit=1.0, marked_columns=marked)
+    readouts: dict[str, float | str] = {}
+    if len(chosen) == 2:
+        a, b = values[chosen[0]], values[chosen[1]]
+        readouts["dot product"] = float(a @ b)
+        readouts["cosine"] = float(a @ b) / (width / 2)
+    printed = f"code[{chosen[0]}] @ code[{chosen[1]}]" if len(chosen) == 2 else "code"
+    return View(
+        "Low dimensions turn fast, high ones hardly move",
+        (panel,),
+        readouts,
+        "import torch, posenc\n"
+        f"code = posenc.Sinusoidal({width}, base={base!r}, order={order!r}).table(torch.arange({length}))\n"
+        f"print({printed})",
+    )
+
+
+@bounded("hands")
+def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
+    """A clock with width/2 hands, at one position; slower hands are drawn shorter, as on a clock."""
+    row = table(width, [position], base)[0].view(-1, 2)
+    pairs = len(row)
+    arrows, readouts = [], dict[str, float | str]()
+    for i, (sin, cos) in enumerate(row.tolist()):
+        length = 1 - 0.6 * i / pairs
+        wavelength = 2 * math.pi * base ** (2 * i / width)
+        tips = tuple((float(p), *_tip(table(width, [p], base)[0, :2])) for p in _around(position)) if not i else ()
+        grip = Grip("position", float(position), tips) if tips else None
+        name = f"pair {i}: one turn in {short(float(f'{wavelength:.4g}'))} positions"
+        arrows.append(Arrow(name, length * cos, length * sin, grip=grip))
+        readouts[f"pair {i} angle (turns)"] = math.atan2(sin, cos) / (2 * math.pi) % 1.0
+    return View(
+        f"Position {position} is where {pairs} hands point",
+        (Plane("hands", tuple(arrows), 1.1),),
+        readouts,
+        "import math, torch, posenc\n"
+        f"sin, cos = posenc.Sinusoidal({width}, base={base!r}).table(torch.tensor([{position}])).view(-1, 2).T\n"
+        "print(torch.atan2(sin, cos) / (2 * math.pi) % 1)    # turns",
+    )
+
+
+def _around(position: int) -> range:
+    """The positions of about one turn of the fastest hand."""
+    first = max(0, position - 4)
+    return range(first, min(first + 8, 2**31))
+
+
+def _tip(pair: Tensor) -> tuple[float, float]:
+    """The tip of the fastest hand, from its sine and cosine."""
+    sin, cos = pair.tolist()
+    return cos, sin
+
+
+@bounded("waves")
+def waves(
+    width: int = 512,
+    dimensions: tuple[int, ...] = (0, 100, 511),
+    first: int = 0,
+    last: int = 20,
+    base: float = 10_000.0,
+) -> View:
+    """Single columns of the code against position."""
+    within("last", last, first + 1, first + MAX_LENGTH)
+    within("dimensions", len(dimensions), 1, 8)
+    between = SMOOTH if last - first <= FEW else 0
+    places, values = _smooth(width, range(first, last + 1), base, between)
+    wavelength = {dim: 2 * math.pi * base ** (2 * (dim // 2) / width) for dim in dimensions}
+    lines = tuple(Line(f"dimension {dim}", values[:, dim]) for dim in dimensions)
+    return View(
+        "Each column is a wave; the last ones are all but still",
+        (Lines("waves", lines, Axis("position", places), "value", between=between),),
+        {f"wavelength of dimension {dim}": wavelength[dim] for dim in dimensions},
+        "import torch, posenc\n"
+        f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({first}, {last + 1}))\n"
+        f"print(code[:, {list(dimensions)}])",
+    )
+
+
+SMOOTH, FEW = 7, 130
+"""Points drawn between two positions, where there are at most so many of them."""
+
+
+def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tuple[float, ...], Tensor]:
+    """The code at the positions and, to show the waves that they lie on, at places between them."""
+    exact = table(width, positions, base)
+    count = (len(positions) - 1) * (between + 1) + 1
+    fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
+    frequencies = 2 * math.pi / torch.tensor(_ladder(width, base), dtype=torch.float64)
+    angles = fine[:, None] * frequencies
+    values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
+    values[:: between + 1] = exact
+    return tuple(fine.tolist()), values
+
+
+@bounded("similarity")
+def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> View:
+    """Cosine of the codes of every two positions: a function of their distance alone."""
+    values = table(width, range(length), base)
+    cosine = values @ values.T / (width / 2)
+    positions = counted("position", length)
+    return View(
+        "Similarity depends on distance alone: every diagonal is one colour",
+        (Heatmap("cosine", cosine, positions, positions, "magnitude"),),
+        {"smallest cosine": float(cosine.min())},
+        f"import torch, posenc\ncode = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({length}))\n"
+        f"print(code @ code.T / {width / 2:g})",
+    )
+
+
+@bounded("wavelengths")
+def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
+    """The wavelength of every pair, a geometric ladder from 2π; and where it ends, for other widths."""
+    ladder = torch.tensor(_ladder(width, base), dtype=torch.float64)
+    widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
+    slowest = torch.tensor([_ladder(w, base)[-1] for w in widths], dtype=torch.float64)
+    limit = 2 * math.pi * base
+    by_width = Axis("width", tuple(float(w) for w in widths), log=True)
+    ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
+    return View(
+        f"The slowest wavelength comes near 2π·{count(round(base))} = {count(round(limit))} and never reaches it",
+        (
+            Lines(
+                f"pairs at width {width}",
+                (Line("wavelength", ladder, "sinusoidal"),),
+                counted("pair", len(ladder)),
+                "wavelength",
+                "positions",
+                y_log=True,
+            ),
+            Lines("slowest pair by width", ends, by_width, "wavelength", "positions"),
+        ),
+        {f"slowest at width {w}": float(value) for w, value in zip(widths, slowest, strict=True)},
+        "import math, posenc\n"
+        f"slowest = posenc.scaling.Default().frequencies({width}, {base!r}).exact[-1]\n"
+        "print(2 * math.pi / float(slowest))",
+    )
+
+
+def _ladder(width: int, base: float) -> list[float]:
+    """The wavelength of every pair, in positions."""
+    return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
+
+
+@bounded("falloff")
+def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> View:
+    """Dot product against distance: a trend downwards that turns up again, first where the mark is."""
+    values = table(width, range(furthest + 1), base)
+    dots = values @ values[0]
+    rises = (dots.diff() > 0).nonzero().flatten()
+    marks: tuple[tuple[float, str], ...] = ()
+    readouts: dict[str, float | str] = {"at distance 0": float(dots[0]), "at distance 1": float(dots[1])}
+    if len(rises):
+        turn = int(rises[0])
+        marks = ((float(turn), f"rises again: {turn} → {turn + 1}"),)
+        readouts |= {"first rise after distance": turn, "just before": float(dots[turn])}
+        readouts["just after"] = float(dots[turn + 1])
+    line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
+    axis = counted("distance k", furthest + 1, unit="positions")
+    return View(
+        "Nearer is more alike only as a trend",
+        (Lines("falloff", (line,), axis, "dot product", marks=marks),),
+        readouts,
+        "import torch, posenc\n"
+        f"code = posenc.Sinusoidal({width}, base={base!r}).table(torch.arange({furthest + 1}))\n"
+        "print(code @ code[0])",
+    )
+
+
+@bounded("shift")
+def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
+    """R(k), the one matrix that takes every PE(p) to PE(p+k): found by least squares and by formula."""
+    rotation = rotation_matrix(width, by, base)
+    # Positions far apart, so that even the slowest pair moves enough to be fitted.
+    at = [997 * i for i in range(4 * width)]
+    here, there = table(width, at, base), table(width, [p + by for p in at], base)
+    fitted = torch.linalg.lstsq(here, there).solution.T
+    dims = counted("dimension", width)
+    identity = torch.eye(width, dtype=torch.float64)
+    errors = (here @ rotation.T - there, fitted - rotation, rotation @ rotation.T - identity)
+    worst = torch.stack([error.abs().max() for error in errors]).max()
+    fitted = torch.where(fitted.abs() < 1e-9, 0.0, fitted)  # rounding of a zero is not a number to read
+    return View(
+        f"One fixed rotation moves every code by {by}",
+        (
+            Heatmap("by formula: R(k)", rotation, dims, dims, "signed", limit=1.0),
+            Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
+        ),
+        {
+            "moving, fitting and R·Rᵀ = 1 all hold within": _bound(worst),
+        },
+        "import torch, posenc\n"
+        f"code, at = posenc.Sinusoidal({width}, base={base!r}), 997 * torch.arange({4 * width})\n"
+        f"here, there = code.table(at, torch.float64), code.table(at + {by}, torch.float64)\n"
+        "print(torch.linalg.lstsq(here, there).solution.T)",
+    )
+
+
+def _bound(error: Tensor) -> float:
+    """A round number above the error, which itself is rounding noise and differs from run to run."""
+    return next(b for b in (1e-12, 1e-9, 1e-6, 1e-3, 1.0, math.inf) if float(error) <= b)
+
+
+def rotation_matrix(width: int, by: int, base: float = 10_000.0) -> Float[Tensor, "C C"]:
+    """R(k), block-diagonal with [[cos, sin], [−sin, cos]] of k·θ_i for every pair (sin, cos)."""
+    sin, cos = table(width, [by], base)[0].view(-1, 2).T
+    blocks = torch.stack((torch.stack((cos, sin), -1), torch.stack((-sin, cos), -1)), -2)
+    return torch.block_diag(*blocks)

@@ -1,0 +1,89 @@
+"""How far can content and position be taken apart once they are added?"""
+
+import math
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, bounded
+
+WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
+PARTS = ("word", "position")
+
+PYTHON = """\
+import torch, posenc
+
+generator = torch.Generator().manual_seed({seed})
+content = torch.randn({words}, {width}, generator=generator, dtype=torch.float64)
+code = posenc.Sinusoidal({width}).table(posenc.positions.arange({length}), torch.float64)
+sums = content[:, None] + code
+for book, true in ((content, torch.arange({words})[:, None]), (code, torch.arange({length}))):
+    told = (sums @ book.T - book.square().sum(1) / 2).argmax(-1)
+    print((told == true).double().mean())    # the share told right: words, then positions"""
+
+
+@bounded("sums")
+def apart(width: int = 64, words: int = 200, length: int = 64, seed: int = 0) -> View:
+    """Shares of sums word + PE(p) from which a linear reading tells the word, and the position, by width.
+
+    Args:
+        width: d, for the picture of overlaps and the numbers.
+        words: random vectors N(0, 1), as large as embeddings are once they are multiplied by √d.
+        length: positions 0 … length − 1.
+        seed: of the words.
+    """
+    shares = torch.tensor([recovered(w, words, length, seed) for w in WIDTHS], dtype=torch.float64).T
+    content, code = codebooks(width, words, length, seed)
+    few = content[:24]
+    overlap = few @ code.T / (few.norm(dim=1)[:, None] * code.norm(dim=1))
+    word, position = recovered(width, words, length, seed)
+    return View(
+        "In a wide sum words and positions hardly touch; in a narrow one they mix",
+        (
+            Lines(
+                "told from the sum",
+                tuple(Line(name, share) for name, share in zip(PARTS, shares, strict=True)),
+                Axis("width", tuple(float(w) for w in WIDTHS), "channels", log=True),
+                "share right",
+            ),
+            Heatmap(
+                f"overlap at width {width}",
+                overlap,
+                Axis("word", tuple(float(i) for i in range(len(few)))),
+                Axis("position", tuple(float(p) for p in range(length))),
+                "signed",
+                "cosine",
+                limit=1.0,
+            ),
+        ),
+        {
+            "words told right": word,
+            "positions told right": position,
+            "typical overlap (root mean square cosine)": float(overlap.square().mean().sqrt()),
+            "1/√width": 1 / math.sqrt(width),
+        },
+        PYTHON.format(width=width, words=words, length=length, seed=seed),
+    )
+
+
+def codebooks(width: int, words: int, length: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Random words and the sinusoidal code, ``(words, width)`` and ``(length, width)`` in float64."""
+    generator = torch.Generator().manual_seed(seed)
+    content = torch.randn(words, width, generator=generator, dtype=torch.float64)
+    return content, posenc.Sinusoidal(width).table(posenc.positions.arange(length), torch.float64)
+
+
+def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, float]:
+    """Which shares of all sums give the word and the position back, each read without knowing the other.
+
+    The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
+    """
+    content, code = codebooks(width, words, length, seed)
+    told = [  # products are linear: every word's and every position's once, and their sums (words, length, vectors)
+        ((content @ book.T)[:, None] + code @ book.T - book.square().sum(1) / 2).argmax(-1)
+        for book in (content, code)
+    ]
+    word = told[0] == torch.arange(words)[:, None]
+    position = told[1] == torch.arange(length)
+    return float(word.double().mean()), float(position.double().mean())

@@ -1,0 +1,130 @@
+"""What is in a learned table, where does it end, and what happens one past the end?"""
+
+import math
+
+import torch
+from torch import Tensor
+
+import posenc
+from posenc.encodings.learned import PastEnd
+from posenc.errors import PositionOutOfRange
+from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+
+ROWS, WIDTH = 8, 8
+
+TABLE_PYTHON = """\
+import torch, posenc
+
+torch.manual_seed(0)    # for the picture's rows
+table = posenc.Learned({rows}, {width}, past_end="{past_end}")
+print({printed})"""
+
+RANDOM_PYTHON = """\
+import torch, posenc
+
+torch.manual_seed(0)                             # for the picture's rows
+table = posenc.Learned({rows}, {width})          # rows start as N(0, 0.02²): no order yet
+rows = table.table(posenc.positions.arange({rows})).detach()
+print(torch.nn.functional.cosine_similarity(rows[:, None], rows[None], dim=-1))"""
+
+
+def random_rows(rows: int, width: int) -> Tensor:
+    """A table before training, from a fixed seed; those of ``torch.manual_seed(0)``, which it leaves alone."""
+    table = posenc.Learned(rows, width)
+    torch.nn.init.normal_(table.weight, std=table.std, generator=torch.Generator().manual_seed(0))
+    return table.weight.detach()
+
+
+def refusal(rows: int, position: int) -> str:
+    """The words with which a table of so many rows refuses a position; empty where it has a row for it."""
+    try:
+        posenc.Learned(rows, WIDTH).table(torch.tensor([position]))
+    except PositionOutOfRange as error:
+        return str(error)
+    return ""
+
+
+@bounded("lookup")
+def lookup(position: int = 8, rows: int = ROWS, past_end: PastEnd = "clamp") -> View:
+    """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
+    table = posenc.Learned(rows, WIDTH, past_end=past_end)
+    with torch.no_grad():
+        table.weight.copy_(random_rows(rows, WIDTH))
+    channel = Axis("channel", tuple(range(WIDTH)))
+    panels = [
+        Heatmap("the whole table", table.weight.detach(), Axis("position", tuple(range(rows))), channel, "signed")
+    ]
+    readouts: dict[str, float | str] = {"rows": str(rows), "last position": str(rows - 1)}
+    try:
+        row = table.table(torch.tensor([position])).detach()
+    except PositionOutOfRange as error:
+        title, readouts["answer"] = f"Position {position} has no row", f"{type(error).__name__}: {error}"
+    else:
+        inside = position < rows
+        title = f"Position {position} is row {position if inside else rows - 1}"
+        readouts["answer"] = "its own row" if inside else f"the last row again, row {rows - 1}"
+        panels.append(Heatmap("looked up", row, Axis("position", (position,)), channel, "signed"))
+    looked_up = f"table.table(torch.tensor([{position}]))"
+    python = TABLE_PYTHON.format(rows=rows, width=WIDTH, past_end=past_end, printed=looked_up)
+    return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
+
+
+@bounded("table")
+def frames(step: int = 3) -> View:
+    """The lessons' four frames: empty, allocated, looked up, out of range."""
+    if step >= 3:
+        return lookup(ROWS - 3 if step == 3 else ROWS, past_end="error")
+    values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
+    position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
+    return View(
+        title="A table with a row per position" if step == 1 else "Rows start random and are trained",
+        panels=(Heatmap("the whole table", values, position, channel, "signed"),),
+        readouts={"rows": str(ROWS), "last position": str(ROWS - 1)},
+        python=TABLE_PYTHON.format(
+            rows=ROWS, width=WIDTH, past_end="error", printed="table.weight.shape" if step == 1 else "table.weight"
+        ),
+    )
+
+
+@bounded("rows")
+def similarity(rows: int = 64, width: int = 64) -> View:
+    """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
+    unit = [_normal(random_rows(rows, width)), _normal(_sinusoidal(rows, width))]
+    key = Axis("position", tuple(range(rows)))
+    names = ("learned, before training", "sinusoidal, for comparison")
+    panels = tuple(
+        Heatmap(name, x @ x.T, key, key, "magnitude", "cosine") for name, x in zip(names, unit, strict=True)
+    )
+    beside = float((unit[0] @ unit[0].T).diagonal(1).mean())
+    return View(
+        title="Before training, neighbours are no more alike than strangers",
+        panels=panels,
+        readouts={
+            "cosine of neighbours, learned": beside,
+            "cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
+        },
+        python=RANDOM_PYTHON.format(rows=rows, width=width),
+    )
+
+
+def trained(before: Tensor, after: Tensor, name: str = "trained") -> View:
+    """Cosine similarity of every two rows of a real table, ``(rows, width)``, before its training and after."""
+    panels, readouts = [], dict[str, float | str]()
+    axis = counted("position", len(after))
+    for when, label, table in (("before", "before training", before), ("after", name, after)):
+        rows = table.detach().double()
+        unit = _normal(rows)
+        panels.append(Heatmap(label, unit @ unit.T, axis, axis, "magnitude", "cosine", limit=1.0))
+        readouts[f"cosine of neighbours, {when}"] = float((unit @ unit.T).diagonal(1).mean())
+        readouts[f"length of a row, {when}"] = float(rows.norm(dim=-1).mean())
+    first, last = (float(readouts[f"cosine of neighbours, {when}"]) for when in ("before", "after"))
+    grown = "Training made neighbours alike" if last > first + 0.1 else "Training has not made neighbours alike"
+    return View(title=grown, panels=tuple(panels), readouts=readouts)
+
+
+def _sinusoidal(rows: int, width: int) -> Tensor:
+    return posenc.Sinusoidal(width).table(posenc.positions.arange(rows))
+
+
+def _normal(rows: Tensor) -> Tensor:
+    return rows / rows.norm(dim=-1, keepdim=True)

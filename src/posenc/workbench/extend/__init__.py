@@ -1,0 +1,1 @@
+"""How far past its trained length a checkpoint holds, with each scaling method."""

@@ -1,0 +1,265 @@
+"""extend: scores long documents under every method of extension, and gathers the loss at every position.
+
+Every method reads the same documents and is scored on the same targets, so differences are paired. One pass over
+a document gives the whole curve: a causal model's loss at position p is its loss with p tokens before it. Where
+the trained window ends the fixed targets of the last bucket are scored once more by the unscaled model with the
+last trained length of context alone: what extension has to beat.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.encodings.encoding import Encoding
+from posenc.errors import InvalidArgument, StudyError
+from posenc.workbench.extend.methods import Method
+from posenc.workbench.extend.models import LanguageModel, Ours
+from posenc.workbench.extend.scoring import Reading, ReadingJob, batch, carry_out
+from posenc.workbench.run.job import Launcher, Progress
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Run
+from posenc.workbench.run.weights import FOLDER
+from posenc.workbench.tasks.text import Source, Text
+
+QUARTERS = 4
+"""Buckets of the trained length; those beyond it are as wide."""
+TUNE_LENGTHS = 4
+"""A fine-tune reads windows of at most this many trained lengths."""
+
+Read = Callable[[float], None]
+"""Called with the number of tokens just read."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A method's losses: a row per document, a column per bucket of positions.
+
+    ``tuned`` is the plan of the fine-tune before it, under which its weights are kept; None where there was none.
+    """
+
+    method: Method
+    losses: Float[Tensor, "documents buckets"]
+    plan: Reading | None = None
+
+    @property
+    def tuned(self) -> bool:
+        return self.plan is not None
+
+
+@dataclass(frozen=True)
+class Extension:
+    """What was measured.
+
+    Args:
+        width: positions of one bucket; bucket i holds i·width … (i+1)·width − 1.
+        curves: zero-shot first, then fine-tuned, in the order of the methods.
+        window: per document, the loss on the targets of the last bucket with the trained length of context alone.
+    """
+
+    model: str
+    unit: str
+    original_length: int
+    length: int
+    width: int
+    curves: tuple[Curve, ...]
+    window: Float[Tensor, " documents"]
+    text: Text
+    finetune: int = 0
+
+    @property
+    def inside(self) -> int:
+        """Buckets that lie within the trained length."""
+        return self.original_length // self.width
+
+    @property
+    def far(self) -> int:
+        """Buckets at the end that methods are judged by: a trained length of them, or all past it."""
+        return min(self.inside, self.length // self.width - self.inside)
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure.
+
+    Args:
+        length: targets per document, brought down to a multiple of a quarter of the trained length.
+        documents: how many; fewer where the text ends.
+        methods: ``"none"`` among them.
+        finetune: steps, 0 for none.
+        dtype, device: of weights and activations, kept with what was read.
+    """
+
+    length: int
+    documents: int
+    methods: tuple[Method, ...]
+    finetune: int = 0
+    dtype: str = "float32"
+    device: str = "cpu"
+
+
+def extend(
+    model: LanguageModel,
+    data: bytes,
+    text: Text,
+    request: Request,
+    ledger: Ledger,
+    launcher: Launcher,
+    read: Read = lambda tokens: None,
+) -> Extension:
+    """Score what the ledger does not hold yet, and gather everything.
+
+    A fine-tune reads what the model was trained on where that is known, else the text after the documents.
+
+    Raises:
+        StudyError: the text is too short for one document, or memory for its length.
+        InvalidArgument: a length within the trained one.
+    """
+    width = max(1, model.original_length // QUARTERS)
+    length = request.length // width * width
+    if length <= model.original_length:
+        raise InvalidArgument(
+            f"length {request.length} reaches no whole bucket of {width} positions past the trained "
+            f"{model.original_length} of {model.name}; use --to {model.original_length + width} or more"
+        )
+    model.check_memory(length)
+    tokens = model.encode(data)
+    documents = _cut(model, tokens, length, request.documents, text.name)
+    grid = _Grid(model, text, request, ledger, length, width, documents)
+    shot = [m for m in request.methods if m.scaling is not None]
+    tuned = request.methods if request.finetune else ()
+    alone = Method("window", "trained length alone", model.scaling)
+    jobs = [grid.job(m, i) for m in shot for i in range(len(documents))]
+    if tuned:
+        practice = text.train if isinstance(model, Ours) else tokens[len(documents) * length + 1 :]
+        jobs += [grid.tuning(m, practice) for m in tuned]
+    jobs += [grid.alone(alone, i) for i in range(len(documents))]
+
+    def report(progress: Progress) -> None:
+        read(progress.work)
+
+    found = carry_out(jobs, ledger, launcher, report)
+    curves = [Curve(m, _rows([found[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
+    tunings = [grid.plan(m, tuple(range(len(documents))), request.finetune) for m in tuned]
+    curves += [Curve(m, _rows([found[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]
+    window = _rows([found[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
+    used = model.original_length, length, width
+    return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune)
+
+
+def _rows(runs: list[Run[Reading]]) -> Float[Tensor, "documents buckets"]:
+    """What the runs kept of every document."""
+    return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
+
+
+def work(model: LanguageModel, request: Request, documents: int) -> int:
+    """Tokens that ``extend`` reads at most, for a progress bar."""
+    zero_shot = sum(m.scaling is not None for m in request.methods)
+    tuned = len(request.methods) if request.finetune else 0
+    span = _span(model, request.length)
+    tuning = tuned * request.finetune * batch(span) * span
+    return documents * (request.length * (zero_shot + tuned) + model.original_length) + tuning
+
+
+def _span(model: LanguageModel, length: int) -> int:
+    """Tokens of one window of a fine-tune."""
+    return min(length, TUNE_LENGTHS * model.original_length)
+
+
+def _cut(
+    model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
+) -> list[Int[Tensor, " T+1"]]:
+    """The text's first documents of ``length`` targets, none sharing a target."""
+    found = min(documents, (len(tokens) - 1) // length)
+    if found < 1:
+        raise StudyError(
+            f"text {name!r} has {len(tokens)} {model.unit}s; one document of {length} needs {length + 1}: pass a "
+            "longer --text or a smaller --to"
+        )
+    return [tokens[i * length : (i + 1) * length + 1] for i in range(found)]
+
+
+def scored(
+    model: LanguageModel,
+    tick: Callable[[float], None],
+    *,
+    method: Method,
+    length: int,
+    documents: list[Tensor],
+    width: int,
+    buckets: int,
+) -> list[list[float]]:
+    """The losses of documents under a method, as means of the last ``buckets`` parts of ``width`` positions."""
+    encoding: Encoding = model.with_scaling(method.scaling, length)
+    rows = []
+    for tokens in documents:
+        losses = model.losses(tokens, encoding, tick)[-buckets * width :]
+        means: list[float] = losses.double().unflatten(0, (-1, width)).mean(1).tolist()
+        rows.append(means)
+    return rows
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The jobs of one extension: every method on every document."""
+
+    model: LanguageModel
+    text: Text
+    request: Request
+    ledger: Ledger
+    length: int
+    width: int
+    documents: list[Tensor]
+
+    def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Reading:
+        return Reading(
+            model=self.model.identity,
+            method=method.name,
+            scaling=method.values,
+            text_sha256=self.text.sha256,
+            documents=documents,
+            length=self.length,
+            buckets=self.length // self.width,
+            dtype=self.request.dtype,
+            device=self.request.device,
+            steps=steps,
+            span=_span(self.model, self.length) if steps else 0,
+        )
+
+    def job(self, method: Method, document: int) -> ReadingJob:
+        """One document under a method, as the model is."""
+        return self._job(self.plan(method, (document,)), method, [self.documents[document]])
+
+    def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ReadingJob:
+        """All documents after a fine-tune under a method."""
+        plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
+        if len(practice) <= plan.span:
+            raise StudyError(
+                f"text {self.text.name!r} leaves {len(practice)} {self.model.unit}s to tune on; windows of "
+                f"{plan.span} need more: pass a longer --text, fewer --documents or --finetune 0"
+            )
+        return self._job(plan, method, self.documents, practice)
+
+    def alone(self, method: Method, document: int) -> ReadingJob:
+        """The last bucket's targets with the trained length of context, as the model is configured."""
+        model = self.model
+        whole = self.plan(method, (document,))
+        plan = replace(whole, method=f"window of {self.length}", length=model.original_length, buckets=1)
+        return self._job(plan, method, [self.documents[document][-model.original_length - 1 :]])
+
+    def _job(
+        self, plan: Reading, method: Method, documents: list[Tensor], practice: Tensor | None = None
+    ) -> ReadingJob:
+        rows = partial(
+            scored,
+            method=method,
+            length=plan.length,
+            documents=documents,
+            width=self.width,
+            buckets=plan.buckets,
+        )
+        folder = self.ledger.folder.resolve() / FOLDER
+        return ReadingJob(plan, Source(), folder, self.model, method.scaling, rows, practice)

@@ -1,0 +1,209 @@
+"""What extend works on: a language model that scores a text under any scaling, ours or a pretrained one."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.text import parse
+from posenc.errors import InvalidArgument, StudyError
+from posenc.scaling import LengthScaling, Scaling, planned
+from posenc.workbench.extend.methods import Method
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.training import build
+from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.run.weights import weights
+from posenc.workbench.tasks import task
+from posenc.workbench.tasks.text import Text, load
+
+Tick = Callable[[float], None]
+"""Called with the share of a document's work that was just done."""
+
+
+class LanguageModel(Protocol):
+    """Scores a text under any scaling of its rotary layers.
+
+    ``scaling`` is the one that it was configured with, ``original_length`` the length that it is trained to, and
+    ``pretrained_length`` that before any scaling, which methods start from; ``with_scaling`` are its positions,
+    for a request of a length, with another one, or without rotation for None. ``unit`` is what it reads
+    (``"token"`` or ``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those
+    under the encoding of the ``placed`` block around the call.
+    """
+
+    name: str
+    identity: str
+    unit: str
+    scaling: Scaling | LengthScaling
+    original_length: int
+    pretrained_length: int
+    model: Any
+    learning_rate: float
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
+
+    def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding: ...
+
+    def placed(self, encoding: Encoding) -> AbstractContextManager[object]: ...
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]: ...
+
+    def copied(self, identity: str) -> "LanguageModel": ...
+
+    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = ...) -> Float[Tensor, " T"]: ...
+
+    def check_memory(self, length: int) -> None: ...
+
+
+@runtime_checkable
+class Shipped(LanguageModel, Protocol):
+    """A language model with a config, which others open.
+
+    ``patch`` are the keys of its config that put a scaling into effect, ``save`` leaves a folder with other
+    weights and these keys; ``weights`` and ``memory`` are bytes, of the model and beside it to read a text.
+    """
+
+    @property
+    def weights(self) -> int: ...
+
+    def memory(self, length: int, *, cached: bool = False) -> int: ...
+
+    def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]: ...
+
+    def save(
+        self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
+    ) -> None: ...
+
+
+class Ours:
+    """A rotary transformer that ``posenc compare`` trained on language."""
+
+    unit = "byte"
+    learning_rate = 1e-3
+    """Of a fine-tune: an eighth of that of the training."""
+
+    def __init__(self, model: Transformer, identity: str, original_length: int, name: str) -> None:
+        if model.encoding.scaling is None:
+            raise InvalidArgument(f"{name} has {model.encoding.name} positions; only rotary ones can be scaled")
+        self.model, self.identity, self.original_length, self.name = model, identity, original_length, name
+        self.pretrained_length = original_length
+        self.scaling: Scaling | LengthScaling = model.encoding.scaling
+
+    def encode(self, data: bytes) -> Int[Tensor, " n"]:
+        """Bytes are its tokens."""
+        return torch.frombuffer(bytearray(data), dtype=torch.uint8).long()
+
+    def losses(
+        self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = lambda share: None
+    ) -> Float[Tensor, " T"]:
+        """Nats per byte for tokens[1:], each given all before it."""
+        with torch.inference_mode(), self.placed(encoding):
+            logits = self.logits(tokens[None, :-1])[0]
+        tick(1.0)
+        return F.cross_entropy(logits, tokens[1:].to(logits.device), reduction="none").cpu()
+
+    def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding:
+        """The model's positions for a request of this length, the stretched layers under another scaling.
+
+        Angles are float32, as pretrained models have them.
+        """
+        own = self.model.encoding
+        return own.with_scaling(None if scaling is None else planned(scaling, total_length), "float32")
+
+    @contextmanager
+    def placed(self, encoding: Encoding) -> Iterator[None]:
+        """Inside, the model has ``encoding``."""
+        own, self.model.encoding = self.model.encoding, encoding
+        try:
+            yield
+        finally:
+            self.model.encoding = own
+
+    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """Logits with gradients."""
+        return self.model(rows.to(self.model.embedding.weight.device)).float()
+
+    def copied(self, identity: str) -> "Ours":
+        """The same model with weights of its own."""
+        return Ours(copy.deepcopy(self.model), identity, self.original_length, self.name)
+
+    def check_memory(self, length: int) -> None:
+        """These models fit at any length that is worth scoring."""
+
+
+def trained(study: Path, text: Text, device: str, called: str) -> Ours:
+    """The language run of a study of ``posenc compare`` that turns: the plain rotary one, first seed, or another.
+
+    Args:
+        device: where it is to compute, wherever it was trained.
+        called: as which people know the study.
+
+    Raises:
+        StudyError: no such run on bytes, its weights are gone, or it was trained on another text.
+    """
+    with Ledger(study) as ledger:
+        plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
+    known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger's word imports nobody's module
+    read = [plan for plan in known if plan.tokenizer == "bytes"]
+    for plan in sorted(read, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
+        model = build(replace(plan, device=device), task("language", text, plan.lengths[-1]))
+        if model.encoding.scaling is None:
+            continue
+        if plan.text_sha256 != text.sha256:
+            raise StudyError(
+                f"the run in {called!r} was trained on another text; pass the same --text, or use the Python that "
+                "trained it where it read Python's topics, which are others in other versions"
+            )
+        model.load_state_dict(weights(study, plan))
+        return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
+    if len(read) < len(known):
+        raise StudyError(
+            f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "
+            f"posenc compare --tokenizer bytes --output {called} makes one"
+        )
+    raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
+
+
+class Opened(NamedTuple):
+    """A model, the bytes that documents are cut from, and the text that a fine-tune reads."""
+
+    model: LanguageModel
+    data: bytes
+    text: Text
+
+
+def open_model(path: Path, text: Path | None, device: str, dtype: str, called: str = "") -> Opened:
+    """The model at ``path``; documents are cut from a study's own held-out text, or from the file.
+
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file; a study that was brought from
+    an address is ``called`` that.
+    """
+    read = load(text)
+    if (path / "ledger.sqlite").exists():
+        return Opened(
+            trained(path, read, device, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
+        )
+    if path.suffix != ".gguf" and not (path / "config.json").exists():
+        raise StudyError(
+            f"no model at {called or str(path)!r}; name a study of posenc compare, a Hugging Face folder with its "
+            "config.json, or a .gguf file"
+        )
+    from posenc.integrations.huggingface.load import Pretrained
+
+    shipped: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    whole = torch.cat((read.train, read.validation)).to(torch.uint8)
+    return Opened(shipped, bytes(whole.numpy()), read)
+
+
+def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
+    """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
+    if not isinstance(model, Shipped) or method.scaling is None:
+        return None
+    return model.patch(method.scaling, length)

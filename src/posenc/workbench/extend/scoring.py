@@ -1,0 +1,173 @@
+"""One document read under one method: the plan that says which, and the jobs that do it, tuned before or not."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+from torch.nn import functional as F
+
+from posenc.errors import StudyError
+from posenc.scaling import LengthScaling, Scaling
+from posenc.workbench.extend.models import LanguageModel
+from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.machine import hardware, versions
+from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
+from posenc.workbench.run.settings import Training
+from posenc.workbench.run.trainer import Recipe, train
+from posenc.workbench.run.weights import save, whole
+from posenc.workbench.tasks import Source
+
+TUNE_TOKENS = 1024
+"""Tokens of one step of a fine-tune, or one window where windows are longer."""
+CONSTANT = Training(schedule="constant", warm_up=0.0)
+"""How a fine-tune learns: at the model's own rate."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading(Identified):
+    """Documents under one method: everything that decides their losses.
+
+    Args:
+        model: identity of the weights.
+        method: the method's name; ``"window"`` is the unscaled model on the last trained length alone,
+            ``"needle …"`` a haystack read under a method.
+        scaling: the scaling's values as JSON, so that another factor is another plan.
+        text_sha256: of the text that documents are cut from, and of what is hidden in it.
+        documents: their numbers.
+        length: targets scored, a document's tokens but one.
+        buckets: parts that the losses are averaged in, or needles that are asked for.
+        dtype, device: of weights and activations, and where they are.
+        steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
+    """
+
+    kind: ClassVar[str] = "reading"
+    model: str
+    method: str
+    scaling: str
+    text_sha256: str
+    documents: tuple[int, ...]
+    length: int
+    buckets: int
+    dtype: str
+    device: str = "cpu"
+    steps: int = 0
+    span: int = 0
+    numerics: int = NUMERICS
+    told: str = field(default="", init=False, compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        tuned = f" after {self.steps} steps" if self.steps else ""
+        return f"{self.method}{tuned}, document {', '.join(map(str, self.documents))}"
+
+    @property
+    def work(self) -> float:
+        """Tokens."""
+        return len(self.documents) * self.length + self.steps * batch(self.span) * self.span
+
+
+def batch(span: int) -> int:
+    """Windows of one step of a fine-tune."""
+    return max(1, TUNE_TOKENS // span) if span else 0
+
+
+@dataclass(frozen=True)
+class ReadingJob:
+    """A reading, with the model that reads and the rows of numbers that it makes of its documents.
+
+    Args:
+        rows: called with the model and with what to call as shares of a document are done; a row a document.
+        practice: what a fine-tune reads; it shares nothing with the documents. It leaves its weights in ``folder``,
+            as ``<plan id>.safetensors``.
+    """
+
+    plan: Reading
+    source: Source
+    folder: Path
+    model: LanguageModel
+    scaling: Scaling | LengthScaling | None
+    rows: Callable[[LanguageModel, Callable[[float], None]], Sequence[Sequence[float]]]
+    practice: Int[Tensor, " n"] | None = None
+    modules: tuple[Path, ...] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether what it leaves beside its run is there, and whole."""
+        return self.practice is None or whole(self.folder / f"{self.plan.id}.safetensors")
+
+    def carry_out(self, report: Report = unheard) -> Run[Reading]:
+        """Read in this process; a cell a document, its row as the detail."""
+        started, plan = time.perf_counter(), self.plan
+
+        def tick(share: float) -> None:
+            report(Progress(plan.id, share * plan.length))
+
+        model = self.model if self.practice is None else self._tuned(self.practice, report)
+        cells = tuple(
+            Cell(plan.length, f"document {number}", sum(row) / len(row), plan.length, tuple(row))
+            for number, row in zip(plan.documents, self.rows(model, tick), strict=True)
+        )
+        took = time.perf_counter() - started
+        return Run(plan, cells, took, 0, 0.0, versions=versions(), hardware=hardware(plan.device))
+
+    def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
+        """A copy of the model trained on windows under the scaling; every method gets the same windows."""
+        plan, made = self.plan, self.model.copied(self.plan.id)
+        rows, span = batch(plan.span), plan.span
+        state = self.folder / f"{plan.id}.state"
+
+        def portion(generator: torch.Generator) -> tuple[Tensor, int]:
+            starts = torch.randint(len(practice) - span, (rows,), generator=generator)
+            windows = practice[starts[:, None] + torch.arange(span + 1)].long()
+            logits = made.logits(windows[:, :-1]).flatten(0, 1)
+            return F.cross_entropy(logits, windows[:, 1:].flatten().to(logits.device)), rows * span
+
+        made.model.train()
+        recipe = Recipe(plan.id, plan.steps, made.learning_rate, CONSTANT, state, work=rows * span)
+        with made.placed(made.with_scaling(self.scaling, plan.length)):
+            found = train(made.model, portion, 0, recipe, report)
+        if found.verdict:
+            state.unlink(missing_ok=True)
+            raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
+        save(made.model, state.with_suffix(".safetensors"))
+        state.unlink(missing_ok=True)
+        made.model.eval()
+        return made
+
+
+def carry_out(jobs: Sequence[ReadingJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
+    """The runs of these jobs' plans, by plan: those that the ledger has not, or without the weights that they left,
+    are carried out and kept.
+
+    Raises:
+        StudyError: one failed; the others are kept.
+    """
+    missing: list[Job] = []
+    failures: list[Failure] = []
+    known = ledger.ids()
+    for job in jobs:
+        if job.plan.id not in known or not job.kept:
+            missing.append(job)
+        else:
+            report(Progress(job.plan.id, job.plan.work))
+
+    def heard(progress: Progress) -> None:
+        ledger.note(progress)
+        report(progress)
+
+    def done(result: Run | Failure) -> None:
+        if isinstance(result, Failure):
+            failures.append(result)
+        else:
+            ledger.add(result, again=result.plan.id in known)
+
+    launcher(missing, done, heard)
+    if failures:
+        raise StudyError(f"{failures[0].plan.name}: {failures[0].reason}; what was read is kept")
+    return {job.plan: run for job in jobs if (run := ledger.find(job.plan)) is not None}

@@ -1,0 +1,114 @@
+"""What an extension found: each method inside and beyond the trained length, and which one to use."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.study.statistics import Interval, over_blocks
+from posenc.workbench.study.statistics import paired as over_pairs
+
+SAME = 0.005
+"""Nats below which a difference is not worth a sentence, however sure it is."""
+MARGIN = 0.05
+"""Nats below which a loss far out is as good as the best. Where documents are too few for an interval, only a
+difference above it is worth a sentence."""
+FEW = 3
+"""Documents below which there is none: that of two reaches thirteen times as far as each lies from their mean."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method.
+
+    Args:
+        inside, beyond: mean losses within the trained length and past it.
+        far: the mean loss of the last positions: a trained length of them, or all past it where they are fewer.
+        cost: loss inside minus that of the unscaled model, paired; what a short text pays.
+        to_best: far loss minus that of the best method, paired; None for the best.
+        to_window: loss in the last bucket minus that of the trained length of context alone, paired.
+    """
+
+    curve: Curve
+    inside: Interval
+    beyond: Interval
+    far: Interval
+    cost: Interval
+    to_best: Interval | None
+    to_window: Interval
+
+    @property
+    def label(self) -> str:
+        return self.curve.method.label + (", tuned" if self.curve.tuned else "")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """All methods, best at the full length first, and the one to use.
+
+    Args:
+        undecided: methods that cost short texts less than the one to use, and that the documents show neither to be
+            as good at the far end nor to be worse.
+    """
+
+    lines: tuple[Line, ...]
+    chosen: Line
+    undecided: tuple[Line, ...] = ()
+
+
+def judge(found: Extension, *, tuned: bool = False) -> Verdict:
+    """Judge the zero-shot curves, or the fine-tuned ones.
+
+    The choice is the method with the lowest loss at the far end of the documents; among those that are surely less
+    than ``MARGIN`` worse, by the upper end of their paired difference's interval, it is the one that costs short
+    texts least. Where documents are too few for an interval, none is. A loss that is not finite comes last.
+    """
+    curves = [c for c in found.curves if c.tuned == tuned]
+    plain = next(c for c in found.curves if c.method.name == "none" and not c.tuned)
+    curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(found)].mean())))
+    lines = [_line(found, c, curves[0], plain) for c in curves]
+    as_good = [line for line in lines if line.to_best is None or line.to_best.high < MARGIN]
+    chosen = min(as_good, key=_pays)
+    unsure = (line for line in lines if line.to_best and not above(line.to_best) and _pays(line) < _pays(chosen))
+    return Verdict(tuple(lines), chosen, tuple(unsure))
+
+
+def above(difference: Interval) -> bool:
+    """Whether a paired difference is above 0, surely and by enough to matter."""
+    if math.isnan(difference.low):
+        return difference.mean > MARGIN
+    return difference.mean > SAME and difference.low > 0
+
+
+def _pays(line: Line) -> tuple[bool, int]:
+    """What short texts pay, in steps of ``SAME``, least first; one that cannot be read pays most."""
+    return not line.curve.losses.isfinite().all(), round(max(0.0, line.cost.mean) / SAME)
+
+
+def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
+    """The mean difference on the same documents, with an interval where they are enough for one."""
+    found = over_pairs(ours, theirs)
+    return found if len(ours) >= FEW else replace(found, low=math.nan, high=math.nan)
+
+
+def _far(found: Extension) -> slice:
+    return slice(-found.far, None)
+
+
+def _line(found: Extension, curve: Curve, best: Curve, plain: Curve) -> Line:
+    inside, beyond, far = slice(0, found.inside), slice(found.inside, None), _far(found)
+
+    def mean(of: Curve, part: slice) -> list[float]:
+        values: list[float] = of.losses[:, part].mean(1).tolist()
+        return values
+
+    last = curve.losses[:, -1].tolist()
+    return Line(
+        curve,
+        over_blocks(mean(curve, inside)),
+        over_blocks(mean(curve, beyond)),
+        over_blocks(mean(curve, far)),
+        paired(mean(curve, inside), mean(plain, inside)),
+        None if curve is best else paired(mean(curve, far), mean(best, far)),
+        paired(last, found.window.tolist()),
+    )

@@ -1,1 +1,0 @@
-"""Paints views with matplotlib: every painter takes ``ax=`` and returns it."""

@@ -1,0 +1,24 @@
+"""The launcher without processes: one job after the other, where it is called."""
+
+from collections.abc import Callable, Sequence
+
+from posenc.workbench.run.job import Failure, Job, Progress, Report, attempt
+from posenc.workbench.run.plan import Run
+
+
+def here(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
+    """Carry out the jobs in this process, on all its threads: what large models want, which fit once."""
+    broken: list[Exception] = []
+
+    def told(progress: Progress) -> None:
+        try:
+            report(progress)
+        except Exception as error:  # the listener's, and no failure of the job
+            broken.append(error)
+            raise
+
+    for job in jobs:
+        result = attempt(job, told)
+        if broken:
+            raise broken[0]
+        done(result)

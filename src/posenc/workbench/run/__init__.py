@@ -1,0 +1,1 @@
+"""One run: its settings and plan, the training, its tests, and the ledger that remembers it."""

@@ -1,0 +1,85 @@
+"""Tests a trained transformer at every length: loss on fixed targets and by position, or accuracy by depth."""
+
+from collections.abc import Iterator
+
+import torch
+from torch.nn import functional as F
+
+from posenc.errors import PositionOutOfRange
+from posenc.workbench.run.plan import Cell
+from posenc.workbench.run.transformer import Transformer
+from posenc.workbench.tasks import IGNORE, Batch, Task
+from posenc.workbench.tasks.language import TARGETS
+
+DEPTHS = 10
+"""Tenths of the sequence that an answer's place is counted in."""
+BUCKETS = 64
+"""Positions of one bucket of the loss-by-position curve."""
+
+
+def evaluate(model: Transformer, made: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
+    """The cells of every length; a length that the encoding refuses leaves a cell that says why.
+
+    On a grid with more places than it was trained on, tables that say how are resized.
+    """
+    test = _loss_cells if made.measure == "loss" else _accuracy_cells
+    cells: list[Cell] = []
+    with torch.inference_mode():
+        for length in lengths:
+            try:
+                cells += test(model.enlarged(*made.places(length)), made, length, count)
+            except PositionOutOfRange as refusal:
+                cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
+    if made.measure == "loss":  # both come from the text, and whoever reads the run may not have it
+        cells += [Cell(lengths[0], "chance", made.chance, 0), Cell(lengths[0], "gate", made.gate, 0)]
+    return tuple(cells)
+
+
+def _loss_cells(model: Transformer, made: Task, length: int, count: int) -> list[Cell]:
+    """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
+    rows = []
+    for batch in _batches(model, made, length, count):
+        outputs = model(batch.tokens, batch.positions).float()
+        losses = F.cross_entropy(outputs.mT, batch.targets, reduction="none")
+        rows.append(losses.double().cpu())
+    losses = torch.cat(rows)
+    blocks = losses[:, -TARGETS:].mean(1)
+    cells = [
+        Cell(length, "loss", float(blocks.mean()), blocks.numel() * TARGETS, tuple(blocks.tolist())),
+        Cell(length, "window_loss", float(losses.mean()), losses.numel(), tuple(losses.mean(1).tolist())),
+    ]
+    if length % BUCKETS == 0:
+        by_position = losses.unflatten(1, (-1, BUCKETS)).mean((0, 2)).tolist()
+        cells.append(Cell(length, "loss_by_position", by_position[-1], losses.numel(), tuple(by_position)))
+    return cells
+
+
+def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> list[Cell]:
+    """Share of right answers (with right or wrong for each sequence) and, where it applies, by depth."""
+    shares: list[torch.Tensor] = []
+    depths: list[float] = []
+    for batch in _batches(model, made, length, count):
+        outputs = model(batch.tokens, batch.positions)
+        asked = batch.targets != IGNORE
+        right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
+        shares.append((right.sum(1) / asked.sum(1)).cpu())
+        depths += batch.depth
+    share = torch.cat(shares).double()
+    # Copied tokens of one sequence stand or fall together, so the sequence is the unit that intervals count.
+    cells = [Cell(length, "accuracy", float(share.mean()), len(share), tuple(share.tolist()))]
+    if depths:
+        tenth = (torch.tensor(depths) * DEPTHS).long().clamp(max=DEPTHS - 1)
+        asked_for = torch.bincount(tenth, minlength=DEPTHS).double()
+        by_depth = torch.bincount(tenth, weights=share, minlength=DEPTHS) / asked_for
+        detail = tuple(by_depth.tolist())
+        cells.append(Cell(length, "accuracy_by_depth", float(share.mean()), len(share), detail))
+    if not made.scores_every_answer:
+        return cells
+    exact = (share == 1).double()
+    return [*cells, Cell(length, "exact_match", float(exact.mean()), len(exact), tuple(exact.tolist()))]
+
+
+def _batches(model: Transformer, made: Task, length: int, count: int) -> Iterator[Batch]:
+    """The test's batches as the model takes them, where it is."""
+    for batch in made.test_batches(length, count):
+        yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

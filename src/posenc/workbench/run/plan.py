@@ -1,0 +1,196 @@
+"""A plan: everything that decides the numbers of one run, frozen; its hash is its id."""
+
+import hashlib
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Generic, TypeVar
+
+from posenc.encodings.catalogue import canonical
+from posenc.encodings.text import parse
+from posenc.workbench.run.settings import Model, Training
+
+NUMERICS = 3
+"""How numbers come about; raised by hand when the same plan gives others than before. 0: before plans held every
+setting."""
+
+
+class Identified:
+    """What plans of every kind have: an id that is a hash of all they say, and a way into a ledger and back."""
+
+    kind: ClassVar[str]
+    told: str
+    """The words of the ledger that it was read from; empty where it was made here."""
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        raise NotImplementedError
+
+    @property
+    def work(self) -> float:
+        """What it takes, in the unit that its kind counts progress in."""
+        raise NotImplementedError
+
+    @cached_property
+    def id(self) -> str:
+        """Sixteen hexadecimal digits that change whenever any value does."""
+        return hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()[:16]
+
+    def to_json(self) -> str:
+        return json.dumps(self._values(), sort_keys=True)
+
+    def _identity(self) -> dict[str, Any]:
+        return self._values()
+
+    def _values(self) -> dict[str, Any]:
+        """Every field, in JSON's types; of what was read, what it was told: a later field is none of its own."""
+        if self.told:
+            values: dict[str, Any] = json.loads(self.told)
+            return values
+        values = asdict(self)  # type: ignore[call-overload]
+        del values["told"]
+        return {"kind": self.kind, **values}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(Identified, Model, Training):
+    """One training and its tests.
+
+    Args:
+        encoding: a text, made short: what differs from defaults is what screens show.
+        task: a name in its catalogue.
+        seed: of the initial weights and of the order of training batches, the same for every encoding.
+        steps, batch, learning_rate: of the training.
+        train_length: the longest training sequence, in tokens.
+        lengths: test lengths in tokens, ascending, the first being the trained length.
+        test_count: test sequences per length.
+        device: where it ran; numbers differ in the last bits between devices.
+        text_sha256: of the text, empty where the task reads none.
+        tokenizer: what it was cut with: ``bytes``, or the hash of a tokenizer; empty where the task reads none.
+        source: hash of the files that somebody's own class comes from, empty where there is none.
+        numerics: see ``NUMERICS``.
+        settings: the encoding's full text, every setting said; made from ``encoding``.
+
+    The model and how it learns are settings of ``Model`` and ``Training``.
+    """
+
+    kind: ClassVar[str] = "training"
+    encoding: str
+    task: str
+    seed: int
+    steps: int
+    batch: int
+    learning_rate: float
+    train_length: int
+    lengths: tuple[int, ...]
+    test_count: int
+    device: str = "cpu"
+    text_sha256: str = ""
+    tokenizer: str = ""
+    source: str = ""
+    numerics: int = NUMERICS
+    settings: str = field(default="", init=False)
+    told: str = field(default="", init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.numerics:
+            recipe = parse(self.encoding)
+            object.__setattr__(self, "encoding", str(canonical(recipe)))
+            object.__setattr__(self, "settings", str(canonical(recipe, full=True)))
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}/{self.encoding}/seed {self.seed}"
+
+    @property
+    def work(self) -> float:
+        """Steps."""
+        return self.steps
+
+    @classmethod
+    def from_json(cls, text: str) -> "Plan":
+        """The plan that ``to_json`` wrote, word for word: no text in it is parsed, and no module imported.
+
+        One from before some setting has that setting's default, and the id that it had.
+        """
+        said: dict[str, Any] = json.loads(text)
+        later = {"settings": said.pop("settings", ""), "numerics": said.pop("numerics", 0), "told": text}
+        said.pop("kind", None)
+        plan = cls(**{**said, "lengths": tuple(said["lengths"])}, numerics=0)
+        for key, value in later.items():
+            object.__setattr__(plan, key, value)
+        return plan
+
+    def _identity(self) -> dict[str, Any]:
+        """Of the encoding its full text counts."""
+        values = self._values()
+        if values.get("settings"):
+            del values["encoding"]
+        return values
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measured number of a run: a measure at a test length.
+
+    Args:
+        measure: ``"loss"`` (nats per fixed target), ``"window_loss"`` (nats per target of whole windows),
+            ``"accuracy"`` (share right), ``"refused"`` (the encoding has no value there; ``note`` says why),
+            ``"chance"`` and ``"gate"`` (what runs on a text are judged by, at the trained length).
+        value: the number; NaN when refused.
+        count: targets or answers behind it.
+        detail: numbers behind it that later statistics pair up: the loss of each block, or the loss by
+            position, or right and asked-for answers by tenth of depth.
+    """
+
+    length: int
+    measure: str
+    value: float
+    count: int
+    detail: tuple[float, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The loss of every step of a training, and how fast it read.
+
+    Args:
+        losses: nats per target, from step 0.
+        tokens, seconds: read and spent in its steps.
+    """
+
+    losses: tuple[float, ...] = ()
+    tokens: int = 0
+    seconds: float = 0.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds if self.seconds else math.nan
+
+
+P = TypeVar("P", bound=Identified)
+
+
+@dataclass(frozen=True)
+class Run(Generic[P]):
+    """What a plan left behind."""
+
+    plan: P
+    cells: tuple[Cell, ...]
+    seconds: float
+    parameters: int
+    final_loss: float
+    created: str = ""
+    versions: str = ""
+    hardware: str = ""
+    verdict: str = ""
+    """Why the training was broken off, where it was; such a run has no cells."""
+    curve: Curve = Curve()
+    """As the run ended; one that was read from a ledger leaves it there (``Ledger.curve``)."""
+
+    def cell(self, length: int, measure: str) -> Cell | None:
+        """The cell of that length and measure, if it was measured."""
+        return next((c for c in self.cells if (c.length, c.measure) == (length, measure)), None)

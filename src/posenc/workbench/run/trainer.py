@@ -1,0 +1,173 @@
+"""Trains a model step by step: reads top to bottom, says every loss, and goes on mid-way with the same numbers."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from posenc.workbench.run.job import Progress, Report
+from posenc.workbench.run.ranks import ALONE, Alone
+from posenc.workbench.run.settings import Training
+from posenc.workbench.run.state import Trained
+
+REPORT_EVERY = 0.25
+"""Seconds between two reports. Losses are fetched from the device then, and not at every step."""
+STATE_EVERY = 60.0
+"""Seconds between two states on disk; a training that is shorter leaves none."""
+DIVERGED, FOR = 10.0, 10
+"""A training has diverged when its loss is no number, or so many times its first loss for so many steps on end."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How to train: what every step needs to know, whatever the task.
+
+    Args:
+        run: the plan's id, under which losses are reported.
+        steps, learning_rate: of the training.
+        how: optimiser, schedule and the rest.
+        state: the file of its state; None keeps none.
+        ranks: the processes that share it.
+    """
+
+    run: str
+    steps: int
+    learning_rate: float
+    how: Training
+    state: Path | None = None
+    work: float = 1.0
+    """What one step counts for in the plan's work."""
+    ranks: Alone = ALONE
+
+
+class Portion(Protocol):
+    """Draws the next batch and gives the mean loss on it, as a tensor with a gradient, and its tokens."""
+
+    def __call__(self, generator: torch.Generator) -> tuple[Tensor, int]: ...
+
+
+def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report: Report) -> Trained:
+    """Train ``model`` in place; killed and called again with the same state file, it ends in the same numbers.
+
+    A loss that is no number, or far above the first for many steps, ends it with a verdict.
+    """
+    how, parameters = recipe.how, list(model.parameters())
+    device = parameters[0].device
+    optimiser = _optimiser(model, recipe)
+    generator = torch.Generator().manual_seed(seed)
+    state = recipe.ranks.state(recipe.state, model, optimiser, generator)
+    watch = _Watch(recipe, report, state.load())
+    for step in range(len(watch.made.losses), recipe.steps):
+        _set_rate(optimiser, recipe.learning_rate * factor(step, recipe.steps, how))
+        optimiser.zero_grad(set_to_none=True)
+        total, tokens = torch.zeros((), device=device), 0
+        for _ in range(how.accumulate):
+            with _autocast(how, device):
+                loss, count = portion(generator)
+            (loss / how.accumulate).backward()
+            total, tokens = total + loss.detach().float() / how.accumulate, tokens + count
+        if how.clip:
+            torch.nn.utils.clip_grad_norm_(parameters, how.clip)
+        optimiser.step()
+        due, lost = recipe.ranks.any(watch.saw(total, tokens), bool(watch.made.verdict))
+        if due:
+            watch.say()
+            state.save(watch.made)
+        if lost:
+            break
+    watch.say()
+    return watch.made
+
+
+def factor(step: int, steps: int, how: Training) -> float:
+    """The share of the learning rate at a step: a rise over the warm-up, then the schedule down to its floor."""
+    warm = max(1, int(how.warm_up * steps))
+    if step < warm:
+        return (step + 1) / warm
+    done = (step - warm) / max(1, steps - warm)
+    return how.floor + (1 - how.floor) * SCHEDULES[how.schedule](done)
+
+
+SCHEDULES: dict[str, Callable[[float], float]] = {
+    "cosine": lambda done: 0.5 * (1 + math.cos(math.pi * done)),
+    "linear": lambda done: 1 - done,
+    "constant": lambda done: 1.0,
+    "trapezoid": lambda done: min(1.0, 5 * (1 - done)),
+}
+"""From 1 at the end of the warm-up towards 0 at the last step; a trapezoid falls over the last fifth."""
+
+
+def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
+    how, parameters = recipe.how, model.parameters()
+    rate, betas = recipe.learning_rate, (how.beta1, how.beta2)
+    if how.optimiser == "sgd":
+        whole = how.devices == 1 or how.parallel != "fsdp"  # torch has no fused form for parts of a parameter
+        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=whole)
+    make = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
+    return make(parameters, rate, betas, weight_decay=how.weight_decay, fused=True)
+
+
+def _set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+
+
+def _autocast(how: Training, device: torch.device) -> AbstractContextManager[object]:
+    if how.autocast == "none":
+        return nullcontext()
+    return torch.autocast(device.type, getattr(torch, how.autocast))
+
+
+class _Watch:
+    """Keeps the losses, says them now and then, and sees when a training is lost."""
+
+    def __init__(self, recipe: Recipe, report: Report, made: Trained) -> None:
+        self.recipe, self.report, self.made, losses = recipe, report, made, made.losses
+        self.waiting: list[Tensor] = []
+        self.tokens = 0
+        self.high = next((i for i, value in enumerate(reversed(losses)) if value <= DIVERGED * losses[0]), 0)
+        self.said = self.saved = time.monotonic()
+        if losses:
+            report(Progress(recipe.run, len(losses) * recipe.work, 0, tuple(losses), made.tokens, made.seconds))
+
+    def saw(self, loss: Tensor, tokens: int) -> bool:
+        """Note a step; whether it is time to keep the state."""
+        self.waiting.append(loss)
+        self.tokens += tokens
+        now = time.monotonic()
+        if now - self.said >= REPORT_EVERY:
+            self.say()
+        if now - self.saved < STATE_EVERY:
+            return False
+        self.say()
+        self.saved = now
+        return not self.made.verdict
+
+    def say(self) -> None:
+        """Fetch the losses that wait, judge them in turn, and report them."""
+        if not self.waiting:
+            return
+        values: list[float] = torch.stack(self.waiting).tolist()
+        kept = list(self._until_lost(values))
+        now, first = time.monotonic(), len(self.made.losses)
+        self.made.losses += kept
+        work, took = len(kept) * self.recipe.work, now - self.said
+        self.made.tokens, self.made.seconds = self.made.tokens + self.tokens, self.made.seconds + took
+        self.report(Progress(self.recipe.run, work, first, tuple(kept), self.tokens, took))
+        self.waiting, self.tokens, self.said = [], 0, now
+
+    def _until_lost(self, values: list[float]) -> Iterator[float]:
+        start = (self.made.losses or values)[0]
+        for step, value in enumerate(values, len(self.made.losses)):
+            self.high = self.high + 1 if value > DIVERGED * start else 0
+            yield value
+            if not math.isfinite(value) or self.high == FOR:
+                said = f"{value:.3g}" if math.isfinite(value) else "no number any more"
+                self.made.verdict = f"diverged: at step {step} the loss is {said}"
+                return

@@ -1,0 +1,258 @@
+"""A small transformer that knows its encoding only by its doors.
+
+Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top to bottom.
+"""
+
+import copy
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+import posenc
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.layers import for_layers
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+
+
+@dataclass(frozen=True)
+class TransformerConfig:
+    """Sizes and habits of a transformer.
+
+    Args:
+        vocabulary: distinct input tokens.
+        outputs: values that each position predicts; the vocabulary by default.
+        width: C, channels of the token embeddings.
+        layers, heads: their counts; head_dim is width / heads.
+        kv_heads: key and value heads, a divisor of heads; the same by default.
+        hidden: channels inside the feed-forward part; 4·width by default.
+        causal: whether a position sees only itself and what came before.
+        norm: ``"layer"`` or ``"rms"``.
+        activation: ``"gelu"`` or ``"swiglu"``.
+        biases: whether linear maps have biases.
+        tied: whether the output map is the embedding's transpose.
+        qk_norm: whether queries and keys are normed per head before they turn.
+        window: how many tokens back a layer sees, itself included; all by default.
+        recompute: whether training keeps each layer's input alone and computes the rest again for the gradient.
+    """
+
+    vocabulary: int
+    outputs: int | None = None
+    width: int = 64
+    layers: int = 2
+    heads: int = 4
+    kv_heads: int | None = None
+    hidden: int | None = None
+    causal: bool = True
+    norm: Literal["layer", "rms"] = "layer"
+    activation: Literal["gelu", "swiglu"] = "gelu"
+    biases: bool = True
+    tied: bool = False
+    qk_norm: bool = False
+    window: int | None = None
+    recompute: bool = False
+
+    def __post_init__(self) -> None:
+        if self.width % self.heads:
+            raise InvalidArgument(f"width={self.width} must be a multiple of heads={self.heads}")
+        if self.heads % (self.kv_heads or self.heads):
+            raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
+        if self.tied and self.outputs not in (None, self.vocabulary):
+            raise InvalidArgument(f"tied needs outputs={self.outputs} to be vocabulary={self.vocabulary}")
+
+    @property
+    def head_dim(self) -> int:
+        return self.width // self.heads
+
+
+class Cache:
+    """Keys, values, states and positions of the tokens that a model has read."""
+
+    def __init__(self) -> None:
+        self.positions: Tensor | None = None
+        self.layers: dict[int, tuple[Tensor, Tensor]] = {}
+        self.states: dict[int, Tensor | None] = {}
+
+    def __len__(self) -> int:
+        return 0 if self.positions is None else self.positions.shape[-1]
+
+    def advance(self, positions: Tensor) -> Tensor:
+        """Note the positions of new tokens; returns those of all keys."""
+        old = self.positions
+        self.positions = positions if old is None else torch.cat((old, positions), dim=-1)
+        return self.positions
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Add a layer's new keys and values; returns all of them."""
+        if layer in self.layers:
+            old_k, old_v = self.layers[layer]
+            k, v = torch.cat((old_k, k), dim=2), torch.cat((old_v, v), dim=2)
+        self.layers[layer] = k, v
+        return k, v
+
+
+class Attention(nn.Module):
+    """Projections to q, k, v; the encoding's doors; projection back."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.head_dim = config.head_dim
+        self.split = [config.heads, config.kv_heads or config.heads, config.kv_heads or config.heads]
+        self.qkv = nn.Linear(config.width, sum(self.split) * self.head_dim, bias=config.biases)
+        self.out = nn.Linear(config.width, config.width, bias=config.biases)
+        normed = nn.RMSNorm if config.qk_norm else nn.Identity
+        self.q_norm, self.k_norm = normed(self.head_dim), normed(self.head_dim)
+
+    def forward(self, x: Tensor, placed: Placed, mask: posenc.Mask, layer: int, cache: Cache | None) -> Tensor:
+        heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
+        q, k, v = heads.split(self.split, dim=1)
+        here, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
+        q, k = here.rotate(self.q_norm(q), self.k_norm(k))
+        if cache is not None:
+            cache.states[layer] = state
+            k, v = cache.extend(layer, k, v)
+        # By name, as numbers of a study must not depend on which way was the faster here.
+        y = posenc.attention(q, k, v, here, mask, scale=self.head_dim**-0.5, backend="toeplitz")
+        return self.out(y.transpose(1, 2).flatten(-2))
+
+
+class FeedForward(nn.Module):
+    """GELU, or SwiGLU with its gate beside its value in one map."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.gated = config.activation == "swiglu"
+        hidden = config.hidden or 4 * config.width
+        self.inner = nn.Linear(config.width, hidden * (2 if self.gated else 1), bias=config.biases)
+        self.outer = nn.Linear(hidden, config.width, bias=config.biases)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.inner(x)
+        if self.gated:
+            gate, value = x.chunk(2, dim=-1)
+            return self.outer(F.silu(gate) * value)
+        return self.outer(F.gelu(x))
+
+
+class Block(nn.Module):
+    """Attention and feed-forward, each behind a norm and beside a residual."""
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.attention_norm, self.attention = _norm(config), Attention(config)
+        self.feedforward_norm, self.feedforward = _norm(config), FeedForward(config)
+
+    def forward(self, x: Tensor, placed: Placed, mask: posenc.Mask, layer: int, cache: Cache | None) -> Tensor:
+        x = x + self.attention(self.attention_norm(x), placed, mask, layer, cache)
+        return x + self.feedforward(self.feedforward_norm(x))
+
+
+def _norm(config: TransformerConfig) -> nn.Module:
+    make = nn.LayerNorm if config.norm == "layer" else nn.RMSNorm
+    return make(config.width, eps=1e-5)
+
+
+class Transformer(nn.Module):
+    """Tokens to outputs; any encoding, or another in every layer.
+
+    Args:
+        config: sizes and habits.
+        encoding: any encoding, ``Layers`` among them; it is placed once a forward. One that declares ``per_layer``
+            gets a module a layer.
+    """
+
+    def __init__(self, config: TransformerConfig, encoding: Encoding) -> None:
+        super().__init__()
+        self.config = config
+        self.encoding = for_layers(encoding, config.layers)
+        self.embedding = nn.Embedding(config.vocabulary, config.width)
+        self.layers = [Block(config) for _ in range(config.layers)]
+        self.blocks = nn.ModuleList(self.layers)
+        self.norm = _norm(config)
+        self.head = nn.Linear(config.width, config.outputs or config.vocabulary, bias=False)
+        if config.tied:
+            self.head.weight = self.embedding.weight
+
+    def enlarged(self, *places: int) -> "Transformer":
+        """The same model, weights and all, for a grid of so many places; itself where no table has to grow."""
+        encoding = self.encoding.enlarged(*places) if places else self.encoding
+        if encoding is self.encoding:
+            return self
+        again = copy.copy(self)
+        again._modules = {**self._modules, "encoding": encoding}
+        return again
+
+    def initialise(self, seed: int) -> "Transformer":
+        """GPT-2's initialisation, the same for every encoding; the encoding's parameters draw last."""
+        generator = torch.Generator().manual_seed(seed)
+        for block in self.layers:
+            parts = block.attention.qkv, block.attention.out, block.feedforward.inner, block.feedforward.outer
+            for linear in parts:
+                nn.init.normal_(linear.weight, std=linear.in_features**-0.5, generator=generator)
+                if linear.bias is not None:
+                    nn.init.zeros_(linear.bias)
+            with torch.no_grad():  # the maps back into the residual stream start small
+                block.attention.out.weight.mul_((2 * self.config.layers) ** -0.5)
+                block.feedforward.outer.weight.mul_((2 * self.config.layers) ** -0.5)
+        # A tied output map is as small as any other map, or the first losses are far above chance.
+        std = self.config.width**-0.5 if self.config.tied else 0.5
+        nn.init.normal_(self.embedding.weight, std=std, generator=generator)
+        if not self.config.tied:
+            nn.init.normal_(self.head.weight, std=self.config.width**-0.5, generator=generator)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.encoding.reset_parameters()
+        return self
+
+    def forward(
+        self,
+        tokens: Int[Tensor, "B T"],
+        positions: Int[Tensor, "..."] | None = None,
+        *,
+        mask: posenc.Mask | None = None,
+        cache: Cache | None = None,
+    ) -> Float[Tensor, "B T V"]:
+        """Outputs at every token; with a cache, ``tokens`` follow those it holds.
+
+        Without ``positions`` they count up; without a ``mask`` everything is seen, or what came before if the
+        config says causal.
+        """
+        if positions is None:
+            offset = 0 if cache is None else len(cache)
+            positions = posenc.positions.arange(tokens.shape[1], offset=offset, device=tokens.device)
+            positions = posenc.positions.on_axes(positions, self.encoding.axes)
+        mask = (posenc.Mask(causal=self.config.causal) if mask is None else mask).within(self.config.window)
+        keys = None if cache is None else cache.advance(positions)
+        placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
+        x = placed.embed(self.embedding(tokens))
+        again = self.config.recompute and self.training and cache is None
+        for layer, block in enumerate(self.blocks):
+            rest = placed[layer], mask, layer, cache
+            x = checkpoint(block, x, *rest, use_reentrant=False) if again else block(x, *rest)
+        return self.head(self.norm(x))
+
+    @torch.no_grad()
+    def generate(self, prompt: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B L"]:
+        """The prompt and the likeliest ``length`` tokens after it, one at a time with a cache."""
+        if not self.config.causal:
+            raise InvalidArgument("generate needs causal=True in the config")
+        cache, tokens, step = Cache(), [prompt], prompt
+        for _ in range(length):
+            step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
+            tokens.append(step)
+        return torch.cat(tokens, dim=1)
+
+
+def of_text(positions: Tensor, encoding: Encoding) -> Tensor:
+    """Positions of plain text as the encoding takes them: the same along every axis, where it has several."""
+    return positions if encoding.axes == 1 else positions.expand(encoding.axes, -1)
+
+
+def _table_dtype(weight: Tensor) -> torch.dtype:
+    """float64 for a float64 model, float32 for every narrower one."""
+    return torch.promote_types(weight.dtype, torch.float32)

@@ -1,0 +1,118 @@
+"""Studies that have a name, each with what it costs."""
+
+from dataclasses import dataclass
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.workbench.study.study import Study
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A study, what it is for, and its cost: measured, or steps counted times seconds a step measured."""
+
+    study: Study
+    what: str
+    cost: str
+
+
+ZOO = (
+    *("nope", "sinusoidal", "learned-clamped", "rotary", "rotary-learned", "xpos", "pope", "fope"),
+    *("hope-high-frequency", "alibi", "t5", "kerple", "sandwich", "fire", "shaw", "inkling", "transformer-xl"),
+    *("deberta", "cope", "grape-a", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
+    "layers(rotary + nope)",
+)
+"""Every encoding of the catalogue that was made for text; what only scales queries lies on rotary."""
+
+ZOO_OF_GRIDS = (
+    *("nope", "rotary", "sinusoidal-grid", "learned-grid(num_positions=8, resize=timm, tables=grid)"),
+    *("learned-grid(num_positions=8, resize=timm)", "rotary(axes=axial(4, 4))"),
+    *("rotary(axes=axial(4, 4), base=100)", "rotary(axes=dealt(2, 8))", "rotary(axes=chunked(2, 3, 3))"),
+    *("rotary(axes=strided(4, 2, 2))", "rotary(axes=first_last(2, 3, 3))", "hope-hybrid"),
+    *("rotary-learned(axes=2, groups=4, base=10, shared=False)", "channel-rotary"),
+    *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
+    *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
+)
+"""Every encoding of the catalogue with more than one axis and what in use differs in it, beside two of one axis,
+for which cells follow one another; tables of places have those of the largest test, or are resized to it."""
+
+PRESETS = {
+    "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),
+    "standard": Preset(
+        Study(
+            tasks=("language", "ordering", "needle", "recent"),
+            seeds=3,  # type: ignore[arg-type]
+            steps={"language": 1500, "ordering": 900, "needle": 300},
+        ),
+        "four tasks, three seeds, longer training",
+        "20 minutes on two cores, counted: a run on language takes 75 seconds of one core, on ordering 17",
+    ),
+    "full": Preset(
+        Study(
+            tasks=("language", "ordering", "needle", "recent", "copying"),
+            seeds=5,  # type: ignore[arg-type]
+            steps={"language": 3000, "ordering": 1500, "needle": 300, "copying": 3000},
+            blocks=128,
+            answers=512,
+        ),
+        "five tasks, five seeds, long training",
+        "an hour and a half on two cores, counted: 28 times the tokens of quick",
+    ),
+    "zoo": Preset(
+        Study(
+            encodings=ZOO,
+            tasks=("language", "ordering"),
+            seeds=3,  # type: ignore[arg-type]
+            steps={"language": 300, "ordering": 300},
+            blocks=32,
+            answers=128,
+        ),
+        "every encoding that reads text, language and order, three seeds",
+        "20 minutes on two cores, counted: 144 runs of 5 to 60 seconds of one core",
+    ),
+    "zoo-grid": Preset(
+        Study(
+            encodings=ZOO_OF_GRIDS,
+            tasks=("neighbours",),
+            seeds=3,  # type: ignore[arg-type]
+            answers=64,
+        ),
+        "every encoding that knows rows and columns, cells that ask for their neighbours, three seeds",
+        "14 minutes of one core, counted: 63 runs of 13 seconds",
+    ),
+    "small-gpt": Preset(
+        Study(
+            encodings=("nope", "learned-clamped", "t5", "alibi", "rotary", "layers(rotary*3 + nope)"),
+            tasks=("language",),
+            seeds=3,  # type: ignore[arg-type]
+            width=768,
+            layers=12,
+            heads=12,
+            norm="rms",
+            tied=True,
+            train_length=1024,
+            tokens=2_500_000_000,
+            batch=16,
+            accumulate=4,
+            learning_rate=6e-4,
+            beta2=0.95,
+            weight_decay=0.1,
+            warm_up=0.02,
+            autocast="bfloat16",
+            tokenizer="bpe",
+            vocabulary=50_000,
+            lengths=(1, 2, 4, 8),
+            device="cuda",
+        ),
+        "GPT-2's size, 12 layers of width 768, six encodings, three seeds; bring a text",
+        "a day on one H200, counted: 18 runs of 2.0e18 operations at 4e14 a second",
+    ),
+}
+
+
+def preset(name: object) -> Study:
+    """The study of this name."""
+    if not isinstance(name, str):
+        raise InvalidArgument(f"preset={name!r} must be one of {', '.join(PRESETS)}")
+    if name not in PRESETS:
+        raise UnknownName("preset", name, PRESETS)
+    return PRESETS[name].study

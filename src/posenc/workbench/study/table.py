@@ -1,0 +1,48 @@
+"""A ledger as flat rows: one a run, one a measured number, one a step; what CSV files and frames are made of."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.settings import ByTask, Model, Training, declared
+
+NUMBERS = ("run", "task", "encoding", "seed", "length", "measure", "value", "count", "note")
+BESIDES = ("device", "settings", "text_sha256", "tokenizer", "numerics")
+
+
+def of_run(run: Run[Plan], ledger: Ledger) -> dict[str, Any]:
+    """What a run was and what became of it, every setting under its own name."""
+    plan, curve = run.plan, ledger.curve(run.plan.id)
+    settings = [name for group in (ByTask, Model, Training) for name in declared(group)]
+    return {
+        **_head(run),
+        "seconds": run.seconds,
+        "parameters": run.parameters,
+        "final_loss": run.final_loss,
+        "verdict": run.verdict,
+        "tokens_per_second": curve.tokens_per_second,
+        **{name: getattr(plan, name) for name in (*settings, *BESIDES) if hasattr(plan, name)},
+        "created": run.created,
+        "versions": run.versions,
+        "hardware": run.hardware,
+    }
+
+
+def of_cells(runs: Sequence[Run[Plan]]) -> Iterator[dict[str, Any]]:
+    """Every measured number; ``detail`` holds the numbers behind it: blocks, answers, or buckets of positions."""
+    for run in runs:
+        for c in run.cells:
+            own = {"length": c.length, "measure": c.measure, "value": c.value, "count": c.count, "note": c.note}
+            yield {**_head(run), **own, "detail": c.detail}
+
+
+def of_steps(runs: Sequence[Run[Plan]], ledger: Ledger) -> Iterator[dict[str, Any]]:
+    """The loss of every step."""
+    for run in runs:
+        for step, loss in enumerate(ledger.curve(run.plan.id).losses):
+            yield {**_head(run), "step": step, "loss": loss}
+
+
+def _head(run: Run[Plan]) -> dict[str, Any]:
+    return {"run": run.plan.id, "task": run.plan.task, "encoding": run.plan.encoding, "seed": run.plan.seed}

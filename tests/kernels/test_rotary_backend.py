@@ -1,0 +1,258 @@
+"""``Rotary(backend=…)``: who computes, why, and that every one of them behaves like the specification."""
+
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+from torch import Tensor
+
+from posenc import Rotary, positions
+from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
+from posenc.kernels import choose as choose_module
+from posenc.kernels.choose import choose
+from posenc.kernels.rotary import Tables, turn
+
+PAIRINGS = ("half", "interleaved")
+ENGINES = ("eager", "native", "triton")
+
+
+def qk(dtype: torch.dtype = torch.float32, length: int = 6, channels: int = 16) -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    draw = torch.randn(2, length, 6, channels, generator=generator).to(dtype).transpose(1, 2)
+    return draw[:, :4], draw[:, 4:]
+
+
+def close(got: tuple[Tensor, ...], want: tuple[Tensor, ...]) -> None:
+    """Equal to what two float32 roundings of values below 8 may differ by, or one of a narrower type."""
+    for a, b in zip(got, want, strict=True):
+        torch.testing.assert_close(a, b, rtol=torch.finfo(b.dtype).eps, atol=8 * 2**-23)
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize("backend", ENGINES)
+@pytest.mark.usefixtures("triton_interpreted", "native_built")
+def test_every_impl_through_the_door(backend: str, pairing: str) -> None:
+    rotary = Rotary(16, pairing=pairing, rotary_dim=12, backend=backend)
+    plain = Rotary(16, pairing=pairing, rotary_dim=12, backend="torch")
+    q, k = qk()
+    for at in (positions.arange(6), torch.stack((positions.arange(6), positions.arange(6, offset=50)))):
+        close(rotary.at(at).rotate(q, k), plain.at(at).rotate(q, k))
+        with_cache = rotary.at(at[..., -2:], at).rotate(q[:, :, -2:], k)
+        close(with_cache, plain.at(at[..., -2:], at).rotate(q[:, :, -2:], k))
+
+
+ONE_GRAPH = """
+import torch
+from torch._dynamo.testing import CompileCounter
+from posenc import Rotary, positions
+
+def qk(length):
+    return torch.randn(2, 4, length, 16).bfloat16(), torch.randn(2, 2, length, 16).bfloat16()
+
+for pairing in ("half", "interleaved"):
+    counter, rotary = CompileCounter(), Rotary(16, pairing=pairing)
+    rotate = lambda q, k, at: rotary.at(at).rotate(q, k)
+    model = torch.compile(rotate, fullgraph=True, dynamic=True, backend=counter)
+    for length in (5, 6, 9):
+        given = *qk(length), positions.arange(length)
+        for got, want in zip(model(*given), rotate(*given), strict=True):
+            torch.testing.assert_close(got, want, rtol=2**-7, atol=2**-20)
+    print(counter.frame_count)
+"""
+
+
+@pytest.mark.slow
+def test_a_compiled_model_has_one_graph_for_all_lengths() -> None:
+    """In an interpreter of its own: compilers cannot trace the checks that tests wrap around the library."""
+    done = subprocess.run([sys.executable, "-c", ONE_GRAPH], capture_output=True, text=True, check=False)
+    assert done.stdout.split() == ["1", "1"], done.stderr
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+def test_export(pairing: str) -> None:
+    class Model(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rotary = Rotary(16, pairing=pairing)
+
+        def forward(self, q: Tensor, k: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+            return self.rotary.at(at).rotate(q, k)
+
+    q, k = qk()
+    length = torch.export.Dim("length", min=2, max=4096)
+    shapes = ({2: length}, {2: length}, {0: length})
+    exported = torch.export.export(Model(), (q, k, positions.arange(6)), dynamic_shapes=shapes).module()
+    longer = *qk(length=9), positions.arange(9)
+    close(exported(*longer), Model()(*longer))
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize("backend", ["torch", *ENGINES])
+@pytest.mark.usefixtures("triton_interpreted", "native_built")
+class TestOut:
+    """``out=``: in place or into other memory, with autograd told of it."""
+
+    def test_in_place(self, backend: str, pairing: str) -> None:
+        placed = Rotary(16, pairing=pairing, rotary_dim=12, backend=backend).at(positions.arange(6))
+        leaf = torch.randn(2, 6, 4, 16, requires_grad=True)
+        want = placed.rotate(leaf.transpose(1, 2), leaf.transpose(1, 2))
+        x = (leaf * 1).transpose(1, 2)
+        other = (leaf * 1).transpose(1, 2)
+        version, address = x._version, x.data_ptr()
+        q, k = placed.rotate(x, other, out=(x, other))
+        assert q is x
+        assert x.data_ptr() == address
+        assert x._version > version
+        close((q, k), want)
+        (grad,) = torch.autograd.grad((q**2).sum(), leaf)
+        torch.testing.assert_close(grad, 2 * leaf)  # a rotation keeps norms
+
+    def test_what_was_saved_before_is_missed(self, backend: str, pairing: str) -> None:
+        placed = Rotary(16, pairing=pairing, backend=backend).at(positions.arange(6))
+        x = torch.randn(2, 4, 6, 16, requires_grad=True) * 1
+        sine = x.sin()  # keeps x for its backward
+        placed.rotate(x, torch.randn_like(x), out=(x, torch.empty_like(x)))
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            sine.sum().backward()
+
+    def test_into_a_slot_of_a_cache(self, backend: str, pairing: str) -> None:
+        placed = Rotary(16, pairing=pairing, backend=backend).at(positions.arange(6))
+        q, k = (x.detach().requires_grad_() for x in qk())
+        cache = torch.zeros(2, 2, 20, 16)
+        placed.rotate(q, k, out=(torch.empty_like(q), cache[:, :, 3:9]))
+        close((cache[:, :, 3:9],), placed.rotate(q, k)[1:])
+        assert not cache[:, :, :3].any()
+        (grad,) = torch.autograd.grad(cache.square().sum(), k)
+        torch.testing.assert_close(grad, 2 * k)
+
+
+def test_out_of_another_kind_is_refused() -> None:
+    placed = Rotary(16, pairing="half").at(positions.arange(6))
+    q, k = qk()
+    with pytest.raises(InvalidArgument, match=r"out is torch.float64 .* give memory of the same kind"):
+        placed.rotate(q, k, out=(q.double(), k))
+
+
+@pytest.mark.parametrize("backend", ["torch", *ENGINES])
+@pytest.mark.usefixtures("triton_interpreted", "native_built")
+def test_out_that_holds_one_number_in_several_places_is_refused(backend: str) -> None:
+    """Rotated in place, memory that heads share would turn once for each of them."""
+    placed = Rotary(16, pairing="half", backend=backend).at(positions.arange(6))
+    q, k = torch.randn(2, 1, 6, 16).expand(-1, 4, -1, -1), torch.randn(2, 2, 6, 16)
+    before = q.clone()
+    with pytest.raises(
+        InvalidArgument, match="several of its numbers are in one place; give each a place of its own"
+    ):
+        placed.rotate(q, k, out=(q, k))
+    assert torch.equal(q, before)
+
+
+@pytest.mark.parametrize("backend", ["auto", "torch", "eager", "native"])
+@pytest.mark.filterwarnings("ignore:.*torch.jit", "ignore:Converting a tensor")
+@pytest.mark.usefixtures("native_built")
+def test_a_traced_model_computes_anew(backend: str) -> None:
+    """torch.jit.trace, by which older exporters read models, must find operators and not one call's numbers."""
+    rotary, (q, k) = Rotary(16, pairing="half", backend=backend), qk()
+    with torch.no_grad():
+        traced = torch.jit.trace(lambda q, k, at: rotary.at(at).rotate(q, k), (q, k, positions.arange(6)))
+        given = 2 * q, k + 1, positions.arange(6, offset=3)
+        close(traced(*given), rotary.at(given[2]).rotate(*given[:2]))
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+def test_derivatives_of_every_order_and_kind(pairing: str) -> None:
+    placed = Rotary(6, pairing=pairing, rotary_dim=4).at(positions.arange(3), dtype=torch.float64)
+    q = torch.randn(1, 2, 3, 6, dtype=torch.float64, requires_grad=True)
+    k = torch.randn(1, 1, 3, 6, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(placed.rotate, (q, k), check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(placed.rotate, (q, k))
+    mapped = torch.func.vmap(placed.rotate, in_dims=(0, None))(torch.stack((q, 2 * q)), k)
+    torch.testing.assert_close(mapped[0][1], 2 * placed.rotate(q, k)[0])
+
+
+@pytest.mark.parametrize("pairing", PAIRINGS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_decoding_step_takes_the_short_way_and_is_the_same(pairing: str, dtype: torch.dtype) -> None:
+    placed = Rotary(16, pairing=pairing).at(torch.tensor([1000]))
+    q, k = qk(dtype, 1)
+    with torch.no_grad():
+        short = placed.rotate(q, k)
+    assert placed.q_tables.wide is not None
+    close(short, placed.rotate(q.requires_grad_(), k))
+
+
+class TestChoose:
+    def test_auto_says_why(self) -> None:
+        assert Rotary(16, pairing="half").explain.startswith("eager: blocks that stay in cache")
+        assert Rotary(16, pairing="half", backend="torch").explain == "torch: backend='torch' was asked for"
+        assert choose("auto", "mps").backend == "torch"
+
+    def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
+        choice = choose("auto", "cuda")
+        assert choice.backend == "torch"
+        assert "has not been run on a GPU yet" in choice.reason
+
+    def test_triton_needs_its_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(choose_module, "has_triton", lambda: False)
+        with pytest.raises(BackendUnavailable, match=r"pip install 'posenc\[triton\]'"):
+            Rotary(16, pairing="half", backend="triton")
+
+    @pytest.mark.usefixtures("native_built")
+    def test_what_cannot_be_served_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(choose_module, "has_triton", lambda: True)
+        monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+        with pytest.raises(BackendUnavailable, match="the tensors are on cpu"):
+            Rotary(16, pairing="half", backend="triton").at(positions.arange(6)).rotate(*qk())
+        with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu and the tensors are on mps"):
+            choose("native", "mps")
+
+    @pytest.mark.usefixtures("unchecked")
+    def test_an_unknown_name_lists_the_nearest(self) -> None:
+        with pytest.raises(UnknownName, match="unknown backend 'tritn'; did you mean 'triton'"):
+            Rotary(16, pairing="half", backend="tritn")
+
+    def test_tables_with_gradients_are_for_the_specification(self) -> None:
+        q, k = qk()
+        made = Tables(*torch.ones(2, 6, 8, requires_grad=True))
+        assert torch.autograd.grad(turn(q, k, made, made, "half")[0].sum(), made.cos)[0].any()
+        with pytest.raises(InvalidArgument, match="which backend='eager' does not return; use backend='torch'"):
+            turn(q, k, made, made, "half", "eager")
+
+
+WITHOUT_TRITON = """
+import sys
+sys.modules["triton"] = None  # any import of it fails
+import torch, posenc
+assert not [name for name in sys.modules if name.startswith("posenc.kernels.rotary.by_triton")]
+rotary = posenc.Rotary(16, pairing="half")
+q = torch.randn(1, 2, 8, 16, requires_grad=True)
+turned, _ = rotary.at(posenc.positions.arange(8)).rotate(q, q)
+turned.sum().backward()
+alibi = posenc.ALiBi(2).at(posenc.positions.arange(8))
+posenc.attention(q, q, q, alibi, causal=True).sum().backward()
+try:
+    posenc.Rotary(16, pairing="half", backend="triton")
+except posenc.errors.BackendUnavailable as error:
+    print(rotary.explain, "|", error)
+"""
+
+
+def test_without_triton_everything_on_the_cpu_works() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT_TRITON], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "eager: blocks that stay in cache" in done.stdout
+    assert "needs the triton package" in done.stdout
+
+
+def test_importing_posenc_does_not_load_triton() -> None:
+    code = "import sys, posenc; print([m for m in sys.modules if m.partition('.')[0] == 'triton'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_warning_is_raised_on_the_way() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Rotary(16, pairing="half").at(positions.arange(6)).rotate(*qk())

@@ -1,0 +1,116 @@
+"""Exact frequencies against 200-bit arithmetic, and the numbers that the formulas are known by."""
+
+from collections.abc import Callable
+
+import mpmath
+import pytest
+
+from posenc.scaling import (
+    NTK,
+    Default,
+    DynamicNTK,
+    Linear,
+    Llama3,
+    LongRoPE,
+    PerPair,
+    Proportional,
+    Pruned,
+    Scaling,
+    YaRN,
+)
+
+D, BASE = 64, 10_000.0
+Pair = Callable[[int], mpmath.mpf]
+
+
+def plain(i: int, base: float | mpmath.mpf = BASE) -> mpmath.mpf:
+    return mpmath.mpf(base) ** (-mpmath.mpf(2 * i) / D)
+
+
+def turns(i: int, length: int) -> mpmath.mpf:
+    return length * plain(i) / (2 * mpmath.pi)
+
+
+def blend(i: int, keep: mpmath.mpf, factor: int) -> mpmath.mpf:
+    keep = min(max(keep, mpmath.mpf(0)), mpmath.mpf(1))
+    return (1 - keep) * plain(i) / factor + keep * plain(i)
+
+
+GOLDEN: list[tuple[Scaling, Pair]] = [
+    (Default(), plain),
+    (Linear(8), lambda i: plain(i) / 8),
+    (NTK(8), lambda i: plain(i, BASE * mpmath.mpf(8) ** (mpmath.mpf(D) / (D - 2)))),
+    (NTK(8, form="fixed"), lambda i: plain(i, BASE * 8) / mpmath.mpf(8) ** (mpmath.mpf(2) / D)),
+    (YaRN(8, 4096), lambda i: blend(i, 1 - mpmath.mpf(i - 10) / (23 - 10), 8)),
+    (YaRN(8, 4096, ramp="rotations"), lambda i: blend(i, (turns(i, 4096) - 1) / 31, 8)),
+    (PerPair(tuple(1 + i / 4 for i in range(D // 2))), lambda i: plain(i) / (1 + mpmath.mpf(i) / 4)),
+    (Llama3(), lambda i: blend(i, (turns(i, 8192) - 1) / 3, 8)),
+    (Pruned(512), lambda i: plain(i) if turns(i, 512) >= 1 else mpmath.mpf(0)),
+    (Proportional(0.25, 2), lambda i: plain(i) / 2 if i < 8 else mpmath.mpf(0)),
+]
+
+
+@pytest.mark.parametrize(("scaling", "formula"), GOLDEN, ids=lambda v: type(v).__name__)
+def test_exact_to_forty_digits(scaling: Scaling, formula: Pair) -> None:
+    with mpmath.workprec(200):
+        for i, frequency in enumerate(scaling.frequencies(D, BASE).exact):
+            want = formula(i)
+            assert abs(mpmath.mpf(str(frequency)) - want) <= want * mpmath.mpf(10) ** -40
+
+
+def test_ntk_base_and_ends() -> None:
+    """The paper's example: b' = 82 684.6, the first pair kept, the last divided by exactly the factor."""
+    assert round(NTK(8).base(128, 1e4), 1) == 82_684.6
+    for form in ("base", "fixed"):
+        scaled, unscaled = NTK(8, form=form).frequencies(128, 1e4), Default().frequencies(128, 1e4)
+        assert float(unscaled.frequencies[-1] / scaled.frequencies[-1]) == pytest.approx(8, rel=1e-15)
+    assert NTK(8).frequencies(128, 1e4).exact[0] == 1
+
+
+def test_yarn_ends_and_direction() -> None:
+    assert YaRN(16, 4096).ends(128, 1e4) == (20, 46)
+    assert YaRN(16, 4096, truncate=False).ends(128, 1e4) == pytest.approx((20.94, 45.03), abs=0.01)
+    for ramp in ("dimension", "rotations"):
+        scaled = YaRN(16, 4096, ramp=ramp).frequencies(128, 1e4).exact
+        slowed = [float(a / b) for a, b in zip(Default().frequencies(128, 1e4).exact, scaled, strict=True)]
+        assert slowed[0] == 1
+        assert slowed[-1] == pytest.approx(16, rel=1e-15)
+        assert slowed == sorted(slowed)
+
+
+def test_the_two_ramps_of_yarn_differ() -> None:
+    ours, paper = (YaRN(16, 4096, ramp=r).frequencies(128, 1e4).exact for r in ("dimension", "rotations"))
+    ratios = [float(max(a, b) / min(a, b)) for a, b in zip(ours, paper, strict=True)]
+    assert round(max(ratios), 2) == 3.04
+    assert ratios.index(max(ratios)) == 38
+
+
+def test_yarn_clamps_high_to_the_last_channel_not_the_last_pair() -> None:
+    """The authors' code clamps a pair index to d−1; with d/2−1 the slowest pair would be fully interpolated."""
+    assert YaRN(4, 8192).ends(16, 1e2) == (6, 13)
+
+
+def test_attention_factors() -> None:
+    assert YaRN(16, 4096).scale == pytest.approx(1.2772588722239782)
+    assert YaRN(1, 4096).scale == 1
+    deepseek = YaRN(40, 4096, mscale=1.0, mscale_all_dim=1.0)
+    assert (deepseek.scale, deepseek.softmax_factor) == (1, pytest.approx(1.8738542070926265))
+    assert YaRN(40, 4096).softmax_factor == 1
+    phi3 = LongRoPE((1.0,), (2.0,), 4096, 32).plan(5000)
+    assert phi3.frequencies(2, 1e4).attention_factor == pytest.approx(1.1902380714238083)
+
+
+def test_llama3_keeps_scales_and_blends() -> None:
+    """Llama 3.1: 29 of 64 pairs stay, 29 are divided by 8, six lie between."""
+    scaled, unscaled = Llama3().frequencies(128, 5e5).exact, Default().frequencies(128, 5e5).exact
+    slowed = [float(a / b) for a, b in zip(unscaled, scaled, strict=True)]
+    assert (slowed.count(1.0), slowed.count(8.0)) == (29, 29)
+    assert all(1 < s < 8 for s in slowed[29:35])
+
+
+def test_plans_change_only_past_the_trained_length() -> None:
+    dynamic, long = DynamicNTK(2, 4096), LongRoPE((1.0,), (2.0,), 4096, 2)
+    assert dynamic.plan(4096) == Default()
+    assert dynamic.plan(8192) == NTK(3.0)
+    assert DynamicNTK(1, 4096).plan(8192) == NTK(2.0)
+    assert [long.plan(n).frequencies(2, 1e4).float32 for n in (4096, 4097)] == [(1.0,), (0.5,)]

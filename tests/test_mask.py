@@ -1,0 +1,175 @@
+"""Mask, who may see whom: windows, orders, segments of both sides, and every way to get it wrong."""
+
+import pytest
+import torch
+
+import posenc
+from posenc import Mask, NoPE, attention
+from posenc.errors import InvalidArgument
+from posenc.mask import CAUSAL, EVERYTHING
+from posenc.positions import arange
+
+CPU = torch.device("cpu")
+
+
+def seen(mask: Mask, T: int, S: int) -> list[list[int]]:
+    """The keys that every query sees."""
+    visible = mask.visible(0, T, S, T, S, CPU)
+    assert visible is not None
+    return [row.nonzero().flatten().tolist() for row in visible[0, 0]]
+
+
+def test_the_short_form_is_a_mask_whose_sequences_end_together() -> None:
+    assert Mask.of(None, True) is CAUSAL
+    assert Mask.of(None) is EVERYTHING
+    assert seen(Mask.of(None, True, 2), 4, 4) == seen(Mask(causal=True, window=2), 4, 4)
+    assert EVERYTHING.visible(0, 2, 3, 2, 3, CPU) is None
+    assert seen(CAUSAL, 2, 4) == [[0, 1, 2], [0, 1, 2, 3]]
+
+
+def test_a_window_looks_back_and_without_causality_ahead_too() -> None:
+    assert seen(Mask(causal=True, window=2), 4, 4) == [[0], [0, 1], [1, 2], [2, 3]]
+    assert seen(Mask(window=2), 4, 4) == [[0, 1], [0, 1, 2], [1, 2, 3], [2, 3]]
+    assert seen(Mask(window=1), 3, 3) == [[0], [1], [2]]
+
+
+def test_order_decides_and_not_the_row() -> None:
+    shard = Mask(causal=True, q_order=torch.tensor([0, 1]), k_order=torch.arange(4))
+    assert seen(shard, 2, 4) == [[0], [0, 1]]
+    shuffled = Mask(causal=True, window=2, q_order=torch.tensor([3, 0, 2, 1]))
+    assert seen(shuffled, 4, 4) == [[0, 2], [1], [2, 3], [1, 3]]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.int32])
+def test_orders_of_narrow_integers_do_not_come_round(dtype: torch.dtype) -> None:
+    far = torch.tensor([0, 50, 100, 120]) if dtype == torch.uint8 else torch.tensor([-100, 0, 100, 120])
+    assert seen(Mask(causal=True, q_order=far.to(dtype)), 4, 4) == seen(CAUSAL, 4, 4)
+    assert seen(Mask(causal=True, window=30, q_order=far.to(dtype)), 4, 4) == [[0], [1], [2], [2, 3]]
+
+
+def test_keys_have_the_queries_order_and_segments_unless_given() -> None:
+    row = torch.tensor([0, 0, 1])
+    mask = Mask(causal=True, q_segments=row)
+    assert mask.k_segments is mask.q_segments
+    assert seen(mask, 3, 3) == [[0], [0, 1], [2]]
+    cached = Mask(causal=True, q_segments=row[2:], k_segments=row)
+    assert seen(cached, 1, 3) == [[2]]
+
+
+def test_segments_differ_by_row_of_the_batch() -> None:
+    both = Mask(q_segments=torch.tensor([[0, 0, 1], [0, 1, 1]]))
+    visible = both.visible(0, 3, 3, 3, 3, CPU)
+    assert visible is not None
+    assert visible.shape == (2, 1, 3, 3)
+    assert visible[1, 0].int().tolist() == [[1, 0, 0], [0, 1, 1], [0, 1, 1]]
+
+
+def test_the_narrower_of_two_windows_holds() -> None:
+    assert CAUSAL.within(None) is CAUSAL
+    assert CAUSAL.within(4).window == 4
+    assert CAUSAL.within(4).within(9).window == 4
+    assert CAUSAL.within(9).within(4).window == 4
+
+
+def test_a_query_that_sees_nothing_returns_zeros() -> None:
+    q = torch.randn(1, 2, 3, 4)
+    mask = torch.tensor([[False, True, True]])
+    y = attention(q, q, q, NoPE().at(arange(3)), Mask(causal=True, key_mask=mask))
+    assert not y[:, :, 0].any()
+    assert y[:, :, 1:].all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"causal": 1}, "causal=1 must be True or False"),
+        ({"window": 0}, "window=0 must be a whole number of at least 1, or None"),
+        ({"window": 2.0}, "window=2.0 must be a whole number"),
+        ({"k_order": torch.arange(3)}, "k_order is given without q_order"),
+        ({"k_segments": torch.arange(3)}, "k_segments is given without q_segments"),
+        ({"q_order": torch.arange(3.0)}, "q_order is torch.float32; expected integers"),
+        ({"q_segments": torch.ones(3, dtype=torch.bool)}, "q_segments is torch.bool; expected integers"),
+        ({"key_mask": torch.ones(1, 3)}, r"key_mask is torch.float32 with shape \(1, 3\); expected bool"),
+        ({"key_mask": torch.ones(3, dtype=torch.bool)}, r"expected bool \(B, S\)"),
+    ],
+)
+@pytest.mark.usefixtures("unchecked")
+def test_what_is_no_mask_is_refused(arguments: dict, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Mask(**arguments)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
+    q = torch.randn(2, 2, 3, 4)
+    at = NoPE().at(arange(3))
+    for mask, message in [
+        (
+            Mask(q_order=torch.arange(4)),
+            r"q_order has shape \(4,\); expected \(3,\) or .* one per query",
+        ),
+        (Mask(q_order=torch.tensor(3)), r"q_order has shape \(\); expected \(3,\)"),
+        (Mask(q_segments=torch.zeros(3, 3, dtype=torch.int64)), r"q_segments has shape \(3, 3\)"),
+        (Mask(key_mask=torch.ones(2, 4, dtype=torch.bool)), r"key_mask has shape \(2, 4\); .* one per key"),
+        (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),
+        ("causal", r"mask='causal' is str; expected posenc.Mask\(…\), or causal=True by name"),
+        (True, r"mask=True is bool; expected posenc.Mask\(…\), or causal=True by name"),
+        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\), such as"),
+    ]:
+        with pytest.raises(InvalidArgument, match=message):
+            attention(q, q, q, at, mask)
+    for short in ({"causal": True}, {"window": 2}):
+        with pytest.raises(InvalidArgument, match="stand beside a mask; say them in it"):
+            attention(q, q, q, at, Mask(), **short)
+    with pytest.raises(InvalidArgument, match="causal=1 must be True or False"):
+        attention(q, q, q, at, causal=1)
+
+
+GIVEN = {
+    "q_order": torch.arange(12).flip(0),
+    "q_segments": torch.arange(12) // 5,
+    "key_mask": torch.arange(12)[None] >= torch.tensor([[3], [0]]),
+}
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("inference", [False, True])
+@pytest.mark.parametrize("name", [*GIVEN, "k_order", "k_segments"])
+def test_what_tensors_are_changed_to_afterwards_is_not_followed(
+    name: str, inference: bool, long: bool, request: pytest.FixtureRequest
+) -> None:
+    """As a loop that packs or decodes changes them: neither in attention nor, a step later, in its gradient."""
+    if long:  # for the sizes here: documents and padded rows are attended to one by one, the rest in blocks
+        request.getfixturevalue("small_blocks")
+
+    def attended(when: str) -> list[torch.Tensor]:
+        side = name if name in GIVEN else name.replace("k_", "q_")
+        own = {side: GIVEN[side].clone(), name: GIVEN[side].clone()}
+        mask, leaves = Mask(causal=True, **own), [x.detach() for x in torch.randn(3, 2, 2, 12, 4)]
+        for moment in ("before", "between"):
+            if moment == when:
+                own[name].copy_(own[name].flip(-1) if name == "key_mask" else torch.arange(12) // 2)
+            if moment == "before":
+                leaves = leaves if inference else [x.requires_grad_() for x in leaves]
+                y = attention(*leaves, posenc.ALiBi(2).at(arange(12)), mask)
+        return [y.detach(), *(() if inference else torch.autograd.grad(y.square().sum(), leaves))]
+
+    with torch.inference_mode(inference):
+        outcomes = []
+        for when in ("never", "before", "between"):
+            torch.manual_seed(0)
+            outcomes.append(attended(when))
+    for got, wanted in zip(outcomes[1] + outcomes[2], 2 * outcomes[0], strict=True):
+        assert torch.equal(got, wanted)
+
+
+def test_empty_slots_of_a_cache_are_not_where_sequences_end() -> None:
+    """A static cache with a mask alone would let its queries stand at the last slots, and see the wrong keys."""
+    q, k, v = torch.randn(3, 1, 2, 8, 4)
+    at, mask = NoPE().at(arange(2), arange(8)), (arange(8) < 4)[None]
+    with pytest.raises(InvalidArgument, match="key_mask hides the last of 8 keys, which would be the last query's"):
+        attention(q[:, :, 2:4], k, v, at, Mask(causal=True, key_mask=mask))
+    told = Mask(causal=True, q_order=arange(2, offset=2), k_order=arange(8), key_mask=mask)
+    want = attention(q[:, :, :4], k[:, :, :4], v[:, :, :4], NoPE().at(arange(4)), causal=True)[:, :, 2:]
+    torch.testing.assert_close(attention(q[:, :, 2:4], k, v, at, told), want)
