@@ -43,8 +43,8 @@ def table(
     rows = [
         Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True, enable_gqa=grouped))),
         Row("posenc", ours(), OURS[dtype], TARGET),
-        Row("posenc, line", ours("line"), OURS[dtype]),
-        Row("posenc, channels", ours("channels"), OURS[dtype]),
+        Row("posenc, toeplitz", ours("toeplitz"), OURS[dtype]),
+        Row("posenc, low rank", ours("low_rank"), OURS[dtype]),
     ]
     bias = _full_bias(heads, length).to(device, dtype)
     rows.append(
@@ -80,7 +80,7 @@ def hiding(
         lengths = [length // 4] * 4
         at, segments = posenc.positions.packed(lengths, device=device)
         seen, target = segments[:, None] == segments, PACKED_TARGET
-        mask = posenc.Mask(causal=True, q_segments=segments, documents=(tuple(lengths),))
+        mask = posenc.Mask(causal=True, q_segments=segments, document_lengths=(tuple(lengths),))
     seen = seen.tril()
     bias = _full_bias(heads, length).to(device, dtype).masked_fill(~seen, -math.inf)
 

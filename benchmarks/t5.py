@@ -79,7 +79,7 @@ def parts(length: int, heads: int, rounds: int) -> list[str]:
     """What a layer's attention takes, forward, and what all layers share."""
     attends = encoder(heads).encoder.block[0].layer[0].SelfAttention
     q, k, v = torch.randn(3, 1, heads, length, CHANNELS).unbind()
-    ours, open_sight = posenc.T5(heads, two_sided=True), posenc.Mask(causal=False)
+    ours, unmasked = posenc.T5(heads, two_sided=True), posenc.Mask(causal=False)
     with torch.no_grad():
         mask = attends.compute_bias(length, length)
         ways: dict[str, Callable[[], Outputs]] = {
@@ -87,7 +87,7 @@ def parts(length: int, heads: int, rounds: int) -> list[str]:
             "attention with the mask, a layer": lambda: (scaled_dot_product_attention(q, k, v, attn_mask=mask),),
             "the mask itself, for all layers": lambda: (attends.compute_bias(length, length),),
             "posenc's attention, a layer": lambda: (
-                posenc.attention(q, k, v, ours.at(posenc.positions.arange(length)), open_sight),
+                posenc.attention(q, k, v, ours.at(posenc.positions.arange(length)), unmasked),
             ),
         }
         seconds = {

@@ -15,7 +15,7 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 from packaging.version import Version
 
-from checking import annotations_unchecked
+from support.checking import annotations_unchecked
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
@@ -24,7 +24,7 @@ os.environ["POSENC_CACHE"] = NOTHING_BUILT.name
 CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "scalings", "mask")]
 """Modules whose annotations are checked, with everything below them."""
 
-install_import_hook(CHECKED, "checking.checked")
+install_import_hook(CHECKED, "support.checking.checked")
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import posenc
-import reference
-from attending import attend
-from memory import peak_bytes
 from posenc import ALiBi, NoPE, SSMax
 from posenc.attend.blocks import ROWS, TRAINING_ROWS
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, left_padded, packed
+from support import reference
+from support.attending import attend
+from support.memory import peak_bytes
 
 EXACT = 1e-6
 """Biases are float32: 2^-24 of a slope times distances of a few hundred, through a softmax; the rest is float64."""

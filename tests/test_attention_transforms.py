@@ -6,9 +6,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 import posenc
-from attending import attend
-from memory import peak_bytes
 from posenc.positions import arange
+from support.attending import attend
+from support.memory import peak_bytes
 
 HEADS, LENGTH = 4, 5
 HIDING = ["nothing", "key_mask", "segments"]
@@ -129,5 +129,5 @@ def test_training_memory_grows_with_the_length_and_not_with_its_square(name: str
         placed, hidden = whole.at(arange(length)), {**masks(hiding, length), "backend": backend}
         return peak_bytes(lambda: torch.autograd.grad(attend(q, q, q, placed, causal=True, **hidden).sum(), q)[0])
 
-    for backend in ("toeplitz", "channels"):  # which of them "auto" takes depends on the machine and the length
+    for backend in ("toeplitz", "low_rank"):  # which of them "auto" takes depends on the machine and the length
         assert peak(2048, backend) <= 2.1 * peak(1024, backend), backend

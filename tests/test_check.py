@@ -92,7 +92,7 @@ def test_a_broken_encoding_is_told_what_it_breaks() -> None:
         """Every token takes the position before its own, and only from the second of a piece on."""
 
         name = "late"
-        doors = ("embeddings",)
+        acts_on = ("embeddings",)
         relative = False
 
         def place(self, q_positions, k_positions, dtype):
@@ -114,7 +114,7 @@ def test_an_error_inside_a_law_is_no_broken_law() -> None:
         """Its author forgot something."""
 
         name = "raises"
-        doors = ()
+        acts_on = ()
         relative = True
 
         def place(self, q_positions, k_positions, dtype):

@@ -4,11 +4,11 @@ from contextlib import nullcontext
 
 import pytest
 
-from cases import BREADTH, CASES, Case
-from checking import annotations_unchecked
-from contracts import HERE
 from posenc.attend import blocks
 from posenc.laws import Law, paths
+from support.cases import BREADTH, CASES, Case
+from support.checking import annotations_unchecked
+from support.contracts import HERE
 
 TIERS = [pytest.param(case, marks=[pytest.mark.slow] if str(case) in BREADTH else []) for case in CASES]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lengths import CASES, TELLING
+from support.lengths import CASES, TELLING
 
 HERE = Path(__file__).parent
 

@@ -2,11 +2,10 @@
 
 import pytest
 
-import mode_mutants
-import mutants
-from contracts import HERE, LAWS
-from mutants import TRACED, WHOLE, Mutant
 from posenc.laws import Broken, Law
+from support import mode_mutants, mutants
+from support.contracts import HERE, LAWS
+from support.mutants import TRACED, WHOLE, Mutant
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 MUTANTS = [*mutants.MUTANTS, *mode_mutants.MUTANTS]

@@ -12,7 +12,7 @@ from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import find
 from posenc.teaching.views.catalogue import VIEWS, make
 from posenc.workbench.study.study import Study
-from workbench.studies import plan_of
+from support.studies import plan_of
 
 PLAN = plan_of("rotary", train_length=16, lengths=(16,))
 

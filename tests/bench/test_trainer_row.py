@@ -5,7 +5,7 @@ from benchmarks.trainer import PLAN, forward
 
 from posenc.workbench.run.training import build
 from posenc.workbench.tasks import task
-from workbench.studies import python_text
+from support.studies import python_text
 
 
 def test_the_plain_loop_has_the_same_outputs() -> None:

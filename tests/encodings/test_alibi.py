@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-import reference
 from posenc import ALiBi, attention
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, packed
+from support import reference
 
 EIGHT = [0.5, 0.25, 0.125, 0.0625, 0.03125, 0.015625, 0.0078125, 0.00390625]
 LISTS = {

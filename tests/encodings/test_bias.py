@@ -4,12 +4,12 @@ import pytest
 import torch
 from torch import Tensor
 
-import reference
-from attending import attend
 from posenc import ALiBi, OffsetBias, Placed
 from posenc.attend import attend as attend_module
 from posenc.kernels.attention import low_rank
 from posenc.positions import arange
+from support import reference
+from support.attending import attend
 
 
 def buckets(at: Tensor) -> OffsetBias:

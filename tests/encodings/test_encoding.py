@@ -1,4 +1,4 @@
-"""The catalogue, the three doors, and the errors that every encoding shares."""
+"""The catalogue, where encodings act, and the errors that every encoding shares."""
 
 import pytest
 import torch

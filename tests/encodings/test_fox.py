@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 import posenc
-import reference
 from posenc import FoX, Mask, attention, scores
 from posenc.encodings.fox import ForgetBias
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, left_padded, packed
+from support import reference
 
 B, H, T, D, C = 2, 4, 12, 4, 6
 EXACT = 1e-12

@@ -8,10 +8,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 import posenc
-import reference
-from memory import peak_bytes
 from posenc import CoPE, DeBERTa, Encoding, Grape, Mask, Shaw, SomeHeads, TransformerXL, attention, scores
 from posenc.positions import arange, left_padded, packed
+from support import reference
+from support.memory import peak_bytes
 
 H, K, D, C = 4, 2, 6, 12
 

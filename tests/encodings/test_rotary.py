@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from posenc import Rotary
 from posenc.encodings.rotary import half_from_interleaved, interleaved_from_half, rotate, rotate_complex
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
+from support import reference
 
 PAIRINGS = st.sampled_from(["half", "interleaved"])
 

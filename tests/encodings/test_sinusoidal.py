@@ -7,11 +7,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reference
 from posenc import Sinusoidal
 from posenc.encodings.sinusoidal import sinusoid_frequencies
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.positions import arange
+from support import reference
 
 
 def test_the_lessons_exercise_at_width_four() -> None:

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 import posenc
-import reference
-from memory import peak_bytes
 from posenc import T5, Mask, OffsetBias, attention
 from posenc.encodings.t5 import first_distances
 from posenc.errors import InvalidArgument
 from posenc.positions import arange, left_padded, packed
+from support import reference
+from support.memory import peak_bytes
 
 TWO_SIDED = [0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 23, 32, 46, 64, 91]
 ONE_SIDED = [*range(16), 16, 19, 21, 24, 27, 31, 35, 40, 46, 52, 59, 67, 77, 87, 99, 113]

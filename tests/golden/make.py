@@ -9,7 +9,7 @@ from pathlib import Path
 import mpmath
 from mpmath import mpf
 
-from golden import encodings
+from support import golden
 
 PATH = Path(__file__).with_name("numbers.json")
 BASES = (10_000, 500_000, 1_000_000)
@@ -103,7 +103,7 @@ def numbers() -> dict[str, object]:
             "sinusoids": sinusoids(),
             "slopes": slopes(),
             "alibi_attention": alibi_attention(),
-            **encodings.numbers(),
+            **golden.numbers(),
         }
 
 

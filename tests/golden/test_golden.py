@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 import torch
 
-from golden import encodings as golden
 from golden import make
 from posenc import (
     FIRE,
@@ -35,6 +34,7 @@ from posenc.encodings.alibi import slopes
 from posenc.encodings.fox import ForgetBias
 from posenc.positions import arange
 from posenc.scaling import Default
+from support import golden
 
 GOLDEN = json.loads(make.PATH.read_text())
 
@@ -150,7 +150,7 @@ def test_cope() -> None:
     with torch.no_grad():
         made.weight.copy_(torch.tensor([[0.0], [10.0], [20.0], [30.0]]))
     q, k = torch.ones(1, 1, 5, 1, dtype=torch.float64), torch.full((1, 1, 5, 1), 1 / 3, dtype=torch.float64)
-    found = scores(q, k, made.at(arange(5), dtype=torch.float64), True, scale=1.0)[0, 0, 4] - 1 / 3
+    found = scores(q, k, made.at(arange(5), dtype=torch.float64), causal=True, scale=1.0)[0, 0, 4] - 1 / 3
     close(found, GOLDEN["cope"], 1e-13)
 
 

@@ -5,10 +5,10 @@ import torch
 from torch import nn
 
 import posenc
-from integrations.tiny import MODELS, by_plain_products, logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.scaling import Default, Linear, YaRN
+from support.tiny_models import MODELS, by_plain_products, logits, tiny, tokens
 
 TWO_SIDED = {"bert", "modernbert"}
 NARROW = {

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 import torch
 
-from integrations.small import answers, own, small
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.scaling import YaRN
+from support.small_models import answers, own, small
 
 SIZES = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
 ROPE = {"rope_type": "default", "rope_theta": 1e6}

@@ -9,7 +9,6 @@ import torch
 import transformers
 
 import posenc.integrations.huggingface
-from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
@@ -26,6 +25,7 @@ from posenc.scaling import (
     Scaling,
     YaRN,
 )
+from support.tiny_models import MODELS, logits, tiny, tokens
 
 CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 

@@ -8,12 +8,12 @@ import transformers
 from torch import Tensor
 
 import posenc
-from integrations.tiny import SIZES as TINY
-from integrations.tiny import logits, tiny, tokens
-from llama2c import load, load_tokenizer
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import check_conversion, convert_pairing, patched, probe_pairing
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
+from support.llama2c import load, load_tokenizer
+from support.tiny_models import SIZES as TINY
+from support.tiny_models import logits, tiny, tokens
 
 SIZES = {"heads": 4, "kv_heads": 2, "head_dim": 16}
 

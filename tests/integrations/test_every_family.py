@@ -11,13 +11,13 @@ import torch
 from tools.walk_type import corrected_since
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from integrations.small import answers, other, own, small
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shown import Shown
+from support.small_models import answers, other, own, small
 
 SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "pixtral", "t5", "umt5", "vit", "whisper")
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]  # an older transformers has not all of them

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from integrations import fuzzing
+from support import fuzzing
 
 WHOLE, SAMPLE, PARTS = 100_000, 200, 8
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 import transformers
 
-from integrations.tiny import SIZES, logits, rope, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.scaling import Proportional, Pruned
+from support.tiny_models import SIZES, logits, rope, tokens
 
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
 YARN = rope(

@@ -15,10 +15,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from integrations.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCALINGS, fields_of, record_gguf, recorded
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.servers import Fields
 from posenc.scaling import Default, YaRN
+from support.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCALINGS, fields_of, record_gguf, recorded
 
 BLOCKS, TOKENS = 4, 384
 CLOSE, TIMES = 1e-4, 20

@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from integrations.small import check_found_out, small
-from integrations.tiny import tiny
 from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
@@ -17,6 +15,8 @@ from posenc.integrations.huggingface.measuring.asked import layer_of
 from posenc.integrations.huggingface.measuring.maps import turning
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
+from support.small_models import check_found_out, small
+from support.tiny_models import tiny
 
 
 def test_frequencies_are_known_past_whole_turns() -> None:

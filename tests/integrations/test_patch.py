@@ -11,13 +11,13 @@ import torch
 from torch import nn
 
 import posenc
-from integrations.small import answers, small
-from integrations.small import own as small_own
-from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.measuring.shown import Shown
+from support.small_models import answers, small
+from support.small_models import own as small_own
+from support.tiny_models import MODELS, logits, tiny, tokens
 
 LEARNED = {"gpt2", "bert"}
 ALIBI = {"bloom", "mpt"}
@@ -171,7 +171,7 @@ def test_a_patched_tower_can_be_patched_again() -> None:
 
 PROGRAM = """
 import sys, torch
-from integrations.tiny import tiny, tokens
+from support.tiny_models import tiny, tokens
 from posenc.integrations.huggingface import patched, read
 
 model, given = tiny(sys.argv[1]), {"input_ids": tokens()[:1, :12], "use_cache": False}

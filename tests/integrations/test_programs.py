@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from integrations.served import (
+from posenc.scaling import NTK, Default, Linear, Llama3, LongRoPE, YaRN
+from support.served import (
     BASE,
     DEEPSEEK,
     LENGTH,
@@ -22,7 +23,6 @@ from integrations.served import (
     record,
     recorded,
 )
-from posenc.scaling import NTK, Default, Linear, Llama3, LongRoPE, YaRN
 
 pytestmark = [
     pytest.mark.real,

@@ -10,7 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from integrations.served import (
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import read
+from posenc.integrations.servers import gguf, mlx, vllm
+from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
+from support.served import (
     BASE,
     DEEPSEEK,
     DIM,
@@ -29,10 +33,6 @@ from integrations.served import (
     record_gguf,
     recorded,
 )
-from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
-from posenc.integrations.servers import gguf, mlx, vllm
-from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 
 LLAMA = read(PLAIN)
 PARTS = {

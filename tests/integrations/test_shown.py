@@ -6,11 +6,11 @@ import pytest
 import torch
 
 import posenc
-from integrations.small import check_found_out
 from posenc.errors import InvalidArgument
 from posenc.integrations.attention_layouts import FAMILIES as LAYOUTS
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.measuring.maps import over_a_grid
+from support.small_models import check_found_out
 
 
 @pytest.mark.parametrize(

@@ -264,7 +264,7 @@ SPELT = [
 
 def test_the_table_of_silence_is_what_transformers_takes() -> None:
     """Made again it is the same; with another transformers only families that it knows are compared."""
-    spec = importlib.util.spec_from_file_location("silent_table", ROOT / "tools" / "silent.py")
+    spec = importlib.util.spec_from_file_location("silent_table", ROOT / "tools" / "class_defaults.py")
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

@@ -7,10 +7,10 @@ import torch
 from tools.walk_type import completed
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from integrations.feeding import answers, fed, takes
-from integrations.small import other, own
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.huggingface.tower import AROUND
+from support.feeding import answers, fed, takes
+from support.small_models import other, own
 
 SAMPLE = ("clip", "glmasr", "llava", "mistral3", "qwen3_vl")
 SEEING = (

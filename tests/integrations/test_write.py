@@ -6,8 +6,6 @@ from typing import Any
 import pytest
 import torch
 
-from integrations.fuzzing import CONFIGS, from_json, rotations
-from integrations.tiny import MODELS, logits, tiny, tokens
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.families import FAMILIES
@@ -24,6 +22,8 @@ from posenc.scaling import (
     Scaling,
     YaRN,
 )
+from support.fuzzing import CONFIGS, from_json, rotations
+from support.tiny_models import MODELS, logits, tiny, tokens
 
 SCALINGS = [
     Default(),

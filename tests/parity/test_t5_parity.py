@@ -68,8 +68,8 @@ def test_whole_self_attention(decoder: bool) -> None:
         want, _, weights = theirs(x, mask=mask, output_attentions=True)[:3]
         q, k, v = (f(x).unflatten(-1, (4, 8)).transpose(1, 2) for f in (theirs.q, theirs.k, theirs.v))
         placed = ours.at(arange(40), dtype=torch.float64)
-        y = theirs.o(attention(q, k, v, placed, decoder, scale=1.0).transpose(1, 2).flatten(-2))
-        scaled = theirs.o(attention(q, k, v, placed, decoder).transpose(1, 2).flatten(-2))
+        y = theirs.o(attention(q, k, v, placed, causal=decoder, scale=1.0).transpose(1, 2).flatten(-2))
+        scaled = theirs.o(attention(q, k, v, placed, causal=decoder).transpose(1, 2).flatten(-2))
         share = 2.0**-24 * (2 * scores(q, k, placed, scale=1.0).abs().max() + 44)
         rounding = share * v.abs().max() * theirs.o.weight.abs().sum(1).max()
     in_float32 = torch.equal(weights, weights.float())

@@ -21,7 +21,7 @@ from posenc.scaling import (
     YaRN,
 )
 from posenc.scaling.scaling import ladder_float32
-from scaling.oracle import check_same, theirs
+from support.scaling_oracle import check_same, theirs
 
 DIMS = st.integers(2, 128).map(lambda n: 2 * n)
 BASES = st.one_of(st.sampled_from([1e4, 1e5, 5e5, 1e6, 1.5e8]), st.floats(50.0, 1e7))

@@ -4,7 +4,7 @@ import pytest
 
 import posenc
 from posenc.errors import InvalidArgument
-from sharding.ranks import TEXTS, run
+from support.sharding_ranks import TEXTS, run
 
 JOINED = [("gathered", name, zigzag) for name in TEXTS for zigzag in (False, True)]
 PASSED = [("ring", name, zigzag) for name in TEXTS if "fox" not in TEXTS[name] for zigzag in (False, True)]

@@ -7,10 +7,10 @@ from types import ModuleType
 import pytest
 
 import posenc
-from mutants import BrokenRotary
 from posenc.encodings.catalogue import Entry
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.teaching.claims.encodings import row, table
+from support.mutants import BrokenRotary
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,14 +53,14 @@ def test_the_page_and_the_tool_have_every_encoding(tmp_path: Path, capsys: pytes
     assert "old" not in text
     for name in posenc.CATALOGUE:
         assert f"| `{name}` |" in text
-    assert "| `fope` | rotate | no | no | 1 | k, v | no | – | Intern-S1-Pro |" in text
+    assert "| `fope` | queries and keys | no | no | 1 | k, v | no | – | Intern-S1-Pro |" in text
     (tmp_path / "without.md").write_text("no marks\n")
     assert tool().main([str(tmp_path / "without.md")]) == 1
     assert "has 0 places between" in capsys.readouterr().out
 
 
 def test_a_broken_law_makes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    from broken import FloatPositions
+    from support.broken import FloatPositions
 
     monkeypatch.setitem(posenc.CATALOGUE, "broken", Entry(FloatPositions))
     with pytest.raises(InvalidArgument, match=r"broken breaks sees_only_the_offset: .*mend it before a table"):

@@ -16,7 +16,7 @@ from posenc.workbench.study.compare import compare, gather, missing
 from posenc.workbench.study.presets import PRESETS, preset
 from posenc.workbench.study.study import Study, check_device, read, study
 from posenc.workbench.tasks import Source
-from workbench.studies import TINY, inline, python_text
+from support.studies import TINY, inline, python_text
 
 
 def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path) -> None:

@@ -21,8 +21,8 @@ from posenc.workbench.run.training import TrainingJob, build, task_of
 from posenc.workbench.study.compare import compare
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Source
-from workbench.over_devices import BOUND, PLAN, gap, rank, trained
-from workbench.studies import inline, numbers, python_text
+from support.over_devices import BOUND, PLAN, gap, rank, trained
+from support.studies import inline, numbers, python_text
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from posenc.workbench.launch.in_process import here
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
-from workbench.pretrained import save_llama
+from support.pretrained import save_llama
 
 BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_seed(0)).tolist())
 TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))

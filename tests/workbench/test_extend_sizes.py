@@ -24,8 +24,8 @@ from posenc.integrations.huggingface.measuring.shrink import shrunk
 from posenc.scaling import Default, Linear, YaRN
 from posenc.workbench.extend.extend import Request
 from posenc.workbench.run.ledger import Ledger
-from workbench import tiny_folders
-from workbench.pretrained import save_llama, save_tokenizer
+from support import tiny_folders
+from support.pretrained import save_llama, save_tokenizer
 
 transformers.logging.set_verbosity_error()
 TOKENS = torch.randint(3, 26, (129,), generator=torch.Generator().manual_seed(0))
@@ -113,7 +113,7 @@ def test_weights_that_differ_anywhere_have_another_identity(tmp_path: Path) -> N
 
 def test_a_gguf_file_is_tuned_and_saved_as_a_folder(tmp_path: Path) -> None:
     pytest.importorskip("gguf")
-    from workbench.tiny_gguf import save_gguf
+    from support.tiny_gguf import save_gguf
 
     save_gguf(file := tmp_path / "one.gguf")
     (tmp_path / "text.txt").write_text("cdefghij" * 500)

@@ -16,7 +16,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.weights import place
 from posenc.workbench.study.compare import compare
 from posenc.workbench.tasks.text import Source, load
-from workbench.studies import TINY, inline, python_text
+from support.studies import TINY, inline, python_text
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from posenc.workbench.run.training import build, teach
 from posenc.workbench.study.compare import compare
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.neighbours import Neighbours
-from workbench.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, inline, plan_of, python_text
 
 TABLE, RESIZED = "learned-grid(num_positions=3)", "learned-grid(num_positions=3, resize=vit)"
 GRID = replace(

@@ -11,8 +11,8 @@ import pytest
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.compare import compare
 from posenc.workbench.study.study import Study, study
-from workbench.studies import inline, numbers, python_text
-from workbench.typed import Typed
+from support.studies import inline, numbers, python_text
+from support.typed import Typed
 
 CONFIG = """
 encodings = ["nope", "rotary", "alibi"]

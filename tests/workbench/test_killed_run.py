@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from posenc.workbench.run.plan import Plan, Run
-from workbench.dying import PLAN, carry_out
+from support.dying import PLAN, carry_out
 
 KILLS = 30
 

@@ -14,7 +14,7 @@ from posenc.errors import StudyError
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Curve, Plan, Run
-from workbench.studies import plan_of
+from support.studies import plan_of
 
 PLAN = plan_of("rotary")
 CELLS = (

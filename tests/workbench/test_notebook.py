@@ -19,7 +19,7 @@ from posenc.errors import StudyError, UnknownName
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.compare import compare
-from workbench.studies import TINY, inline, python_text
+from support.studies import TINY, inline, python_text
 
 ROOT = Path(__file__).parents[2]
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from llama2c import Tokenizer, load, load_tokenizer
 from posenc.errors import InvalidArgument, UnreadableFile
 from posenc.workbench.run.transformer import Cache, Transformer
+from support.llama2c import Tokenizer, load, load_tokenizer
 
 STORY = (
     "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she "

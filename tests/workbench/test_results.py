@@ -15,7 +15,7 @@ from posenc.workbench.study.results import holds, newest, summarise
 from posenc.workbench.study.statistics import over_seeds, paired, student, wilson
 from posenc.workbench.tasks import TASKS, Told, task
 from posenc.workbench.tasks.text import load
-from workbench.studies import plan_of
+from support.studies import plan_of
 
 
 def run(encoding: str, at_trained: float, at_longest: float | None, seed: int = 0) -> Run:

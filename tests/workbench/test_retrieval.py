@@ -28,7 +28,7 @@ from posenc.workbench.report.retrieval import answer, over_depth, part, table
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
-from workbench.pretrained import save_llama
+from support.pretrained import save_llama
 
 DATA = b"All work and no play makes a dull text. " * 1000
 TEXT = Text("dull", "0" * 64, torch.empty(0).long(), torch.empty(0).long())

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from workbench.reading import RULES, WINDOWS, hindrances, violations
+from support.aloud import RULES, WINDOWS, hindrances, violations
 
 ROOT = Path(__file__).parents[2]
 

@@ -22,8 +22,8 @@ from posenc.workbench.study.presets import PRESETS, preset
 from posenc.workbench.study.study import Study, check_device, study
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
-from workbench.own import write
-from workbench.studies import TINY, inline, numbers, python_text
+from support.custom import write
+from support.studies import TINY, inline, numbers, python_text
 
 GUIDE = Path(__file__).parents[2] / "docs" / "studies.md"
 RESEARCHER = """

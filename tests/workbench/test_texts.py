@@ -20,7 +20,7 @@ from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
 from posenc.workbench.study.compare import compare, missing
 from posenc.workbench.study.study import Study, study
-from workbench.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, inline, plan_of, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)

@@ -18,7 +18,7 @@ from posenc.workbench.run.state import Trained
 from posenc.workbench.run.trainer import factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.compare import compare
-from workbench.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
 

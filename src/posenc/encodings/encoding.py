@@ -1,4 +1,4 @@
-"""What an encoding is: a module that, placed at positions, acts on a transformer through at most three doors.
+"""What an encoding is: a module that, placed at positions, acts on embeddings, queries and keys, or scores.
 
     placed = encoding.at(positions)                          # all work that depends on positions alone
     x = placed.embed(x)                                      # token embeddings

@@ -1,4 +1,4 @@
-"""An encoding at given positions: three doors, and what a row's scores are multiplied by.
+"""An encoding at given positions: embeddings, rotation, bias, and what a row's scores are multiplied by.
 
     x = placed.embed(x)                        # token embeddings
     here, state = placed.with_content(x, state)        # what depends on content; itself where nothing does

@@ -17,7 +17,7 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 
 @law()
-def opens_the_doors_it_declares(subject: Subject) -> None:
+def acts_where_it_declares(subject: Subject) -> None:
     """A effect acts if it is declared and is the identity if not; what reads content says so."""
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
@@ -178,7 +178,7 @@ def _over_groups(x: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
 
 
 LAWS = (
-    opens_the_doors_it_declares,
+    acts_where_it_declares,
     sees_only_the_offset,
     rotation_keeps_norms,
     leaves_inputs_and_values_alone,

@@ -16,9 +16,9 @@ def is_the_same_without_gradients(subject: Subject) -> None:
         for length in (1, 9):
             given = inputs(subject, length, dtype)[:3]
             placed = subject.build().at(subject.plain(length, offset=7))
-            recorded = _doors(subject, placed, *(x.requires_grad_() for x in given))
+            recorded = _effects(subject, placed, *(x.requires_grad_() for x in given))
             with torch.no_grad():
-                for got, want in zip(_doors(subject, placed, *given), recorded, strict=True):
+                for got, want in zip(_effects(subject, placed, *given), recorded, strict=True):
                     owed(got.dtype == want.dtype == dtype, f"{got.dtype} from {dtype}")
                     owed(torch.equal(got, want), f"{length} tokens in {dtype} differ under no_grad")
 
@@ -48,28 +48,28 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
 
     def inference(placed: Placed) -> None:
         with torch.inference_mode():
-            _doors(subject, placed, x, q, k)
+            _effects(subject, placed, x, q, k)
 
     def second_derivatives(placed: Placed) -> None:
         def cubes(size: Tensor) -> Tensor:
-            return torch.stack([y.pow(3).sum() for y in _doors(subject, placed, x, q * size, k * size)]).sum()
+            return torch.stack([y.pow(3).sum() for y in _effects(subject, placed, x, q * size, k * size)]).sum()
 
         torch.func.hessian(cubes)(torch.ones(()))
 
     for first_use in (inference, second_derivatives):
         for at in ((subject.plain(9),), (subject.plain(9), subject.plain(9))):
             encoding = subject.build()
-            placed, want = encoding.at(*at), _doors(subject, encoding.at(*at), x, q, k)
+            placed, want = encoding.at(*at), _effects(subject, encoding.at(*at), x, q, k)
             when = f"first used in {first_use.__name__.replace('_', ' ')}"
             first_use(placed)
             leaves = [tensor.clone().requires_grad_() for tensor in (x, q, k)]
             try:
-                torch.stack([tensor.sum() for tensor in _doors(subject, placed, *leaves)]).sum().backward()
-                torch.func.grad(lambda q, placed=placed: _doors(subject, placed, x, q, k)[1].sum())(q)
+                torch.stack([tensor.sum() for tensor in _effects(subject, placed, *leaves)]).sum().backward()
+                torch.func.grad(lambda q, placed=placed: _effects(subject, placed, x, q, k)[1].sum())(q)
             except RuntimeError as error:  # what was kept belongs to another mode
                 raise Broken(f"{when}, it cannot be trained: {error}") from error
             with torch.no_grad():
-                after = _doors(subject, placed, x, q, k)
+                after = _effects(subject, placed, x, q, k)
             kept = all(torch.equal(a, b) for a, b in zip(after, want, strict=True))
             owed(kept, f"{when}, it gives other numbers")
 
@@ -84,13 +84,13 @@ def keeps_the_positions_it_was_given(subject: Subject) -> None:
     want = encoding.at(subject.plain(9, offset=4), subject.plain(9, offset=4))
     at += 30
     keys += 30
-    pairs = zip(_doors(subject, placed, x, q, k), _doors(subject, want, x, q, k), strict=True)
+    pairs = zip(_effects(subject, placed, x, q, k), _effects(subject, want, x, q, k), strict=True)
     owed(all(torch.equal(a, b) for a, b in pairs), "it follows positions that were changed afterwards")
     owed(torch.equal(placed.q_positions, want.q_positions), "q_positions changed afterwards")
     owed(torch.equal(placed.k_positions, want.k_positions), "k_positions changed afterwards")
 
 
-def _doors(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
+def _effects(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
     found = [placed.embed(x)]
     for _, here in each_layer(placed, subject.kinds):
         found += here.with_content(x)[0].rotate(q, k)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from workbench.launch.cluster import running
+from support.cluster import running
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from posenc.workbench.run.job import Progress
 from posenc.workbench.study.presets import preset
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text
-from workbench.launch.work import REASONS, Heard, counting, failing, seeing
+from support.launch_jobs import REASONS, Heard, counting, failing, seeing
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from posenc.workbench.launch.requirements import Needs
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.compare import compare
-from workbench.launch.cluster import MACHINE, ROOT
-from workbench.launch.work import REASONS, Heard, counting, failing, seeing
-from workbench.studies import TINY, inline, numbers, python_text
+from support.cluster import MACHINE, ROOT
+from support.launch_jobs import REASONS, Heard, counting, failing, seeing
+from support.studies import TINY, inline, numbers, python_text
 
 LEFT_OPEN = r"ignore:Exception ignored in. <_io\.FileIO:pytest.PytestUnraisableExceptionWarning"
 """Ray's logs, which Ray 2.40 leaves open."""

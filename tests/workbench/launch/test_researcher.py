@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from posenc.workbench.study.study import Study, study
-from workbench.launch.cluster import MACHINE
-from workbench.own import write
-from workbench.studies import numbers
-from workbench.typed import Typed
+from support.cluster import MACHINE
+from support.custom import write
+from support.studies import numbers
+from support.typed import Typed
 
 pytestmark = [
     pytest.mark.slow,

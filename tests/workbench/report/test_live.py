@@ -12,7 +12,7 @@ from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Curve
 from posenc.workbench.study.compare import compare, outcome
-from workbench.studies import TINY, inline, plan_of, python_text
+from support.studies import TINY, inline, plan_of, python_text
 
 STUDY = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
 

@@ -15,8 +15,8 @@ from posenc.workbench.study.compare import compare
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import study
 from posenc.workbench.study.toml import as_toml
-from workbench.reading import WINDOWS, hindrances, violations
-from workbench.studies import TINY, inline, python_text
+from support.aloud import WINDOWS, hindrances, violations
+from support.studies import TINY, inline, python_text
 from workbench.test_extend_verdict import made
 
 BEYOND = "() => [document.documentElement.scrollWidth, window.innerWidth]"

@@ -17,7 +17,7 @@ from posenc.scaling import METHODS, method, planned
 HEAD_DIM, HEADS, LENGTH = 8, 4, 64
 COLUMNS = (
     "encoding",
-    "doors",
+    "acts on",
     "offsets only",
     "keeps lengths",
     "axes",
@@ -35,7 +35,7 @@ class Row:
 
     Args:
         name: in the catalogue.
-        doors: that it uses.
+        acts_on: where it acts.
         relative, isometric: whether scores see offsets only, and lengths survive rotation: declared, and kept when
             the laws were run.
         axes: coordinates of a position.
@@ -107,7 +107,7 @@ def table(shipped: Mapping[str, Sequence[str]]) -> str:
     for found in map(row, posenc.CATALOGUE):
         cells = (
             f"`{found.name}`",
-            ", ".join(found.acts_on) or "–",
+            ", ".join(found.acts_on).replace("_", " and ") or "–",
             _yes(found.relative),
             _yes(found.isometric) if "queries_keys" in found.acts_on else "–",
             str(found.axes),

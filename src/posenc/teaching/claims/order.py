@@ -91,13 +91,13 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 
 @claim(
     told="Every encoding gives a model without a mask its sense of order.",
-    precise="Every encoding of the catalogue that uses one of four doors (embeddings, rotation, bias, scale) "
+    precise="Every encoding of the catalogue that acts on embeddings, queries and keys, or scores "
     "breaks equivariance; NoPE, and a scale that only far queries feel, do not.",
     verdict=Verdict.WHEN,
     source=VASWANI,
     settles=("a-property-1", "a-widget-break", "b28"),
 )
-def order_through_doors() -> Evidence:
+def encodings_show_order() -> Evidence:
     findings = [same("NoPE is in the catalogue", "nope" in posenc.CATALOGUE, True)]
     for name in posenc.CATALOGUE:
         error = order_error(name, causal=False)

@@ -113,10 +113,10 @@ def as_declared() -> Evidence:
         "alibi": ("bias", 0, True, True, True),
     }
     findings = []
-    for name, (doors, parameters, orders, offset_only, distinct) in taught.items():
+    for name, (acts_on, parameters, orders, offset_only, distinct) in taught.items():
         found = measured(name)
         findings += [
-            same(f"{name}: doors are {doors}", found.acts_on == doors, True),
+            same(f"{name}: acts on {acts_on}", found.acts_on == acts_on, True),
             same(f"{name}: parameters", found.parameters, parameters),
             same(f"{name}: tells orders apart without a mask", found.orders, orders),
             same(f"{name}: scores see the offset only", found.offset_only, offset_only),
@@ -126,6 +126,6 @@ def as_declared() -> Evidence:
         made, found = _made(name), measured(name)
         findings += [
             same(f"{name}: scores see the offset only, as it declares", found.offset_only, made.relative),
-            same(f"{name}: tells orders apart by its doors", found.orders, acts_near(made)),
+            same(f"{name}: tells orders apart by where it acts", found.orders, acts_near(made)),
         ]
     return tuple(findings)

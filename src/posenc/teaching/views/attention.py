@@ -30,7 +30,7 @@ placed = encoding.at(at, dtype=torch.float64)
 x = placed.embed(vectors[[names.index(token) for token in tokens]][None])
 here, _ = placed[0].with_content(x)
 q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
-print(posenc.scores(q, k, here, {causal})[0, 0].softmax(-1))"""
+print(posenc.scores(q, k, here, causal={causal})[0, 0].softmax(-1))"""
 
 
 @bounded("attention")

@@ -16,7 +16,7 @@ import math
 from posenc.scaling import NTK, Default
 
 plain, scaled = Default().frequencies({rotary_dim}, {base}), NTK({factor}).frequencies({rotary_dim}, {base})
-pairs = zip(plain.frequencies, scaled.frequencies)
+pairs = zip(plain.exact, scaled.exact)
 print([{factor} * float(s / p) for p, s in pairs if 2 * math.pi / float(p) > {original_length}])"""
 
 

@@ -32,7 +32,7 @@ def attend(words):
     x = placed.embed(torch.stack([vector(word) for word in words])[None])
     q, k, v = ((x @ part).unflatten(-1, (2, 4)).transpose(1, 2) for part in w)
     here, _ = placed[0].with_content(x)
-    y = posenc.attention(*here.rotate(q, k), v, here, {causal})
+    y = posenc.attention(*here.rotate(q, k), v, here, causal={causal})
     return y.transpose(1, 2).flatten(-2)[0].detach()
 
 print((attend([words[i] for i in order]) - attend(words)[order]).abs().max())"""

@@ -34,7 +34,8 @@ class LanguageModel(Protocol):
     ``scaling`` is the one that it was configured with, ``original_length`` the length that it is trained to, and
     ``pretrained_length`` that before any scaling, which methods start from; ``with_scaling`` are its positions,
     for a request of a length, with another one, or without rotation for None. ``unit`` is what it reads
-    (``"token"`` or ``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those
+    (``"token"`` or ``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune.
+    ``logits`` are those
     under the encoding of the ``placed`` block around the call.
     """
 

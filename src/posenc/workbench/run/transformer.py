@@ -1,4 +1,4 @@
-"""A small transformer that knows its encoding only by its doors.
+"""A small transformer that knows its encoding only by what `Placed` offers.
 
 Pre-norm, causal or bidirectional, grouped-query, with a KV cache. It reads top to bottom.
 """
@@ -97,7 +97,7 @@ class Cache:
 
 
 class Attention(nn.Module):
-    """Projections to q, k, v; the encoding's doors; projection back."""
+    """Projections to q, k, v; the encoding; projection back."""
 
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()

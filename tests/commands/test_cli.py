@@ -1,0 +1,172 @@
+"""The command line: one line and status 2 for what it refuses, a page that needs nothing else."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from posenc.cli import main
+from posenc.commands.app import app
+from posenc.workbench.launch.requirements import Needs
+from posenc.workbench.report.write import write
+from posenc.workbench.run.job import Job, Launcher
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.compare import compare
+from support.studies import TINY, inline, python_text
+
+
+def refused(status: int | str | None, out: str, err: str, message: str) -> None:
+    assert status == 2
+    assert out == ""
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert message in err
+
+
+def test_a_process_that_refuses_ends_with_status_2() -> None:
+    words = [sys.executable, "-m", "posenc", "runs", "--what", "run"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    refused(done.returncode, done.stdout, done.stderr, "unknown what 'run'; did you mean 'runs'?")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("compare", "--preset", "quik"), "did you mean 'quick'?"),
+        (("compare", "--preset", ""), "unknown preset ''"),
+        (("compare", "--encodings", "rotray"), "unknown encoding 'rotray'; did you mean 'rotary'?"),
+        (("compare", "--lengths", "1,two"), "lengths='two' must be a number"),
+        (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
+        (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
+        (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
+        (("compare", "--launcher", "here", "--workers", "2"), "workers=2 is for --launcher local"),
+        (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
+        (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
+        (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
+        (("runs", "--what", "steps"), "what='steps' says which rows --csv writes; add --csv steps.csv"),
+        (("runs", "/nowhere"), "no ledger in '/nowhere'; posenc compare --output /nowhere starts one"),
+    ],
+)
+def test_what_is_refused_is_one_line_and_status_2(
+    words: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    extra = ("--output", str(tmp_path)) if words[0] == "compare" else ()
+    monkeypatch.setattr(sys, "argv", ["posenc", *words, *extra])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    refused(ended.value.code, *capsys.readouterr(), message)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("show", "heatmap", "--output", "{}/heatmap.svg"),
+        ("show", "all", "--output", "{}"),
+        ("verify", "--page", "{}/claims.md"),
+        ("lab", "--export", "{}"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_one_line(
+    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (file := tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "argv", ["posenc", *(word.format(file) for word in words)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    refused(ended.value.code, *capsys.readouterr(), "; name another file or folder")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("runs",), "stopped"),
+        (("compare", "--tasks", "needle", "--output"), "stopped; the same command goes on where this one ended"),
+    ],
+)
+def test_a_command_that_is_stopped_says_how_it_goes_on(
+    words: tuple[str, ...],
+    said: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def stopped(*_: object, write: bool = False) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "__init__", stopped)
+    monkeypatch.setattr(sys, "argv", ["posenc", *words, str(tmp_path)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 130
+    assert capsys.readouterr().err == f"{said}\n"
+
+
+class AskedError(Exception):
+    """Raised in place of training."""
+
+
+def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, Needs | None]] = []
+
+    def chosen(name: str, workers: int | None, needs: Needs) -> Launcher:
+        asked.append((name, needs))
+
+        def carry_out(jobs: Sequence[Job], *_: object) -> None:
+            assert all(job.folder == (tmp_path / "study" / "checkpoints").resolve() for job in jobs)
+            assert len({job.plan.id for job in jobs}) == 15
+            raise AskedError
+
+        return carry_out
+
+    monkeypatch.setattr("posenc.workbench.launch.choose.choose", chosen)
+    monkeypatch.chdir(tmp_path)
+    words = ["compare", "--device", "cuda", "--launcher", "ray", "--cpus", "4"]
+    for more in ([], ["--gpus", "0.5"]):
+        assert isinstance(CliRunner().invoke(app, [*words, *more]).exception, AskedError)
+    assert asked == [("ray", Needs(4, 1)), ("ray", Needs(4, 0.5))]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study")
+    tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"), norm="rms", activation="swiglu")
+    with Ledger(folder, write=True) as ledger:
+        write(compare(tiny, python_text(), ledger, inline), folder, "posenc compare --config <tiny>", tiny)
+    return folder
+
+
+def test_the_page_is_whole_and_asks_for_nothing_else(written: Path) -> None:
+    page = (written / "report.html").read_text()
+    assert page.count("<img ") == page.count('src="data:image/svg+xml;base64,') == 3
+    assert not re.search(r'(src|href)="(?!data:|#)', page)
+    assert "<script" not in page
+    assert "posenc compare --config &lt;tiny&gt;" in page
+    assert "not converged" in page
+    assert "RMSNorm first, SwiGLU" in page
+    names = {path.name for path in (written / "figures").iterdir()}
+    assert {f"{n}.{kind}" for n in ("needle", "needle-depth", "needle-steps") for kind in ("svg", "png")} <= names
+
+
+def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
+    listed = CliRunner().invoke(app, ["runs", str(written)])
+    assert listed.exit_code == 0
+    assert listed.stdout.count("needle") == 2
+    assert max(map(len, listed.stdout.splitlines())) <= 80
+    assert (
+        "of none of 2 runs does seed=9 hold"
+        in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
+    )
+    target = tmp_path / "all.csv"
+    assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0
+    assert ",needle,alibi,0,64,accuracy," in target.read_text()

@@ -1,0 +1,1 @@
+"""What tests share: cases, mutants, oracles, small models, studies and the pictures of pages."""

@@ -1,0 +1,84 @@
+"""Encodings broken on purpose in what several layers share: trainable numbers, windows, and stale placings."""
+
+import torch
+from torch import Tensor, nn
+
+from posenc import Bias, OffsetBias, Placed, Shaw
+from posenc.encodings.looked_up import QueryTable
+from posenc.encodings.placed import ContentState, KeyPositions, Positions
+from support.broken_scores import Biased
+
+
+class LearnsTwice(OffsetBias):
+    """Along a line its numbers come with twice their gradient."""
+
+    def derive(self) -> None:
+        super().derive()
+        if self.toeplitz is not None:
+            self.toeplitz = 2 * self.toeplitz - self.toeplitz.detach()
+
+
+class SlopesToLearn(Biased):
+    """Has a slope a head to learn; the mutants below go wrong with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.ones(4))
+
+    def reset_parameters(self) -> None:
+        nn.init.ones_(self.slope)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        def values(o: Tensor, slope: Tensor) -> Tensor:
+            return -slope.double().view(-1, *[1] * o.dim()) * o.abs()
+
+        return LearnsTwice(values, 4, q_positions, k_positions, (self.slope,))
+
+
+class CutOff(QueryTable):
+    """Computes from what it is asked to compute from, without its gradient."""
+
+    def with_trainable(self, tensors: tuple[Tensor, ...]) -> Bias:
+        return super().with_trainable(tuple(x.detach() for x in tensors))
+
+
+class TableOfAllLayers(Biased):
+    """Queries meet a table that all layers share."""
+
+    uses_queries = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shaw = Shaw(8, 4, behind=3, ahead=1, shared=True, std=1.0)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        table = self.shaw.weight.double().T[None]
+        return CutOff(table, self.shaw.row, 4, q_positions, k_positions)
+
+
+class GoesOn(Placed):
+    """Does not mind that parameters have changed."""
+
+    def check_current(self) -> None:
+        pass
+
+
+class GoesOnWithOldSlopes(SlopesToLearn):
+    """Is placed once, and reads the slopes of that time for ever."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return GoesOn(q_positions, k_positions, bias=self.bias(q_positions, k_positions))
+
+
+class ReadsAnew(Placed):
+    """What was read is placed anew, without the window of its layer."""
+
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
+        return Placed(self.q_positions, self.k_positions, bias=self.bias), state
+
+
+class WindowForgotten(Biased):
+    """Its layers lose their window when they read."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return ReadsAnew(q_positions, k_positions, bias=self.bias(q_positions, k_positions))

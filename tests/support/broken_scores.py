@@ -1,0 +1,311 @@
+"""Encodings broken on purpose in what newer effects ask for: shortcuts, order, states, scales, axes, tracing."""
+
+import copy
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from posenc import Bias, CoPE, Encoding, FoX, OffsetBias, Placed, Shaw
+from posenc.encodings.alibi import LinearBias, slopes
+from posenc.encodings.cope import CountedBias
+from posenc.encodings.fox import ForgetBias
+from posenc.encodings.looked_up import QueryTable
+from posenc.encodings.placed import ContentState, KeyPositions, Positions, over_heads, row_scale
+from posenc.kernels.attention.low_rank import linear
+from support.broken import BrokenRotary
+
+
+class Biased(Encoding):
+    """A bias of four heads; each mutant below gives a broken one."""
+
+    name: ClassVar[str] = "broken"
+    acts_on = ("bias",)
+    relative = True
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return LinearBias(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return Placed(q_positions, k_positions, bias=self.bias(q_positions, k_positions))
+
+
+class LineOffByOne(Biased):
+    """The line begins one offset late."""
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        bias = super().bias(q_positions, k_positions)
+        bias.toeplitz = None if bias.toeplitz is None else bias.toeplitz.roll(1, dims=1)
+        return bias
+
+
+class ReachTooShort(Biased):
+    """The reach ends one offset before the rows' does."""
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        bias = OffsetBias(_near_only, 4, q_positions, k_positions)
+        bias.toeplitz = None
+        bias.constant_beyond = 1
+        return bias
+
+
+def _near_only(offsets: Tensor) -> Tensor:
+    return torch.where((offsets <= 0) & (offsets > -3), offsets, 0).double().expand(4, *offsets.shape)
+
+
+class FirstRows(LinearBias):
+    """Every block has the first rows' distances."""
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        return super().rows(0, last - first, keys, scores)
+
+
+class BlocksFromTheStart(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return FirstRows(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
+class KeepsQuiet(LinearBias):
+    """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
+
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+        self.near = False
+        return self.differences(first, last, keys, None)
+
+
+class LeavesOutUntold(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return KeepsQuiet(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
+class FirstHeadPlain(BrokenRotary):
+    """Does not turn the first head it is given, whichever that is."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        turn = placed.rotate
+
+        def all_but_one(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            turned_q, turned_k = turn(q, k)
+            return torch.cat((q[:, :1], turned_q[:, 1:]), dim=1), turned_k
+
+        placed.rotate = all_but_one  # type: ignore[method-assign]
+        return placed
+
+
+class SumsByRow(ForgetBias):
+    """Sums gates along the rows of the tensors, and not along the order of tokens."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        S, T = k_order.shape[-1], q_order.shape[-1]
+        return super().ordered(torch.arange(S - T, S), torch.arange(S))
+
+
+class WrongChannels(ForgetBias):
+    """Extra channels of half the size."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        known = super().ordered(q_order, k_order)
+        return WrongChannels(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
+
+    def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+        found = super().low_rank(dtype, scale)
+        return None if found is None else (found[0], found[1] * 0.5)
+
+
+class FirstGates(ForgetBias):
+    """Every document has the gates of the first tokens."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        known = super().ordered(q_order, k_order)
+        return FirstGates(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
+
+    def part(self, row: int | None, first: int, last: int) -> Bias:
+        return super().part(row, 0, last - first)
+
+
+class FromTheOrigin(LinearBias):
+    """Channels that count positions from 0, and not from the first key."""
+
+    def low_rank(self, dtype: torch.dtype, scale: float) -> tuple[Tensor, Tensor] | None:
+        far = (torch.cat((torch.zeros_like(at[..., :1]), at), -1) for at in (self.q_positions, self.k_positions))
+        q, k = linear(self.slopes, *far, dtype, scale)
+        return q[:, :, 1:], k[:, :, 1:]
+
+
+class NotAnchored(Biased):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return FromTheOrigin(torch.tensor(slopes(4), dtype=torch.float64), q_positions, k_positions)
+
+
+class BrokenFoX(Encoding):
+    """FoX with another bias made of its gates; as it should be if that is a ForgetBias."""
+
+    name: ClassVar[str] = "broken"
+    acts_on = ("bias",)
+    relative = True
+    needs_content = True
+
+    def __init__(self, kind: type[ForgetBias] = ForgetBias, *, drops: bool = False) -> None:
+        super().__init__()
+        self.fox, self.kind, self.drops = FoX(32, 4, bias=0.0), kind, drops
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedBroken(self, q_positions, k_positions)
+
+
+class PlacedBroken(Placed):
+    """What BrokenFoX is at positions: the state dropped, if it says so."""
+
+    def __init__(self, fox: BrokenFoX, q_positions: Positions, k_positions: KeyPositions) -> None:
+        super().__init__(q_positions, k_positions)
+        self.broken, self.state_size, self.awaits_content = fox, 4, True
+
+    def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
+        gates = self.broken.fox.gates(x)
+        if state is not None:
+            gates = torch.cat((torch.zeros_like(state) if self.broken.drops else state, gates), dim=-1)
+        return self.with_state(gates), gates
+
+    def with_state(self, state: ContentState | None) -> Placed:
+        here = copy.copy(self)
+        if state is not None:
+            here.bias, here.awaits_content = self.broken.kind(state), False
+        return here
+
+
+class Counts(Biased):
+    """CoPE inside, whose bias each mutant below makes another of."""
+
+    uses_queries = True
+    roundings = 12
+    needs_scores = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cope = CoPE(8, 4, positions=5, std=1.0)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return CountedBias(self.cope.weight.double(), 4)
+
+
+class ReadsScoresUntold(Counts):
+    needs_scores = False
+
+
+class CountedByRow(CountedBias):
+    """Adds gates up along the rows of the tensors, and not along the order of tokens."""
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return CountedByRow(self.table, self.heads, torch.arange(k_order.shape[-1]))
+
+
+class CountsByRow(Counts):
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        return CountedByRow(self.cope.weight.double(), 4)
+
+
+class MeetsByRow(Biased):
+    """What queries say of distances between the rows of the tensors."""
+
+    uses_queries = True
+    roundings = 12
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shaw = Shaw(8, 4, behind=9, std=1.0)
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        S = k_positions.shape[-1]
+        rows = torch.arange(S - q_positions.shape[-1], S), torch.arange(S)
+        bias = self.shaw.at(*rows, dtype=torch.float64).bias
+        assert bias is not None
+        return bias
+
+
+class Deaf(QueryTable):
+    """Keys that are out of reach tell their row's number nothing."""
+
+    def beyond(self, first: int, last: int) -> Tensor:
+        return super().beyond(first, last).detach()
+
+
+class NumberWithoutGradient(MeetsByRow):
+    """What far keys add to the gradient of what queries say is lost."""
+
+    def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
+        at, table = (q_positions, k_positions), self.shaw.weight.double().T[None]
+        return Deaf(table, self.shaw.row, 4, *at, constant_beyond=self.shaw.behind)
+
+
+class ScaleLate(Encoding):
+    """Every row of scores is scaled by the factor of the row before."""
+
+    name: ClassVar[str] = "broken"
+    acts_on = ("scale",)
+    relative = False
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        before = torch.cat((q_positions[..., :1], q_positions[..., :-1]), dim=-1)
+        return Placed(q_positions, k_positions, scale=row_scale(1 + 0.25 * (before % 4).to(dtype)))
+
+
+class TwoAxes(BrokenRotary):
+    """Half of the pairs turn by each of two coordinates; ``swapped``, the keys' are taken for each other."""
+
+    axes = 2
+
+    def __init__(self, *, swapped: bool = False) -> None:
+        super().__init__()
+        self.swapped = swapped
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        both = [self.clock(coordinate, dtype) for coordinate in positions]
+        cos, sin = (torch.cat((a[..., ::2], b[..., 1::2]), -1) for a, b in zip(*both, strict=True))
+        return over_heads(cos), over_heads(sin)
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions.flip(0) if self.swapped else k_positions, dtype)
+        placed.axes = 2
+        return placed
+
+
+class OtherEffects(BrokenRotary):
+    """Says that it adds a bias, which it does not."""
+
+    acts_on = ("queries_keys", "bias")
+
+
+class DefaultTyped(BrokenRotary):
+    """Angles in whatever type is the default."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        angle = positions[..., None] * torch.tensor([self.base ** (-i / 4) for i in range(4)])
+        return over_heads(angle.cos().to(dtype)), over_heads(angle.sin().to(dtype))
+
+
+class LooksAtPositions(BrokenRotary):
+    """Reads a position's value, which nothing that traces can know."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        far = int(q_positions.max()) > 1000
+        return super().place(q_positions, k_positions, torch.float64 if far else dtype)
+
+
+class LooksAtQueries(BrokenRotary):
+    """Reads the value of a query."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        turn = placed.rotate
+        placed.rotate = lambda q, k: turn(q, k) if float(q.max()) < 1e6 else (q, k)  # type: ignore[method-assign]
+        return placed
+
+
+class TellsLengthsApart(BrokenRotary):
+    """Goes another way for long sequences, to the same result."""
+
+    def tables(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        if positions.shape[-1] > 16:
+            return super().tables(positions.clone(), dtype)
+        return super().tables(positions, dtype)

@@ -1,0 +1,218 @@
+"""The laws of compiling, run by test_compile.py in an interpreter of its own: ``python compiling.py WHAT``.
+
+torch.compile cannot trace the run-time checks that conftest.py wraps around the library. Prints one line per
+case that breaks a law; the exit status is 1 if there is any.
+"""
+
+import sys
+import traceback
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+
+from posenc import ALiBi, FoX, Mask, Rotary, attention, scores
+from posenc.encodings.resize import gathered
+from posenc.kernels import native
+from posenc.laws import LAWS, Broken
+from posenc.laws.law import near
+from posenc.laws.tracing import SINGLE, Whole, given
+from posenc.positions import arange, grid, packed_rows
+from support.cases import CASES, Case
+from support.mutants import TRACED
+
+
+def compiles_with_inductor(case: Case) -> None:
+    """One graph, forward and backward, equal to eager; positions are data, so that moving them compiles nothing."""
+    whole = Whole(case, case.build())
+    compiled = torch.compile(whole, fullgraph=True, backend="inductor", dynamic=False)
+    for offset in (0, 40):
+        results = []
+        for call in (whole, compiled):
+            x, q, k, v, *rest = given(case, 9, offset)
+            leaves = [tensor.requires_grad_() for tensor in (x, q, k, v)]
+            outputs = call(*leaves, *rest)
+            sum(y.square().sum() for y in outputs).backward()
+            results.append([*outputs, *(t.grad for t in leaves if t.grad is not None)])
+        for got, want in zip(results[1], results[0], strict=True):
+            near(got, want, SINGLE * (1 + want.abs().max()))
+
+
+def refuses_far_positions_when_compiled(backend: str) -> None:
+    """A compiled graph does not look at positions, and still must not let a position without a row pass."""
+    case = next(case for case in CASES if case.name == "learned")
+    compiled = torch.compile(Whole(case, case.build()), fullgraph=True, backend=backend)
+    try:
+        compiled(*given(case, 9, 60))
+    except (RuntimeError, IndexError):
+        return
+    raise AssertionError("position 68 of 64 passed")
+
+
+def alibi_over_blocks(backend: str) -> None:
+    """Compiled ALiBi, whole, equals eager's, which works in three blocks of rows.
+
+    As a channel the bias is one of the D + 1 terms of a product, and a torch that adds it first rounds D sums of
+    its size; a result moves by at most twice that, of the largest value.
+    """
+    length = 700
+    case = Case("alibi-long", lambda: ALiBi(4))
+    whole = Whole(case, case.build())
+    arguments = given(case, length)
+    values = arguments[3]
+    sums = values.shape[-1] * 2.0**-24 * length * whole.encoding.slopes.max()
+    compiled = torch.compile(whole, fullgraph=True, backend=backend)
+    near(compiled(*arguments)[1], whole(*arguments)[1], SINGLE + 2 * sums.item() * values.abs().max().item())
+
+
+def gates_of_documents_with_any_name(backend: str) -> None:
+    """FoX over documents between each other, whose names agree in their lower 32 bits: as over small numbers."""
+    fox, small = FoX(32, 4), torch.tensor([0, 1, 0, 2, 1, 0, 2])
+
+    def call(
+        x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, names: torch.Tensor
+    ) -> torch.Tensor:
+        return attention(q, k, v, fox.at(arange(7)).with_content(x)[0], Mask(causal=True, q_segments=names))
+
+    x, q, k, v = torch.randn(2, 7, 32), *torch.randn(3, 2, 4, 7, 8)
+    fast = torch.compile(call, backend=backend, fullgraph=True)
+    near(fast(x, q, k, v, 9 - (small << 32)), call(x, q, k, v, small), SINGLE)
+
+
+class Gathered(torch.nn.Module):
+    """A table's rows at places of pictures whose sizes are data."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(4, 4, 8))
+
+    def forward(self, at: torch.Tensor, sizes: torch.Tensor) -> torch.Tensor:
+        return gathered(self.table, at, sizes, "vit")
+
+
+def pictures_of_all_sizes_are_one_exported_graph() -> None:
+    """It has no resize in it, and serves pictures that it was not made for."""
+
+    def pictures(*shapes: tuple[int, int]) -> tuple[torch.Tensor, torch.Tensor]:
+        at, segments = packed_rows([grid(*shape) for shape in shapes])
+        return at, torch.tensor(shapes).T[:, segments]
+
+    model, T = Gathered(), torch.export.Dim("T", min=2, max=4096)
+    exported = torch.export.export(model, pictures((3, 2), (2, 5)), dynamic_shapes=({1: T}, {1: T}))
+    other = pictures((6, 7), (1, 3), (9, 2))
+    near(exported.module()(*other), model(*other))
+    assert not any("upsample" in str(node.target) for node in exported.graph.nodes)
+
+
+def a_causal_bias_is_never_dense() -> None:
+    """No tensor of the graph has a number per query and key; positions that go back are an error with a way out."""
+    length, alibi, squares = 24, ALiBi(4), []
+
+    def watching(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
+        shapes = (getattr(node.meta.get("example_value"), "shape", ()) for node in graph.graph.nodes)
+        squares.extend(shape for shape in shapes if list(shape).count(length) > 1)
+        return graph
+
+    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        return attention(q, k, v, alibi.at(at), causal=True)
+
+    fast, at = torch.compile(call, backend=watching, fullgraph=True), arange(length, offset=10**6)
+    q, k, v = torch.randn(3, 2, 4, length, 16)
+    near(fast(q, k, v, at), scores(q, k, alibi.at(at), causal=True).softmax(-1) @ v, SINGLE)
+    assert not squares, squares
+    with pytest.raises(RuntimeError, match=r"positions go back.*pass backend='blocks'"):
+        fast(q, k, v, at.flip(0))
+
+
+def mutants_are_rejected() -> None:
+    """Encodings that break a law of tracing are told so by that law."""
+    for mutant in TRACED:
+        with pytest.raises(Broken) as broken:
+            mutant.law(mutant.case)
+        assert broken.value.law == mutant.law.name, mutant
+
+
+def the_native_kernel_is_one_operator() -> None:
+    """In compiled and exported graphs alike, at any length, forward and backward, where it can be built."""
+    if native.compiler() is None:
+        return
+    native.build(native.ROTATION)
+    rotary = Rotary(16, pairing="half", backend="native")
+
+    class Turn(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            return rotary.at(at).rotate(q, k)
+
+    turn = Turn()
+    compiled = torch.compile(turn, fullgraph=True, dynamic=True, backend="aot_eager")
+    for length in (5, 6, 9):
+        q, k = (torch.randn(1, 2, length, 16, requires_grad=True) for _ in range(2))
+        both = [call(q, k, arange(length)) for call in (compiled, turn)]
+        grads = [torch.autograd.grad(sum(y.sin().sum() for y in turned), (q, k)) for turned in both]
+        torch.testing.assert_close(both[0], both[1], rtol=0, atol=0)
+        torch.testing.assert_close(grads[0], grads[1], rtol=0, atol=2**-20)
+    graph = torch.export.export(turn, (q, k, arange(9))).graph
+    assert sum("posenc.turn" in str(node.target) for node in graph.nodes) == 2, graph
+
+
+FEW = ("t5",)
+"""A learned line, compiled to the end by every run of the tests; blocks of ALiBi are, too."""
+MORE = ("rotary", "alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
+SOME = ("stack(rotary, fox(bias=1))",)
+"""A stack of a rotation and gates that read tokens; test_lengths.py has a cache and a mask."""
+
+Laws = dict[str, Callable[[], None]]
+
+
+def called(names: tuple[str, ...], rest: bool = False) -> list[Case]:
+    """The cases of these names, or all others."""
+    return [case for case in CASES if (case.name in names) is not rest]
+
+
+def traced(cases: list[Case]) -> Laws:
+    laws = [law for law in LAWS if law.traces]
+    return {f"{case}: {law}": partial(law, case) for case in cases for law in laws}
+
+
+def to_the_end(cases: list[Case]) -> Laws:
+    return {f"{case}: inductor": partial(compiles_with_inductor, case) for case in cases}
+
+
+LAWS_OF: dict[str, Callable[[], Laws]] = {
+    "some": lambda: {
+        **traced(called(SOME)),
+        **to_the_end(called(FEW)),
+        "far positions": lambda: refuses_far_positions_when_compiled("eager"),
+        "alibi over blocks": lambda: alibi_over_blocks("inductor"),
+        "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
+        "a causal bias": a_causal_bias_is_never_dense,
+        "the native kernel": the_native_kernel_is_one_operator,
+        "pictures": pictures_of_all_sizes_are_one_exported_graph,
+        "mutants": mutants_are_rejected,
+    },
+    "rest": lambda: {
+        **traced(called(SOME, rest=True)),
+        **to_the_end(called(MORE)),
+        "far positions": lambda: refuses_far_positions_when_compiled("inductor"),
+        "alibi over blocks": lambda: alibi_over_blocks("eager"),
+    },
+}
+"""``some``: of every kind one, by every run of the tests; ``rest``: the others."""
+
+
+def main(what: str) -> int:
+    broken = 0
+    for name, law in LAWS_OF[what]().items():
+        torch._dynamo.reset()
+        try:
+            law()
+        except Exception:
+            broken += 1
+            print(f"{name}: {traceback.format_exc()}")
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    sys.exit(main(sys.argv[1]))

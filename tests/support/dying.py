@@ -1,0 +1,25 @@
+"""A run that keeps its state at every step and tells every step, in a process that is there to be killed."""
+
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import torch
+
+from posenc.workbench.run import trainer
+from posenc.workbench.run.job import Progress
+from posenc.workbench.run.training import TrainingJob
+from posenc.workbench.tasks import Source
+from support.studies import plan_of
+
+PLAN = plan_of("layers(rotary + alibi)", steps=120, train_length=16, lengths=(16, 32), accumulate=2, warm_up=0.2)
+
+
+def carry_out(folder: Path, told: Connection) -> None:
+    """Tell where it goes on from, then every step that is done, then the run."""
+    torch.set_num_threads(1)
+    trainer.STATE_EVERY = trainer.REPORT_EVERY = 0.0
+
+    def report(progress: Progress) -> None:
+        told.send(progress.first + len(progress.losses))
+
+    told.send(TrainingJob(PLAN, Source(), folder).carry_out(report))

@@ -1,0 +1,264 @@
+"""Configs mutated at random, from JSON and as objects, and what transformers does with each: the reader's fuzz.
+
+``PYTHONPATH=tests python -m integrations.fuzzing 100000`` says how the reader did; a number behind it is where to
+start. Every config has a number of its own, so that one that went wrong can be made again.
+"""
+
+import copy
+import importlib
+import json
+import logging
+import random
+import string
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+from posenc.errors import PosencError
+from posenc.integrations.huggingface import read, write
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.patch import _layout
+from posenc.integrations.huggingface.schema import KEYS, RARE, ROPE
+from posenc.scaling import Linear
+from support.tiny_models import MODELS, OLD_SIZES, SIZES
+
+CONFIGS = Path(__file__).parent.parent / "data" / "configs"
+JUNK: tuple[Any, ...] = (
+    *(None, True, False, 0, 1, -1, 2, 8, 1.5, -0.5, 1e30, 10**30, float("nan"), float("inf")),
+    *("", "8", "yarn", "default", [], [1], {}, {"rope_type": "linear", "factor": 2.0}, [None], "full_attention"),
+)
+TOWERS = ("pixtral", "qwen2_5_vl_vision", "qwen3_vl_vision", "vit", "whisper")
+"""Families that see or hear, of whose configs the defaults are seeds too."""
+DERIVING = tuple(name for name, family in FAMILIES.items() if family.derives and name in CONFIG_MAPPING)
+"""Families whose class makes ``layer_types`` of other keys: the defaults without them are seeds."""
+LENGTH = 96
+LINEAR = Linear(2)
+"""What the test of this test puts in place of a scaling."""
+CLOSE = 2e-5
+"""Dynamic scaling computes its base in float32: a few units of 2^−24 times ln(base), times the length."""
+WIDEST = 4096
+"""Channels of a head beyond which tables are not compared, for want of memory."""
+
+
+@cache
+def seeds() -> list[dict[str, Any]]:
+    """Real configs, those of some small models in both spellings, and defaults of towers and of ``DERIVING``."""
+    found = [json.loads(path.read_text()) for path in sorted(CONFIGS.glob("*.json"))]
+    for name, (kind, more) in MODELS.items():
+        sizes = OLD_SIZES if name in ("gptj", "gpt2") else {} if name in ("bloom", "mpt") else SIZES
+        made = getattr(transformers, kind).config_class(**{**sizes, **more}).to_dict()
+        kept = {key: value for key, value in made.items() if key in KEYS or key == "model_type"}
+        found.append(json.loads(json.dumps(kept)))
+        try:
+            found.append(write(read(kept), spelling="v4"))
+        except PosencError:
+            continue
+    for name in (*TOWERS, *DERIVING):
+        made = {**dict.fromkeys(FAMILIES[name].derives), **CONFIG_MAPPING[name]().to_dict()}
+        own = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[name].derives)}
+        kept = {key: value for key, value in made.items() if key in own or key == "model_type"}
+        kept = {key: value for key, value in kept.items() if name in TOWERS or key != "layer_types"}
+        kept |= {key: 3 for key in ("full_attention_interval",) if key in kept}
+        found.append(json.loads(json.dumps(kept)))
+    ordered = (
+        json.loads(json.dumps(seed, sort_keys=True)) for seed in found
+    )  # a config class may list keys in any
+    return [seed for seed in ordered if _loads(seed)]
+
+
+def _loads(seed: dict[str, Any]) -> bool:
+    """Whether transformers reads it; a Phi-3 with a longrope of old has no trained length there."""
+    try:
+        return bool(from_json(seed))
+    except Exception:
+        return False
+
+
+def _typo(key: str, rng: random.Random) -> str:
+    at, letter = rng.randrange(len(key) or 1), rng.choice(string.ascii_lowercase + "_")
+    return rng.choice(
+        (
+            key[:at] + key[at + 1 :] or "x",
+            key[:at] + letter + key[at:],
+            key[:at] + letter + key[at + 1 :],
+            key.upper(),
+            key.replace("_", "-"),
+            key.replace("_", ""),
+            key.title(),
+        )
+    )
+
+
+def _rename(part: dict[str, Any], rng: random.Random) -> None:
+    key = rng.choice(list(part))
+    part[_typo(str(key), rng)] = part.pop(key)
+
+
+def _drop(part: dict[str, Any], rng: random.Random) -> None:
+    part.pop(rng.choice(list(part)))
+
+
+def _replace(part: dict[str, Any], rng: random.Random) -> None:
+    part[rng.choice(list(part))] = copy.deepcopy(rng.choice(JUNK))
+
+
+def _scale(part: dict[str, Any], rng: random.Random) -> None:
+    numbers = [key for key, value in part.items() if type(value) in (int, float)]
+    if numbers:
+        key = rng.choice(numbers)
+        part[key] = rng.choice((part[key] * 2, part[key] // 2, part[key] + 1, float(part[key]), -part[key]))
+
+
+def _add(part: dict[str, Any], rng: random.Random) -> None:
+    key = rng.choice(list({**KEYS, **RARE} if rng.random() < 0.7 else ROPE))
+    part[key] = copy.deepcopy(rng.choice((*JUNK, *part.values())))
+
+
+def _shorten(part: dict[str, Any], rng: random.Random) -> None:
+    lists = [key for key, value in part.items() if isinstance(value, list) and value]
+    if lists:
+        changed = list(part[key := rng.choice(lists)])
+        changed[rng.randrange(len(changed))] = rng.choice((*JUNK[:12], *changed))
+        part[key] = rng.choice((changed, changed[1:], changed * 2))
+
+
+MUTATIONS: tuple[Callable[[dict[str, Any], random.Random], None], ...] = (
+    _rename,
+    _drop,
+    _replace,
+    _scale,
+    _add,
+    _shorten,
+)
+
+
+def mutated(seed: dict[str, Any], rng: random.Random) -> dict[str, Any]:
+    """A copy with one to three changes, half of them inside a dictionary where there is one."""
+    config = copy.deepcopy(seed)
+    for _ in range(rng.choice((1, 1, 1, 2, 3))):
+        part = config
+        while (
+            inner := [value for value in part.values() if isinstance(value, dict) and value]
+        ) and rng.random() < 0.6:
+            part = rng.choice(inner)
+        if part:
+            rng.choice(MUTATIONS)(part, rng)
+    return config
+
+
+def as_object(config: dict[str, Any], seed: dict[str, Any]) -> Any:
+    """The seed's config object with what was changed put into it, past the checks of transformers."""
+    made = CONFIG_MAPPING[seed["model_type"]].from_dict(copy.deepcopy(seed))
+    for key, value in config.items():
+        if key not in seed or seed[key] != value:
+            vars(made)[str(key)] = value
+    return made
+
+
+def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, Tensor]]:
+    """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
+    module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
+    kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
+    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].bases:
+        # GPT-J has a table in every layer; towers turn by places; Granite-SWA has a module for each base
+        return
+    theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
+    for name, ours in positions.encodings(LENGTH, "float32").items():
+        if name not in positions.turning or name not in positions.layers:
+            continue
+        entry = (config.rope_parameters or {}).get(name)
+        own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
+        cos, sin = (table.squeeze(1) for table in ours.tables(at))
+        laid = _layout(own, cos.shape[-1])(cos, sin, torch.float32)
+        if isinstance(own, Tensor):
+            yield own, laid.view_as(own)
+        else:
+            yield torch.stack(own), torch.stack(laid)
+
+
+def verdict(given: Any, load: Callable[[], Any]) -> str:
+    """How the reader did on one config: refused, equal, beyond transformers, or what is wrong."""
+    try:
+        ours = read(given)
+    except PosencError as error:
+        return f"WRONG: poor message {error}" if len(str(error)) < 20 or "\n" in str(error) else "refused"
+    except Exception as error:
+        return f"WRONG: {type(error).__name__}: {error}"
+    try:
+        loaded = load()
+    except Exception:
+        return "refused by transformers alone"
+    return _compared(ours, loaded)
+
+
+def _compared(ours: ModelPositions, loaded: Any) -> str:
+    try:
+        again = read(loaded)
+    except PosencError as error:
+        return f"WRONG: refused as an object: {error}"
+    used, other = ({name: made.kinds[name] for name in made.layers} for made in (ours, again))
+    if (used, ours.layers, ours.windows) != (other, again.layers, again.windows):
+        return "WRONG: JSON and object differ"
+    if any(recipe.get("head_dim", 0) > WIDEST for recipe in ours.turning.values()):
+        return "equal, tables too wide to make"
+    try:
+        pairs = list(rotations(loaded.get_text_config(), ours))
+    except Exception:
+        return "refused by transformers alone, in its module"
+    for own, made in pairs:
+        if own.shape != made.shape or not torch.allclose(own, made, rtol=0, atol=CLOSE):
+            return "WRONG: tables differ"
+    return "equal" if pairs else "equal, no table to compare"
+
+
+def run(count: int, first: int = 0) -> Iterator[tuple[str, dict[str, Any], bool]]:
+    """``count`` configs from the ``first`` on: the verdict, the config, and whether it was given as an object."""
+    made = seeds()
+    for i in range(first, first + count):
+        rng = random.Random(i)
+        seed = rng.choice(made)
+        config = mutated(seed, rng)
+        if i % 3 == 0:
+            given = as_object(config, seed)
+            yield verdict(given, lambda given=given: given), config, True
+        else:
+            yield verdict(config, lambda config=config: from_json(config)), config, False
+
+
+def from_json(config: dict[str, Any]) -> Any:
+    """What transformers makes of it."""
+    return CONFIG_MAPPING[config["model_type"]].from_dict(copy.deepcopy(config))
+
+
+def quiet() -> None:
+    """transformers warns about most of these configs."""
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+
+
+def main(count: int, first: int = 0) -> int:
+    """Print how many had which verdict, and every config that went wrong."""
+    quiet()
+    torch.set_num_threads(1)
+    found: Counter[tuple[str, str]] = Counter()
+    for said, config, as_made in run(count, first):
+        found[said, "object" if as_made else "JSON"] += 1
+        if said.startswith("WRONG"):
+            print(said, config)
+    for (said, form), many in sorted(found.items()):
+        print(f"{many:7} {form:7} {said}")
+    return int(any(said.startswith("WRONG") for said, _ in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*map(int, sys.argv[1:])))

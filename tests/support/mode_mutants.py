@@ -1,0 +1,87 @@
+"""Encodings whose numbers depend on the mode they run in or on where things lie, each rejected by its law."""
+
+import torch
+from torch import Tensor
+
+from posenc import Placed
+from posenc.encodings.placed import KeyPositions, Positions
+from posenc.encodings.rotary import rotate
+from posenc.laws import independence, modes, survival
+from support.mutants import BrokenRotary, Mutant
+
+
+class RoundsWithoutGradients(BrokenRotary):
+    """A short way for decoding works in the tables' type and rounds wider queries to it."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        long, (cos, sin) = placed.rotate, self.tables(q_positions, dtype)
+
+        def turn(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            if torch.is_grad_enabled():
+                return long(q, k)
+            return rotate(q.to(dtype), cos, sin, "half").to(q), rotate(k.to(dtype), cos, sin, "half").to(k)
+
+        placed.rotate = turn  # type: ignore[method-assign]
+        return placed
+
+
+class LazyTables(BrokenRotary):
+    """Tables are made at the first rotation and kept, whatever mode that ran in."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        kept: list[tuple[Tensor, Tensor]] = []
+
+        def turn(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            if not kept:
+                kept.extend(self.tables(positions, dtype) for positions in (q_positions, k_positions))
+            return rotate(q, *kept[0], "half"), rotate(k, *kept[1], "half")
+
+        placed.rotate = turn  # type: ignore[method-assign]
+        return placed
+
+
+class ByReference(BrokenRotary):
+    """The positions are looked at again at every rotation, and are the caller's own."""
+
+    def check(self, positions: Positions, name: str) -> None:
+        super().check(positions, name)
+        self.given = positions
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return super().place(self.given, self.given, dtype)
+
+
+class TakenForContiguous(BrokenRotary):
+    """Queries are read as if their numbers lay side by side in memory."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        placed = super().place(q_positions, k_positions, dtype)
+        long = placed.rotate
+
+        def turn(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+            strides = torch.empty(q.shape, device="meta").stride()
+            return long(q.as_strided(q.shape, strides), k)
+
+        placed.rotate = turn  # type: ignore[method-assign]
+        return placed
+
+
+class OnTheDefaultDevice(BrokenRotary):
+    """Tables are scaled by numbers that lie on whatever device is the default."""
+
+    def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        cos, sin = super().tables(positions, dtype)
+        return cos * torch.ones(cos.shape[-1]), sin
+
+
+MUTANTS = [
+    Mutant("another way without gradients", RoundsWithoutGradients, modes.is_the_same_without_gradients),
+    Mutant("a wider type rounded at position 0", RoundsWithoutGradients, modes.passes_position_zero_exactly),
+    Mutant("tables kept from any mode", LazyTables, modes.may_first_be_used_anywhere),
+    Mutant("positions by reference", ByReference, modes.keeps_the_positions_it_was_given),
+    Mutant("strides not looked at", TakenForContiguous, independence.strides_change_nothing),
+    Mutant("numbers on the default device", OnTheDefaultDevice, survival.survives_another_default_device),
+]
+"""The same kind of list as in mutants.py."""

@@ -1,0 +1,129 @@
+"""Every mutant with the law that must reject it: encodings broken on purpose, one mistake each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from posenc import Encoding
+from posenc.encodings.text import Recipe, parse
+from posenc.kernels.attention.block import SHARES_KEYS
+from posenc.laws import Law, computes, feeding, independence, layers, paths, sharding, survival, texts, tracing
+from support import broken, broken_layers, broken_scores, contracts, reference
+from support.broken import BrokenALiBi, BrokenRotary
+from support.broken_scores import BrokenFoX, TwoAxes
+from support.cases import Case
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What is broken, and the law that must notice."""
+
+    name: str
+    make: Callable[[], Encoding]
+    law: Law
+    formula: reference.Reference | None = None
+    other: Callable[[], Encoding] | None = None
+    recipe: Recipe | None = None
+
+    @property
+    def case(self) -> Case:
+        return Case(self.name, self.make, recipe=self.recipe, other=self.other, formula=self.formula)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+HALF, SLOPES = reference.Rotation(8, "half"), reference.Slopes(reference.slopes(4))
+FORMULA = contracts.follows_its_formula
+WHOLE = {
+    "rotary": Mutant("rotary", BrokenRotary, FORMULA, HALF, lambda: BrokenRotary(5e5)),
+    "alibi": Mutant("alibi", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), FORMULA, SLOPES),
+    "fox": Mutant("fox", BrokenFoX, FORMULA),
+    "two axes": Mutant("two axes", TwoAxes, FORMULA),
+}
+"""What the mutants were before they were broken."""
+
+FAR = Mutant(
+    "far keys that teach nothing", broken_scores.NumberWithoutGradient, paths.gradients_are_those_of_scores
+)
+
+MUTANTS = [
+    Mutant("the wrong pairing", BrokenRotary, FORMULA, reference.Rotation(8, "interleaved")),
+    Mutant("a transposed rotation", broken.Transposed, FORMULA, HALF),
+    Mutant("ALiBi's sign turned", lambda: BrokenALiBi(lambda m, o: m * o.abs()), FORMULA, SLOPES),
+    Mutant("ALiBi that rewards the future", lambda: BrokenALiBi(lambda m, o: m * o), FORMULA, SLOPES),
+    Mutant(
+        "ALiBi rounded to bf16",
+        lambda: BrokenALiBi(lambda m, o: (-m * o.abs()).bfloat16().float()),
+        FORMULA,
+        SLOPES,
+    ),
+    Mutant("scores read untold", broken_scores.ReadsScoresUntold, computes.acts_where_it_declares),
+    Mutant("effects that it has not", broken_scores.OtherEffects, computes.acts_where_it_declares),
+    Mutant("bf16 positions", broken.Bfloat16Positions, computes.sees_only_the_offset),
+    Mutant("float32 positions", broken.FloatPositions, computes.sees_only_the_offset),
+    Mutant("an absolute encoding called relative", broken.CalledRelative, computes.sees_only_the_offset),
+    Mutant("axes swapped at the keys", lambda: TwoAxes(swapped=True), computes.sees_only_the_offset),
+    Mutant("two angles a pair called a rotation", broken.called_a_rotation, computes.rotation_keeps_norms),
+    Mutant("no rotation at all", broken.NotARotation, computes.rotation_keeps_norms),
+    Mutant("an overwritten input", broken.InPlace, computes.leaves_inputs_and_values_alone),
+    Mutant("one row for all positions", broken.Forgetful, computes.tells_orders_apart),
+    Mutant("a silent clamp past the end", broken.SilentClamp, computes.refuses_what_is_no_position),
+    Mutant("off by one after a cache", broken.OffByOneAfterCache, feeding.whole_is_pieces),
+    Mutant("positions made from the length", broken.CountsFromZero, feeding.whole_is_pieces),
+    Mutant("ALiBi between rows", broken.RowsInsteadOfPositions, feeding.whole_is_pieces),
+    Mutant("a state dropped", lambda: BrokenFoX(drops=True), feeding.whole_is_pieces),
+    Mutant("a scale one position late", broken_scores.ScaleLate, feeding.whole_is_pieces),
+    Mutant("padding counts as tokens", broken.PaddingCounts, feeding.batch_is_singles),
+    Mutant("packed documents count on", broken.RowNumbers, feeding.packed_is_separate),
+    Mutant("distances between slots", broken.RowsInsteadOfPositions, feeding.slots_are_a_cache),
+    Mutant("distances between a shard's rows", broken.RowsInsteadOfPositions, sharding.sharded_is_whole),
+    Mutant("a shard's scale one late", broken_scores.ScaleLate, sharding.sharded_is_whole),
+    Mutant("a zig-zag summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.zigzag_is_whole),
+    Mutant("a permutation summed by row", lambda: BrokenFoX(broken_scores.SumsByRow), sharding.permuted_is_whole),
+    Mutant("scores counted by row", broken_scores.CountsByRow, sharding.permuted_is_whole),
+    Mutant("distances of what queries meet between rows", broken_scores.MeetsByRow, sharding.sharded_is_whole),
+    Mutant("a row's number left out untold", broken_scores.LeavesOutUntold, sharding.ring_is_whole),
+    Mutant("heads counted from the rank's first", broken_scores.FirstHeadPlain, sharding.heads_are_whole),
+    Mutant("a line off by one", broken_scores.LineOffByOne, paths.shortcuts_are_rows),
+    Mutant("channels of half the size", lambda: BrokenFoX(broken_scores.WrongChannels), paths.shortcuts_are_rows),
+    Mutant("channels that are not anchored", broken_scores.NotAnchored, paths.shortcuts_are_rows),
+    Mutant("a document with others' gates", lambda: BrokenFoX(broken_scores.FirstGates), paths.paths_are_scores),
+    Mutant("a reach shorter than its rows", broken_scores.ReachTooShort, paths.shortcuts_are_rows),
+    Mutant("every block the first", broken_scores.BlocksFromTheStart, paths.rows_are_scores),
+    Mutant("attention along a wrong line", broken_scores.LineOffByOne, paths.paths_are_scores),
+    *([FAR] if SHARES_KEYS else []),  # elsewhere grouped keys go by rows, and none is out of reach
+    Mutant("a line that learns twice", broken_layers.SlopesToLearn, paths.gradients_are_those_of_scores),
+    Mutant("a table cut off", broken_layers.TableOfAllLayers, layers.shared_placings_train),
+    Mutant("old slopes for ever", broken_layers.GoesOnWithOldSlopes, layers.changed_parameters_are_refused),
+    Mutant("a window lost when read", broken_layers.WindowForgotten, layers.windows_travel),
+    Mutant(
+        "a cache keyed without base",
+        broken.SharedCache,
+        independence.instances_are_independent,
+        other=lambda: broken.SharedCache(5e5),
+    ),
+    Mutant("a cache keyed by length", broken.LengthCache, independence.instances_are_independent),
+    Mutant("tables rounded to the model's type", broken.RoundedTables, independence.low_precision_rounds_once),
+    Mutant("keys without gradient", broken.Detached, independence.gradients_are_exact),
+    Mutant("frequencies in a float buffer", broken.FloatBuffer, survival.survives_casts),
+    Mutant("frequencies in state_dict", broken.PersistentTable, survival.survives_copies),
+    Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), survival.survives_pickle),
+    Mutant("frequencies lost on meta", broken.FloatBuffer, survival.survives_meta),
+    Mutant("buffers that nothing but a draw fills", broken.FilledWithParameters, survival.survives_loading),
+    Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
+    Mutant("angles that autocast rounds", broken.AutocastTable, survival.survives_autocast),
+    Mutant("a table from inference_mode", broken.KeptFromInference, survival.survives_inference_mode),
+    Mutant("angles of the default type", broken_scores.DefaultTyped, survival.survives_another_default_dtype),
+    Mutant("a look at positions, faked", broken_scores.LooksAtPositions, tracing.survives_fake_tensors),
+    Mutant("a look at positions, traced", broken_scores.LooksAtPositions, tracing.survives_make_fx),
+    Mutant("a look at queries", broken_scores.LooksAtQueries, tracing.survives_vmap),
+    Mutant(
+        "another base than its text's", BrokenRotary, texts.texts_are_encodings, recipe=parse("rotary(base=5e5)")
+    ),
+]
+TRACED = [
+    Mutant("lengths told apart", broken_scores.TellsLengthsApart, tracing.compiles_to_one_graph),
+    Mutant("a look at positions, compiled", broken_scores.LooksAtPositions, tracing.compiles_to_one_graph),
+    Mutant("lengths told apart in export", broken_scores.TellsLengthsApart, tracing.exports_to_one_graph),
+]
+"""Those of laws that compile; compiling.py holds them."""

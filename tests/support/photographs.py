@@ -1,0 +1,141 @@
+"""A lab and a browser to look at it with, and photographs of every stage.
+
+``python tests/support/photographs.py DIR`` takes them; ``… photographs.py --docs docs/assets`` makes those
+of the documentation. Results come from ``./study``.
+"""
+
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import MissingExtra, StudyError
+from posenc.teaching.lab.rooms import ROOMS
+
+SHOWN = ("order", "clock", "rotation")
+CHROMIUM = (
+    "--no-sandbox",
+    "--headless",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    """The lab on a free port of this machine, for as long as the block runs; yields its address."""
+    import uvicorn
+
+    from posenc.teaching.lab.server import settings
+
+    listening = socket.create_server(("127.0.0.1", 0), backlog=256)
+    server = uvicorn.Server(settings())
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(10)
+        listening.close()
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A Chromium of this machine, driven by playwright."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ModuleNotFoundError as error:
+        raise MissingExtra("playwright", "dev") from error
+    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if path is None:
+        raise StudyError("no Chromium found; type: apt-get install chromium")
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=path, args=list(CHROMIUM))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def settle(page: Any) -> None:
+    """Wait until the stage on show has painted what its controls say."""
+    page.locator(".stage.current:not([data-answered])").first.wait_for(state="detached")
+    page.evaluate("() => document.fonts.ready")
+
+
+def stages() -> list[tuple[str, str]]:
+    """Every page with the stage that it shows."""
+    return [("", ""), ("check", ""), *((room.name, stage.question) for room in ROOMS for stage in room.stages)]
+
+
+def windows(folder: Path) -> list[Path]:
+    """What a visitor first sees of the rooms that the documentation shows."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    with serving() as address, chromium() as browser:
+        page = browser.new_page(color_scheme="light", viewport={"width": 1280, "height": 800})
+        for name in SHOWN:
+            page.goto(f"{address}/{name}")
+            settle(page)
+            reveal(page)
+            page.wait_for_timeout(350)
+            made.append(folder / f"lab-{name}.png")
+            page.screenshot(path=str(made[-1]))
+    return made
+
+
+def reveal(page: Any) -> None:
+    """Answer the stage's question where it asks one."""
+    if page.locator(".stage.current .guessing .guess button").count():
+        page.locator(".stage.current .guess button").first.click()
+
+
+def photograph(folder: Path, only: str = "") -> list[Path]:
+    """A picture of every stage in light and dark, wide and as a phone."""
+    folder.mkdir(parents=True, exist_ok=True)
+    made = []
+    with serving() as address, chromium() as browser:
+        for theme, size in SEEN:
+            page = browser.new_page(color_scheme=theme, viewport=size)
+            for room, stage in stages():
+                if only and only not in (room, stage):
+                    continue
+                page.goto(f"{address}/{room}#{stage}")
+                if not stage or page.url.endswith(f"#{stage}"):
+                    page.reload()
+                settle(page)
+                reveal(page)
+                page.wait_for_timeout(350)  # what turns or slides has arrived
+                path = folder / f"{room or 'home'}-{stage or 'page'}-{theme}-{size['width']}.png"
+                page.screenshot(path=str(path))
+                made.append(path)
+            page.close()
+    return made
+
+
+SEEN: tuple[tuple[str, dict[str, int]], ...] = (
+    ("light", {"width": 1280, "height": 800}),
+    ("dark", {"width": 1024, "height": 768}),
+    ("light", {"width": 360, "height": 740}),
+)
+
+
+if __name__ == "__main__":
+    match sys.argv[1:]:
+        case ["--docs", where]:
+            pictures = windows(Path(where))
+        case [where]:
+            pictures = photograph(Path(where))
+        case [where, room]:
+            pictures = photograph(Path(where), room)
+        case _:
+            sys.exit("usage: photographs.py [--docs] FOLDER [ROOM or STAGE]")
+    print(*pictures, sep="\n")

@@ -1,0 +1,255 @@
+"""Models and scalings that other programs are asked about, and how to ask them.
+
+``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m integrations.served`` asks vLLM
+and mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
+"""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.servers import gguf, mlx, vllm
+from posenc.scaling import (
+    NTK,
+    Default,
+    DynamicNTK,
+    LengthScaling,
+    Linear,
+    Llama3,
+    LongRoPE,
+    PerPair,
+    Scaling,
+    YaRN,
+)
+
+ROOT = Path(__file__).parents[2]
+PROGRAMS = ROOT / "build" / "programs"
+RECORDS = ROOT / "tests" / "data" / "programs.json"
+VLLM, MLX = ("0.29.0", "0.33.0"), "0.32.2"
+
+DIM, BASE, LENGTH = 16, 1e4, 64
+SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
+PLAIN = {"model_type": "llama", "rope_theta": BASE, **SIZES}
+SCALINGS: list[Any] = [
+    Default(),
+    Linear(4),
+    NTK(4.0),
+    NTK(4.0, form="fixed"),
+    YaRN(4, LENGTH),
+    YaRN(4.0, LENGTH, attention_factor=1.5, beta_fast=8.0),
+    YaRN(4.0, LENGTH, attention_factor=1.0),
+    YaRN(4.0, LENGTH, mscale=1.0, mscale_all_dim=1.0),
+    YaRN(4.0, LENGTH, mscale=0.7, mscale_all_dim=1.0),
+    YaRN(4.0, LENGTH, truncate=False),
+    YaRN(4.0, LENGTH, ramp="rotations"),
+    Llama3(8.0, LENGTH),
+    PerPair(tuple(1 + i / 8 for i in range(8))),
+    LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0),
+]
+YARN = {"rope_type": "yarn", "rope_theta": BASE, "factor": 4.0, "original_max_position_embeddings": LENGTH}
+DEEPSEEK = {
+    "model_type": "deepseek_v3",
+    **SIZES,
+    "qk_rope_head_dim": DIM,
+    "qk_nope_head_dim": DIM,
+    "v_head_dim": DIM,
+    "q_lora_rank": 8,
+    "kv_lora_rank": 8,
+    "num_key_value_heads": 4,
+}
+LLAMA_CPP = "llama.cpp in xllamacpp 2026.10.11549"
+SMOLLM = {
+    "model_type": "llama",
+    "hidden_size": 576,
+    "num_attention_heads": 9,
+    "num_hidden_layers": 30,
+    "max_position_embeddings": 8192,
+    "rope_theta": 1e5,
+}
+SMOLLM_SCALINGS: list[Any] = [
+    Default(),
+    Linear(2.0),
+    NTK(2.0),
+    NTK(2.0, form="fixed"),
+    YaRN(4.0, 256),
+    YaRN(4.0, 256, attention_factor=1.3),
+    YaRN(4.0, 256, mscale=1.0, mscale_all_dim=1.0),
+    YaRN(4.0, 256, attention_factor=1.3, beta_fast=16.0),
+    YaRN(4.0, 256, truncate=False),
+    YaRN(4.0, 256, ramp="rotations"),
+    Llama3(4.0, 256),
+    DynamicNTK(2.0, 256).plan(640),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model, and what it is given in place of its own scaling."""
+
+    config: dict[str, Any]
+    scaling: Scaling | LengthScaling | None = None
+    max_length: int | None = None
+    positions: tuple[int, ...] = (0, 1, 2, 63)
+    change: dict[str, Any] = field(default_factory=dict)
+    """Keys of the rope dictionary that are set to something else: wrong settings."""
+
+    @property
+    def read(self) -> ModelPositions:
+        return read(self.config)
+
+    @property
+    def now(self) -> Any:
+        """The scaling that the model has then."""
+        return self.scaling or self.read.rotary.get("scaling")
+
+    @property
+    def served(self) -> int:
+        """The longest request."""
+        factor = getattr(self.scaling, "factor", 1.0)
+        return self.max_length or (self.read.max_length if self.scaling is None else math.ceil(LENGTH * factor))
+
+    @property
+    def scores(self) -> float:
+        """What DeepSeek's second number multiplies scores by, which a scaling may state in place of the model."""
+        positions = self.read
+        if positions.model_type != "deepseek_v3":
+            return 1.0
+        stated = isinstance(self.scaling, YaRN) and self.scaling.mscale_all_dim is not None
+        return float(self.scaling.softmax_factor if stated else positions.softmax_factor)  # type: ignore[union-attr]
+
+    def vllm(self) -> dict[str, Any]:
+        """What vLLM is asked."""
+        positions = self.read
+        overrides = vllm(positions, self.scaling, max_length=self.max_length)
+        inner: Any = overrides
+        for key in positions.path:
+            inner = inner[key]
+        inner["rope_parameters"] |= self.change
+        recipe = positions.rotary
+        return {
+            "config": self.config,
+            "overrides": overrides,
+            "path": positions.path,
+            "served": self.served,
+            "deepseek": positions.model_type == "deepseek_v3",
+            "head_dim": recipe.get("head_dim"),
+            "half": recipe.get("pairing") == "half",
+            "positions": self.positions,
+        }
+
+    def mlx(self) -> dict[str, Any]:
+        """What mlx-lm is asked."""
+        positions = self.read
+        heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
+        given = {**heads, **mlx(positions, self.scaling, max_length=self.max_length)}
+        given["rope_scaling"] = {**(given["rope_scaling"] or {}), **self.change} or None
+        deepseek = positions.model_type == "deepseek_v3"
+        recipe = positions.rotary
+        return {
+            "given": given,
+            "head_dim": 2 * DIM if deepseek else recipe.get("head_dim"),
+            "rotary_dim": recipe.get("rotary_dim"),
+            "positions": self.positions,
+        }
+
+    def tables(self) -> tuple[Tensor, Tensor]:
+        """cos and sin of every position and pair, one after the other, and how far float32 may be from them."""
+        recipe, now = self.read.rotary, self.now
+        fixed = now.plan(self.served) if isinstance(now, LengthScaling) else now
+        spectrum = fixed.frequencies(recipe.get("rotary_dim"), recipe.get("base"))
+        frequencies = torch.tensor([float(f) for f in spectrum.exact], dtype=torch.float64)
+        angles = torch.tensor(self.positions)[:, None] * frequencies
+        tables = torch.cat((angles.cos(), angles.sin()), -1) * spectrum.attention_factor
+        room = 2.0**-21 * (1 + torch.cat((angles, angles), -1)) * spectrum.attention_factor
+        return tables, room
+
+    def check(self, tables: list[list[float]]) -> None:
+        """The program's cos and sin are these; a frequency in float32 has eight roundings behind it, at most."""
+        wanted, room = self.tables()
+        apart = (torch.tensor(tables, dtype=torch.float64) - wanted).abs()
+        assert (apart <= room).all(), f"{self.scaling}: {(apart - room).max():.3g} too far"
+
+
+def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
+    """What this vLLM does with what is written for it."""
+    return ask_vllm(version, [case.vllm() for case in cases])
+
+
+def ask_vllm(version: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same of cases that are put together by hand."""
+    script = ROOT / "tests" / "integrations" / "programs" / "ask_vllm.py"
+    return list(_asked([sys.executable, str(script), str(PROGRAMS / f"vllm-{version}")], cases))
+
+
+def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
+    """What mlx-lm does with the config that is written for it."""
+    script = ROOT / "tests" / "integrations" / "programs" / "ask_mlx.py"
+    return _asked([str(PROGRAMS / "env" / "bin" / "python"), str(script)], [case.mlx() for case in cases])
+
+
+def _asked(command: list[str], cases: list[dict[str, Any]]) -> Any:
+    run = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr[-2000:]
+    return json.loads(run.stdout)
+
+
+def by_mlx(scaling: Any) -> bool:
+    """Whether mlx-lm has this scaling, of a plain model."""
+    return not isinstance(scaling, YaRN) or (scaling.truncate and scaling.ramp == "dimension")
+
+
+def record() -> dict[str, Any]:
+    """What each program was given, and its cos and sin at position 1, by program and scaling."""
+    cases = [Case(PLAIN, scaling, 4 * LENGTH, (1,)) for scaling in SCALINGS]
+    records: dict[str, Any] = {}
+    for version in VLLM:
+        answers = zip(cases, of_vllm(version, cases), strict=True)
+        records[f"vllm {version}"] = {
+            str(case.scaling): {"given": case.vllm()["overrides"], "table": answer["tables"][0]}
+            for case, answer in answers
+        }
+    cases = [case for case in cases if by_mlx(case.scaling)]
+    records[f"mlx-lm {MLX}"] = {
+        str(case.scaling): {"given": case.mlx()["given"], "table": answer["tables"][0]}
+        for case, answer in zip(cases, of_mlx(cases), strict=True)
+    }
+    return records
+
+
+@cache
+def fields_of(scaling: Any) -> Any:
+    """The fields of SmolLM2 under this scaling, whose original length is shorter than the model's."""
+    length = getattr(scaling, "original_length", None)
+    return gguf(read(SMOLLM), scaling, max_length=length and math.ceil(length * scaling.factor))
+
+
+def record_gguf() -> dict[str, Any]:
+    """The fields that llama.cpp is asked about, by scaling."""
+    fields = {str(scaling): fields_of(scaling) for scaling in SMOLLM_SCALINGS}
+    return {
+        name: {"values": one.values, "tensors": {key: tensor.tolist() for key, tensor in one.tensors.items()}}
+        for name, one in fields.items()
+    }
+
+
+@cache
+def recorded() -> dict[str, Any]:
+    """What was recorded, by program and scaling."""
+    return dict(json.loads(RECORDS.read_text()))
+
+
+if __name__ == "__main__":
+    lines = (
+        f"{json.dumps(name)}: {json.dumps(one)}" for name, one in {**record(), LLAMA_CPP: record_gguf()}.items()
+    )
+    RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n")

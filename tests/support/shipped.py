@@ -1,0 +1,91 @@
+"""Makes what ships beside the lab's pages: the first page's answers and the rooms' thumbnails.
+
+``python tests/support/shipped.py`` writes them; a test holds them to what the library says today.
+"""
+
+from pathlib import Path
+
+from posenc.pictures.compose import scene
+from posenc.pictures.scene import Bar, Chart, Disc, Map
+from posenc.teaching.lab import export, page
+from posenc.teaching.lab.rooms import ROOMS, find
+
+STATIC = Path(page.__file__).parent / "static"
+WIDE, TALL = 160, 80
+
+
+def first() -> str:
+    """The first page's stage, as a script."""
+    return export.script_of(page.HERO, export.packed(find(page.HERO), {})[0])
+
+
+def thumbnails() -> dict[str, str]:
+    """A small picture of every room's first stage, in colours that the page decides."""
+    found = {room.name: drawn(room.stages[0].question) for room in ROOMS if not room.stages[0].fresh}
+    curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
+    return found | {"results": wrapped(curves), "check": wrapped(QUESTION)}
+
+
+LINES = ((0.1, "encoding-alibi"), (0.35, "encoding-nope"), (0.75, "encoding-rotary"))
+QUESTION = f'<text x="{WIDE / 2}" y="{TALL / 2}" class="middle">which? why? how far?</text>'
+
+
+def drawn(question: str) -> str:
+    made = scene(find(question).answer({}))
+    panel = made.panels[0]
+    if isinstance(panel, Map):
+        return wrapped(cells(panel, made.bars[panel.bar]))
+    return wrapped(chart(panel) if isinstance(panel, Chart) else disc(panel))
+
+
+def wrapped(inside: str) -> str:
+    return f'<svg viewBox="0 0 {WIDE} {TALL}" aria-hidden="true">{inside}</svg>\n'
+
+
+def cells(panel: Map, bar: Bar) -> str:
+    rows, columns = (min(most, n) for most, n in zip((12, 32), panel.values.shape, strict=True))
+    wide, tall = WIDE / columns, TALL / rows
+    found = []
+    for r in range(rows):
+        for c in range(columns):
+            value = float(panel.values[r * panel.values.shape[0] // rows, c * panel.values.shape[1] // columns])
+            share = abs(value) / bar.high if bar.high > 0 else abs(value / bar.low)
+            kind = "much" if bar.scale == "magnitude" else "plus" if value > 0 else "minus"
+            place = f'x="{c * wide:.1f}" y="{r * tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"'
+            if share > 0.04:
+                found.append(f'<rect {place} class="{kind}" fill-opacity="{min(1.0, share):.2f}"/>')
+    return "".join(found)
+
+
+def curve(values: list[float], name: str) -> str:
+    places = [f"{10 + 140 * i / (len(values) - 1):.1f} {70 - 60 * v:.1f}" for i, v in enumerate(values)]
+    return f'<path class="stroke {name}" d="M{"L".join(places)}"/>'
+
+
+def chart(panel: Chart) -> str:
+    found = []
+    for line in panel.curves:
+        every = max(1, len(line.values) // 60)
+        shares = [share for v in line.values[::every] if (share := panel.y.place(v)) is not None]
+        found.append(curve(shares, line.colour))
+    return "".join(found)
+
+
+def disc(panel: Disc) -> str:
+    found = []
+    for vector in panel.vectors:
+        if not vector.arrow.ghost:
+            x, y = (34 * v / panel.limit for v in (vector.arrow.x, vector.arrow.y))
+            found.append(f'<path class="stroke {vector.colour}" d="M80 40L{80 + x:.1f} {40 - y:.1f}"/>')
+    return '<circle cx="80" cy="40" r="27" class="orbit"/>' + "".join(found)
+
+
+def files() -> dict[Path, str]:
+    """Every shipped file with its text."""
+    made = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
+    return made | {STATIC / "first.js": first()}
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")

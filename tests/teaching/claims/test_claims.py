@@ -1,0 +1,177 @@
+"""Every quick claim stands on the library; a library broken on purpose breaks the claims that speak of it."""
+
+import json
+import math
+from dataclasses import replace
+from decimal import Decimal
+from functools import partial
+
+import pytest
+import torch
+import typer
+
+import posenc
+from posenc.clock import Clock
+from posenc.commands.verify import verify
+from posenc.encodings.alibi import LinearBias
+from posenc.encodings.catalogue import Entry
+from posenc.errors import UnknownName
+from posenc.scaling import default
+from posenc.teaching.claims import properties, sinusoids, training
+from posenc.teaching.claims import rotary as rotary_module
+from posenc.teaching.claims.catalogue import CLAIMS, chosen
+from posenc.teaching.claims.claim import Verdict, above, below, claim, near, run, same
+from posenc.teaching.views.four import Four
+
+pytestmark = pytest.mark.usefixtures("unchecked")  # claims ask what the library itself refuses
+
+
+def broken(*names: str) -> set[str]:
+    """Which of these claims do not stand now."""
+    return {name for name in names if not run(CLAIMS[name]).stands}
+
+
+@pytest.mark.parametrize("name", [c.name for c in chosen()])
+def test_the_verdict_stands(name: str) -> None:
+    outcome = run(CLAIMS[name])
+    assert outcome.stands, (outcome.error, [f for f in outcome.findings if not f.ok])
+
+
+def test_a_claim_that_trains_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    little = replace(training.PLAN, steps=1, batch=1, test_count=1)
+    monkeypatch.setattr(training, "PLAN", little)
+    training.taught.cache_clear()
+    outcome = run(CLAIMS["flat-perplexity-is-no-proof"])
+    training.taught.cache_clear()
+    assert outcome.error == ""
+    assert all(math.isfinite(found.value) for found in outcome.findings)
+
+
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_claim_says_all_it_must(name: str) -> None:
+    c = CLAIMS[name]
+    assert c.told.endswith(".")
+    assert c.precise.endswith((".", "…"))
+    assert c.source
+    assert c.settles
+
+
+def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = LinearBias.values
+    monkeypatch.setattr(LinearBias, "values", lambda self, distances: -right(self, distances))
+    names = {"sign-of-the-bias", "after-the-scaling", "defined-at-every-distance"}
+    assert broken(*names) == names
+
+
+def test_a_wrong_base_breaks_the_ladders_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = default.ladder
+    monkeypatch.setattr(default, "ladder", lambda dim, base: right(dim, Decimal(base) / 10))
+    names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "ladder-of-the-head"}
+    assert broken(*names) == names
+
+
+def test_positions_off_by_one_break_the_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = Clock.forward
+    monkeypatch.setattr(Clock, "forward", lambda self, p, *rest: right(self, p + 1, *rest))
+    names = {"first-rows", "by-hand", "offset-only", "no-maximum-length"}
+    assert broken(*names) == names
+    # What depends on offsets alone cannot see it, and must not.
+    assert not broken("shift-by-five", "nearer-is-more-alike")
+
+
+def test_turning_the_other_way_breaks_the_widget(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = rotary_module.rotate
+    monkeypatch.setattr(rotary_module, "rotate", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
+    assert broken("widget-numbers") == {"widget-numbers"}
+
+
+def test_float32_angles_break_the_claims_of_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    def rounded(
+        self: Clock, positions: torch.Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0
+    ) -> tuple[torch.Tensor, ...]:
+        angle = positions.unsqueeze(-1).float() * torch.tensor(self.spectrum.float32)
+        return (scale * angle.cos()).to(dtype), (scale * angle.sin()).to(dtype)
+
+    monkeypatch.setattr(Clock, "forward", rounded)
+    names = {"shift-by-five", "offset-only", "no-maximum-length"}
+    assert broken(*names) == names
+
+
+def test_two_positions_with_one_code_break_uniqueness(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = sinusoids.table
+
+    def collided(width: int, positions: range, base: float) -> torch.Tensor:
+        code = right(width, positions, base)
+        code[1] = code[0]
+        return code
+
+    monkeypatch.setattr(sinusoids, "table", collided)
+    assert broken("unique-and-bounded") == {"unique-and-bounded"}
+
+
+def test_what_is_said_of_the_catalogue_is_asked_of_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(posenc.T5, "relative", False)
+    monkeypatch.setattr(posenc.FoX, "acts_on", ())
+    names = {"as-declared", "encodings-show-order"}
+    assert broken(*names) == names
+    monkeypatch.setitem(posenc.CATALOGUE, "large", Entry(partial(posenc.FoX, 4096, 12)))
+    assert broken("parameters") == {"parameters"}
+
+
+def test_another_encoding_with_all_four_properties_breaks_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(properties, "four", lambda name: Four(name, 1.0, 1.0, -1.0, 0.0))
+    assert broken("desiderata") == {"desiderata"}
+
+
+def test_findings_refuse_what_is_no_number() -> None:
+    assert not below("x", math.nan, 1.0).ok
+    assert not above("x", math.inf, 1.0).ok
+    assert not near("x", math.nan, 1.0, 1.0).ok
+    assert not same("x", math.nan, 1.0).ok
+
+
+def test_a_claim_that_raises_or_finds_nothing_does_not_stand() -> None:
+    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    def raises() -> tuple[()]:
+        raise ValueError("no such thing")
+
+    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    def empty() -> tuple[()]:
+        return ()
+
+    assert run(raises).error == "ValueError: no such thing"
+    assert not run(raises).stands
+    assert not run(empty).stands
+
+
+def test_verify_prints_verdicts_and_leaves_in_peace(capsys: pytest.CaptureFixture[str]) -> None:
+    verify(["first-rows", "by-hand"])
+    out = capsys.readouterr().out
+    assert "PE(0) is all zeros." in out
+    assert "2 of 2 verdicts stand" in out
+
+
+def test_verify_leaves_with_1_when_the_library_breaks_a_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(LinearBias, "values", lambda self, distances: torch.zeros(self.heads, *distances.shape))
+    with pytest.raises(typer.Exit) as left:
+        verify(["sign-of-the-bias"])
+    assert left.value.exit_code == 1
+    out = capsys.readouterr().out
+    assert "BROKEN" in out
+    assert "sign-of-the-bias does not stand" in out
+    assert "ours, head 1, row 0, key 7: 0, expected -1.75" in out
+
+
+def test_verify_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    verify(["slowest-wavelength"], as_json=True)
+    (described,) = json.loads(capsys.readouterr().out)
+    assert described["stands"] is True
+    assert described["verdict"] == "fails"
+    assert described["findings"][0]["value"] == pytest.approx(60611.477, abs=1e-3)
+
+
+def test_a_misspelt_claim_is_named_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="unknown claim 'first-row'; did you mean 'first-rows'"):
+        verify(["first-row"])

@@ -1,0 +1,221 @@
+"""Everyone can use the page: names, roles, contrast, keys, and no sideways scrolling."""
+
+from typing import Any
+
+import pytest
+
+from posenc.teaching.lab.rooms import ROOMS
+from support.aloud import WINDOWS, hindrances, violations
+
+pytestmark = pytest.mark.browser
+
+PAGES = ["/", "/check", *(f"/{room.name}" for room in ROOMS)]
+TELLING = ("/", "/rotation", "/results")
+"""The first page, a room of pictures, and one of numbers that somebody measured."""
+
+NAMELESS = """() => [...document.querySelectorAll(
+    "a, button, input, select, textarea, summary, [tabindex='0'], [role=img]")]
+  .filter((e) => e.checkVisibility() && !(
+    e.getAttribute("aria-label") || e.textContent.trim() || [...(e.labels ?? [])].some((l) => l.textContent.trim())
+    || document.getElementById(e.getAttribute("aria-labelledby"))))
+  .map((e) => e.outerHTML.slice(0, 120))"""
+
+DOUBLE = """() => { const seen = [...document.querySelectorAll("[id]")].map((e) => e.id);
+  return seen.filter((id, i) => seen.indexOf(id) !== i); }"""
+
+SMALL = """() => [...document.querySelectorAll("button, select, input, nav a, summary")]
+  .filter((e) => e.checkVisibility()).filter((e) => {
+    const box = (e.labels?.[0]?.closest(".option, .switch") ?? e).getBoundingClientRect();
+    return box.width < 24 || box.height < 24; })
+  .map((e) => e.outerHTML.slice(0, 120))"""
+
+UNREACHED = """() => {
+  const wanted = [...document.querySelectorAll("a, button, input, select, textarea, summary, [tabindex='0']")]
+    .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.disabled && e.tabIndex >= 0);
+  // Of a group of radio buttons one is reached; arrow keys do the rest.
+  const grouped = (e) => e.type === "radio" && document.querySelector(`[name="${e.name}"][data-reached]`);
+  return wanted.filter((e) => !e.matches("[data-reached]") && !grouped(e))
+    .map((e) => e.outerHTML.slice(0, 120));
+}"""
+
+
+WIDEN = """() => { const sheet = new CSSStyleSheet();
+  sheet.replaceSync("* { letter-spacing: 0.06em !important; }");
+  document.adoptedStyleSheets = [sheet]; }"""
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=() if path in TELLING else pytest.mark.slow) for path in PAGES]
+)
+def test_names_sizes_contrast_and_a_narrow_window(visitor: Any, path: str) -> None:
+    """Contrast by day and by night; the window is 320 px, to which WCAG 1.4.10 asks a page to reflow.
+
+    Letters are spaced there as no font of the page's is.
+    """
+    page = visitor.open(path)
+    for summary in page.locator(".current details.python summary:visible").all():
+        summary.click()
+    assert page.evaluate(NAMELESS) == []
+    assert page.evaluate(DOUBLE) == []
+    assert page.evaluate(SMALL) == []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert hindrances(page) == [], scheme
+    assert page.locator("h1").count() == 1
+    assert page.locator("html").get_attribute("lang") == "en"
+    levels = page.evaluate("() => [...document.querySelectorAll('h1, h2, h3')].map((h) => Number(h.tagName[1]))")
+    assert levels[0] == 1
+    assert max(levels) <= 2
+    page.set_viewport_size({"width": 320, "height": 740})
+    page = visitor.open(path)
+    page.evaluate(WIDEN)
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 320
+
+
+@pytest.mark.parametrize("visitor", [{"color_scheme": "dark"}], indirect=True, ids=["dark"])
+def test_a_page_that_opens_at_night_is_as_readable(visitor: Any) -> None:
+    assert hindrances(visitor.open("/rotation")) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["/rotation", *(pytest.param(p, marks=pytest.mark.slow) for p in ("/order", "/check"))]
+)
+def test_tab_reaches_everything(visitor: Any, path: str) -> None:
+    page = visitor.open(path)
+    count = page.evaluate("() => document.querySelectorAll('*').length")
+    for _ in range(count):
+        page.keyboard.press("Tab")
+        if page.evaluate(
+            """() => { const e = document.activeElement;
+                 const again = e === document.body || e.hasAttribute("data-reached");
+                 e.setAttribute("data-reached", ""); return again; }"""
+        ):
+            break
+    assert page.evaluate(UNREACHED) == []
+
+
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 1024, "height": 768}}], indirect=True, ids=["1024"])
+def test_the_rooms_stand_on_one_line(visitor: Any) -> None:
+    page = visitor.open("/rotation")
+    tops = page.locator(".top nav a").evaluate_all("(all) => all.map((each) => each.getBoundingClientRect().top)")
+    assert len(tops) == len(ROOMS) + 1
+    assert len(set(tops)) == 1
+
+
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 360, "height": 740}}], indirect=True, ids=["360"])
+def test_a_phone_shows_which_room_this_is(visitor: Any) -> None:
+    box = visitor.open("/results").locator(".top [aria-current]").bounding_box()
+    assert box["x"] >= 0
+    assert box["x"] + box["width"] <= 360
+
+
+def test_the_check_of_a_narrow_window_can_fail(visitor: Any) -> None:
+    visitor.page.set_viewport_size({"width": 320, "height": 740})
+    page = visitor.open("/rotation")
+    page.evaluate("() => { document.querySelector('.stage-head').style.minWidth = '400px'; }")
+    assert page.evaluate("() => document.documentElement.scrollWidth") > 320
+
+
+def test_the_check_for_contrast_can_fail(visitor: Any) -> None:
+    page = visitor.open("/")
+    page.evaluate("() => { document.querySelector('h1').style.color = '#bbbbbb'; }")
+    assert any(found.startswith("contrast") and "Only the distance counts" in found for found in hindrances(page))
+
+
+def test_the_page_can_be_read_before_any_script(lab: str, browser: Any) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(f"{lab}/rotation")
+    assert page.locator("h1").inner_text() == "Why does RoPE see only the offset?"
+    assert page.locator("math").count() >= 1
+    assert page.locator("#shift-both-m").input_value() == "1"
+    context.close()
+
+
+BEYOND = """() => [...document.querySelectorAll(".stage.current *, .walk *")]
+  .filter((e) => e.checkVisibility({ visibilityProperty: true }) && !e.closest("svg, math, noscript"))
+  .filter((e) => { const box = e.getBoundingClientRect();
+    return box.width && (box.bottom > innerHeight + 1 || box.right > innerWidth + 1 || box.left < -1); })
+  .map((e) => `${e.className || e.tagName} ${Math.round(e.getBoundingClientRect().bottom)}`)"""
+
+HIDDEN = """() => [...document.querySelectorAll(".stage.current *")]
+  .filter((e) => e.checkVisibility() && !e.matches("textarea, pre, .scroll"))
+  .filter((e) => ["auto", "scroll"].includes(getComputedStyle(e).overflowY) && e.scrollHeight > e.clientHeight + 1)
+  .map((e) => `${e.className} ${e.scrollHeight} in ${e.clientHeight}`)"""
+"""What must be scrolled inside a stage before it is seen."""
+
+ON_A_PHONE = """() => {
+  const found = [];
+  const box = (name) => document.querySelector(name)?.getBoundingClientRect();
+  const [side, strip, here] = [".current .side", "nav.stages", "nav.stages [aria-current]"].map(box);
+  const share = (e, floor) => { const box = e.getBoundingClientRect();
+    return (Math.min(box.bottom, floor) - Math.max(box.top, 0)) / Math.min(box.height, 260); };
+  const picture = share(document.querySelector(".current .panel :is(.field, .grid, svg)"), side.top);
+  if (picture < 0.75) found.push(`${Math.round(100 * picture)} % of the picture`);
+  for (const name of [".control :is(input, select, textarea, button)", ".readouts:not(:has(.words)) dd"]) {
+    const first = document.querySelector(`.current ${name}`);
+    if (first && share(first, innerHeight) < 1) found.push(`no ${name}`);
+  }
+  if (here.width && (here.left < strip.left - 1 || here.right > strip.right + 1)) found.push("no place");
+  const named = (plane) => plane.querySelector(".tip") || plane.querySelector("ul.key li")?.checkVisibility();
+  if (![...document.querySelectorAll(".current .plane")].every(named)) found.push("no names of arrows");
+  return found; }"""
+"""What of these is not in mask: the picture, a control of it, a number that it tells, where one is, names."""
+
+ROOMS_SHOWN = [room.name for room in ROOMS]
+
+
+@pytest.mark.parametrize(
+    "room", [pytest.param(name, marks=() if name == "bias" else pytest.mark.slow) for name in ROOMS_SHOWN]
+)
+def test_every_stage_is_whole_in_a_window_and_no_words_overlap(visitor: Any, room: str) -> None:
+    page = visitor.open(f"/{room}")
+    for stage in next(each for each in ROOMS if each.name == room).stages:
+        visitor.turn(stage.question)
+        if page.locator(".current .guessing button").count():
+            page.locator(".current .guess button").first.click()
+        page.wait_for_timeout(320)
+        assert page.evaluate(BEYOND) == [], stage.question
+        assert page.evaluate(HIDDEN) == [], stage.question
+        for width, height in WINDOWS:
+            page.set_viewport_size({"width": width, "height": height})
+            page.wait_for_timeout(60)
+            assert hindrances(page) == [], (stage.question, width)
+        page.evaluate("() => dispatchEvent(new HashChangeEvent('hashchange'))")  # as somebody who arrives
+        assert page.evaluate(ON_A_PHONE) == [], stage.question
+        page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_the_checks_of_a_window_can_fail(visitor: Any) -> None:
+    page = visitor.open("/bias", "slopes")
+    page.evaluate("() => { document.querySelector('#slopes .tries').style.marginTop = '60rem'; }")
+    assert page.evaluate(BEYOND)
+    page.evaluate("() => document.querySelectorAll('#slopes svg text').forEach((e) => e.setAttribute('x', 40))")
+    assert any(found.startswith("over each other") for found in hindrances(page))
+    page.evaluate(
+        """() => { const [curve, name] = [".curve", ".name-end"].map((e) => document.querySelector(`#slopes ${e}`));
+          const { x, y } = curve.getPointAtLength(curve.getTotalLength() / 2);
+          name.setAttribute("x", x - 10);
+          name.setAttribute("y", y); }"""
+    )
+    assert any(found.startswith("struck through") for found in hindrances(page))
+    page.locator("#slopes .readouts").evaluate("(e) => { e.style.cssText = 'height: 2rem; overflow: auto'; }")
+    assert page.evaluate(HIDDEN)
+    page.evaluate("() => { document.querySelector('#slopes .answer').style.marginLeft = '80rem'; }")
+    assert any(found.startswith("beyond the window") for found in hindrances(page))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("path", PAGES)
+def test_axe_finds_nothing(visitor: Any, path: str, scheme: str) -> None:
+    page = visitor.open(path)
+    page.emulate_media(color_scheme=scheme)
+    room = next((room for room in ROOMS if path == f"/{room.name}"), None)
+    for stage in room.stages if room else ("",):
+        if stage:
+            visitor.turn(stage.question)
+        page.locator(".current details").evaluate_all("(all) => all.forEach((each) => { each.open = true; })")
+        for width, height in (WINDOWS[0], WINDOWS[-1]):
+            page.set_viewport_size({"width": width, "height": height})
+            assert violations(page) == [], (stage, width)

@@ -1,0 +1,280 @@
+"""Pages that need no server: they open from files, ask nobody, and hold what they say."""
+
+import base64
+import gzip
+import json
+import re
+import threading
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache, partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.teaching.lab import export, page, rooms
+from posenc.teaching.lab.page import Site
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import Stage
+from posenc.teaching.lessons.card import DECK
+from support.photographs import reveal, settle
+
+EXPORTED = [stage for _, stage in rooms.stages().values() if not stage.fresh]
+
+FIRST_PICTURE = 300_000
+"""Most bytes of a page, its script, its style and its first stage's answers."""
+
+
+def unpacked(pack: str) -> Any:
+    parts: list[Any] = []
+    for line in gzip.decompress(base64.b64decode(pack)).decode().split("\n"):
+        parts.append(json.loads(line, object_hook=lambda part: parts[part["#"]] if "#" in part else part))
+    return parts[-1]
+
+
+def test_a_pack_holds_what_the_server_answers() -> None:
+    stage = rooms.find("slopes")
+    content = unpacked(export.packed(stage, {})[0])
+    for state in ("", "heads=12", "heads=112"):
+        answered = json.loads(reply("/api/slopes", state).body)
+        probes = [panel.pop("probe") for panel in content[state]["panels"]]
+        assert content[state] == answered
+        assert probes[0][0].startswith("head 1: slope 0.")
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(s, marks=pytest.mark.slow if s.question == "properties" else (), id=s.question)
+        for s in EXPORTED
+    ],
+)
+def test_every_stage_holds_the_state_that_it_opens_in(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its sliders do not move here; the state is held whatever they do."""
+    monkeypatch.setattr(export, "_reached", lambda stage, control, texts: (control.default,))
+    content = unpacked(export.packed(replace(stage, tries=()), {})[0])
+    assert content.keys() == {""}
+    assert content[""]["panels"]
+
+
+LONG = "longer than a reference to it"
+
+
+@pytest.mark.parametrize("content", [{}, [], LONG, [LONG], {"": {"a": LONG}}, {"": [LONG, [LONG]], "a": [LONG]}])
+def test_what_is_packed_is_unpacked_whole(content: Any) -> None:
+    assert unpacked(export.pack(content)) == content
+
+
+def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
+    for name in ("shift-both", "hands", "shuffle"):
+        stage = rooms.find(name)
+        pack, stops = export.packed(stage, {})
+        assert len(pack) <= export.MOST
+        content = unpacked(pack)
+        for t in stage.tries:
+            assert "&".join(f"{k}={v}" for k, v in export._state(stage, t.state)) in content, (name, t.words)
+        for control, texts in stops.items():
+            for text in texts:
+                assert "&".join(f"{k}={v}" for k, v in export._state(stage, {control: text})) in content
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_too_much_gives_up_the_stops_that_weigh_most() -> None:
+    """Every column that can be dragged to is kept; tables of other lengths are not."""
+    pack, stops = export.packed(rooms.find("heatmap"), {})
+    assert len(pack) <= export.MOST
+    assert stops["first"] == stops["second"] == [str(column) for column in range(64)]
+    assert export.FEWEST <= len(stops["length"]) < 10
+
+
+def test_the_bundle_defines_every_name_once() -> None:
+    names = re.findall(r"^(?:async )?(?:function|class|const|let) (\w+)", export.bundle(), re.M)
+    assert len(names) == len(set(names))
+    assert not re.search(r"^(import|export) ", export.bundle(), re.M)
+
+
+def watched(browser: Any, **settings: Any) -> Iterator[Any]:
+    """A page on which nothing may go wrong: no error in the console, no request that fails or leaves home."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, **settings)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.on("requestfailed", lambda request: wrong.append(f"failed: {request.url}"))
+    page.on("request", lambda request: None if OWN.match(request.url) else wrong.append(f"left: {request.url}"))
+    page.on("response", lambda got: wrong.append(f"{got.status}: {got.url}") if got.status >= 400 else None)
+    yield page
+    assert wrong == []
+    context.close()
+
+
+OWN = re.compile(r"(file|data|blob|about):|http://127\.0\.0\.1:")
+
+
+@pytest.fixture
+def offline(browser: Any) -> Iterator[Any]:
+    yield from watched(browser, offline=True)
+
+
+@pytest.fixture
+def beside_a_server(browser: Any) -> Iterator[Any]:
+    yield from watched(browser)
+
+
+def test_a_stage_is_saved_as_one_page_that_opens_from_a_file(offline: Any, tmp_path: Path) -> None:
+    saved = reply("/export/shift-both.html", "m=3")
+    assert saved.filename == "posenc-shift-both.html"
+    assert len(saved.body) < FIRST_PICTURE
+    assert b"http://127" not in saved.body
+    path = tmp_path / saved.filename
+    path.write_bytes(saved.body)
+    offline.goto(path.as_uri())  # it begins in the state in which it was saved
+    settle(offline)
+    reveal(offline)
+    told = offline.locator("#shift-both .readouts").inner_text()
+    assert "−1.100" in told
+    assert "3, 5" in told
+    for link in offline.locator("a.try").all():
+        link.click()
+        offline.locator("#shift-both .error").wait_for(state="hidden")
+    offline.locator("#shift-both-m").fill("900")
+    offline.locator("#shift-both-m").press("Enter")
+    offline.locator("#shift-both .error", has_text="and not this one").wait_for()
+    offline.locator("#shift-both .reset").click()
+    offline.locator("#shift-both .error").wait_for(state="hidden")
+    with offline.expect_download() as download:
+        offline.locator('a.export[data-kind="png"]').click()
+    assert download.value.path().read_bytes().startswith(b"\x89PNG")
+    offline.locator("#theme").click()
+    with offline.expect_download() as download:
+        offline.locator('a.export[data-kind="svg"]').click()
+    picture = ElementTree.fromstring(download.value.path().read_text("utf-8"))
+    assert picture.get("data-theme") == "dark", "a picture has the paper that its reader chose"
+
+
+def test_no_card_leads_to_a_stage_that_is_left_out() -> None:
+    held = {
+        f"{room.name}.html#{stage.question}" for room in rooms.ROOMS for stage in room.stages if not stage.fresh
+    }
+    led = set(re.findall(r'href="([a-z-]+\.html#[^"]*)"', page.cards(Site(saved=True))))
+    assert len(led) > 10
+    assert led <= held
+
+
+def test_saved_cards_hold_the_numbers_that_live_ones_ask_for() -> None:
+    counted = sum(bool(card.number) for card in DECK)
+    assert page.cards(Site(saved=True)).count("data-number=") == counted > 0
+    assert "data-number=" not in page.cards()
+
+
+def test_a_page_saved_by_a_click_opens_alone(visitor: Any, offline: Any, tmp_path: Path) -> None:
+    """What somebody sends: saved in the lab, opened by somebody else from a file."""
+    page = visitor.open("/rotation?m=3", "shift-both")
+    with page.expect_download(timeout=120_000) as download:  # hundreds of answers are computed on a busy machine
+        page.locator('#shift-both a.export[data-kind="html"]').click()
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    offline.goto(path.as_uri())
+    offline.locator("#shift-both .readouts", has_text="3, 5").wait_for()
+    offline.get_by_role("button", name="move both: m: on by one").click()
+    offline.locator("#shift-both .readouts", has_text="4, 6").wait_for()
+    assert offline.locator("#shift-both .error").is_hidden()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole lab, exported two folders below what a server serves; each stage as a page of its own beside it."""
+    folder: Path = tmp_path_factory.mktemp("served") / "some" / "where"
+    once = cache(lambda name: PACKED(rooms.find(name), {}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(export, "packed", lambda stage, _: once(stage.question))
+        export.write(folder)
+        (folder.parent / "alone").mkdir()
+        for stage in EXPORTED:
+            (folder.parent / "alone" / f"{stage.question}.html").write_text(
+                export.page_of(stage.question, {}), "utf-8"
+            )
+    return folder
+
+
+PACKED = export.packed
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None: ...
+
+
+@pytest.fixture
+def served(site: Path) -> Iterator[str]:
+    """The site from the plainest server there is, under a path of its own; its address."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(site.parents[1]))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/some/where"
+        server.shutdown()
+
+
+DRAWN = """() => [...document.querySelectorAll(".stage.current .panel :is(.field, .grid, svg)")]
+  .map((e) => e.checkVisibility() && e.getBoundingClientRect())
+  .filter((box) => box && box.width > 40 && box.height > 40).length"""
+"""How many pictures the stage on show has drawn."""
+
+
+def shows(page: Any, address: str, stage: Stage) -> None:
+    """Open a stage there: it has its title and its picture, and says nothing of an error."""
+    page.goto("about:blank")
+    page.goto(address)
+    settle(page)
+    reveal(page)
+    page.locator(f"#{stage.question}.current").wait_for()
+    assert page.locator(".current .error").is_hidden(), (
+        stage.question,
+        page.locator(".current .error").inner_text(),
+    )
+    assert page.locator(".current .answer").inner_text() == stage.answer({}).title
+    assert page.evaluate(DRAWN), stage.question
+
+
+def walk(page: Any, start: str) -> None:
+    """Open every page, every stage, and every link to try."""
+    for room in rooms.ROOMS:
+        for stage in room.stages:
+            if stage.fresh:
+                continue
+            shows(page, f"{start}/{room.name}.html#{stage.question}", stage)
+            for link in page.locator(".current a.try").all():
+                link.click()
+                page.wait_for_timeout(30)
+                assert page.locator(".current .error").is_hidden(), (stage.question, link.inner_text())
+    page.goto(f"{start}/index.html")
+    settle(page)
+    page.goto(f"{start}/check.html")
+    page.locator("#quiz .card").wait_for()
+
+
+@pytest.mark.slow
+def test_the_whole_site_is_small_and_so_is_every_first_picture(site: Path) -> None:
+    sizes = {path.relative_to(site).as_posix(): path.stat().st_size for path in site.rglob("*.*")}
+    assert sum(sizes.values()) <= 10_000_000
+    for room in rooms.ROOMS:
+        first = next((stage for stage in room.stages if not stage.fresh), None)
+        if first is not None:
+            assert sizes[f"{room.name}.html"] + sizes[f"data/{first.question}.js"] <= FIRST_PICTURE
+
+
+@pytest.mark.slow
+def test_the_whole_site_opens_from_files(offline: Any, site: Path) -> None:
+    walk(offline, site.as_uri())
+
+
+@pytest.mark.slow
+def test_every_stage_saved_alone_opens_from_a_file(offline: Any, site: Path) -> None:
+    for stage in EXPORTED:
+        shows(offline, (site.parent / "alone" / f"{stage.question}.html").as_uri(), stage)
+
+
+@pytest.mark.slow
+def test_the_whole_site_opens_from_a_plain_server_under_a_path(beside_a_server: Any, served: str) -> None:
+    walk(beside_a_server, served)

@@ -1,0 +1,54 @@
+"""The first screen moves before the library is imported: what it shows is held beside the scripts."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+import pytest
+
+from teaching.lab.conftest import Visitor
+
+pytestmark = pytest.mark.browser
+
+PROGRAM = """
+import sys, threading
+from posenc.teaching.lab import server
+
+def told():
+    for _ in sys.stdin:
+        print("torch" in sys.modules, flush=True)
+
+threading.Thread(target=told, daemon=True).start()
+server.PAUSE = 1e6  # nothing is imported in the background
+server.serve("127.0.0.1", 0, open_page=False)
+"""
+
+
+@pytest.fixture
+def cold() -> Iterator[subprocess.Popen[str]]:
+    """A lab in a process of its own that says for every line of its input whether it has imported torch."""
+    started = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with started:
+        yield started
+        started.terminate()
+
+
+def test_the_first_screen_paints_and_moves_with_torch_not_imported(
+    cold: subprocess.Popen[str], browser: object
+) -> None:
+    assert cold.stdin is not None
+    assert cold.stdout is not None
+    visitor = Visitor(browser, f"http://{urlsplit(cold.stdout.readline().split()[4]).netloc}")
+    page = visitor.open("/")
+    assert visitor.readouts("shift-both")["rotated q·k"] == "−1.100"
+    page.get_by_role("button", name="move both: m: on by one").click()
+    visitor.answered("shift-both", "m=2")
+    told = visitor.readouts("shift-both")
+    assert (told["rotated q·k"], told["positions m, n"]) == ("−1.100", "2, 4")
+    print(file=cold.stdin, flush=True)
+    assert cold.stdout.readline() == "False\n"
+    visitor.context.close()
+    assert visitor.complaints == []

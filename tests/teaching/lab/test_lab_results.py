@@ -1,0 +1,120 @@
+"""The results room reads the study it was given, and says what is missing where nothing is there."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from posenc.errors import StudyError
+from posenc.pictures.view import Lines
+from posenc.teaching.lab import results
+from posenc.teaching.lab.replies import reply
+from posenc.teaching.lab.rooms import find
+from posenc.teaching.lessons.example import EXAMPLE
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.tasks import TASKS as KNOWN
+from support.blocks import strays
+
+
+def test_the_tasks_offered_are_those_there_are() -> None:
+    (tasks,) = find("curves").controls
+    assert set(tasks.held) == set(KNOWN)
+
+
+def test_curves_are_the_ledgers_numbers(study: Path) -> None:
+    panel = results.curves("needle").panels[0]
+    assert isinstance(panel, Lines)
+    with Ledger(study) as ledger:
+        runs = [run for run in ledger.runs() if run.plan.task == "needle"]
+    for line in panel.lines:
+        (run,) = (run for run in runs if run.plan.encoding == line.encoding)
+        cells = [run.cell(length, "accuracy") for length in run.plan.lengths]
+        assert line.values.tolist() == pytest.approx([cell.value for cell in cells if cell])
+        assert line.hollow  # two steps teach nobody
+
+
+def test_the_table_shown_is_the_one_that_was_trained(study: Path) -> None:
+    from safetensors.torch import load_file
+
+    view = results.table("language")
+    with Ledger(study) as ledger:
+        (plan,) = (
+            r.plan for r in ledger.runs() if (r.plan.task, r.plan.encoding) == ("language", "learned-clamped")
+        )
+    rows = load_file(study / "checkpoints" / f"{plan.id}.safetensors")["encoding.weight"]
+    assert view.panels[1].name == f"after {plan.steps} steps of language"
+    assert view.readouts["length of a row, after"] == pytest.approx(float(rows.norm(dim=-1).mean()))
+    # N(0, 0.02²) over 64 columns: lengths near 0.02·√64 = 0.16, within a few hundredths over 128 rows.
+    assert view.readouts["length of a row, before"] == pytest.approx(0.16, abs=0.01)
+
+
+def test_what_is_missing_is_said(study: Path, tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"no recent run in .* yet; type: posenc compare --tasks recent"):
+        find("curves").answer({"task": "recent"})
+
+
+def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Path, tmp_path: Path) -> None:
+    results.use(tmp_path / "nowhere")
+    try:
+        with pytest.raises(StudyError, match=r"^no recent run in the example study yet; type: posenc compare"):
+            find("curves").answer({"task": "recent"})
+    finally:
+        results.use(study)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("curves", "curves?task=language", "curves?task=needle", "positions", "depths"),
+        "trained-table?learnt=ordering",
+    ],
+)
+def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, study: Path, tmp_path: Path) -> None:
+    path, _, query = asked.partition("?")
+    results.use(tmp_path / "nowhere")
+    try:
+        answered = reply(f"/api/{path}", query)
+    finally:
+        results.use(study)
+    assert answered.status == 200, answered.body
+    assert b"the example that comes with posenc" in answered.body
+    assert b"the example that comes with posenc" not in reply(f"/api/{path}", query).body
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_the_example_is_whole_and_small_and_reading_leaves_nothing_beside_it() -> None:
+    files = {str(path.relative_to(EXAMPLE)) for path in EXAMPLE.rglob("*") if path.is_file()}
+    with Ledger(EXAMPLE) as ledger:
+        runs = ledger.runs()
+    assert {run.plan.task for run in runs} == {"language", "ordering", "needle"}
+    assert {run.plan.encoding for run in runs} >= {"nope", "sinusoidal", "learned-clamped", "rotary", "alibi"}
+    tables = {f"checkpoints/{run.plan.id}.safetensors" for run in runs if run.plan.encoding == "learned-clamped"}
+    assert files == {"ledger.sqlite", *tables}
+    assert sum((EXAMPLE / name).stat().st_size for name in files) < 2_000_000
+
+
+@pytest.mark.parametrize("asked", ["curves", "positions", "depths"])
+def test_the_python_of_a_result_lists_what_the_ledger_holds(
+    asked: str, study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = find(asked).answer({})
+    exec(view.python, {})
+    printed = capsys.readouterr().out
+    assert [name in printed for name in ("nope", "rotary", "learned-clamped")] == [True] * 3
+
+
+def test_the_python_of_a_trained_table_prints_its_picture(study: Path) -> None:
+    assert strays(results.table("language")) == []
+
+
+def test_the_python_of_a_study_names_a_folder_of_any_name(study: Path, tmp_path: Path) -> None:
+    odd = tmp_path / 'it\'s "mine"'
+    odd.symlink_to(study)
+    results.use(odd)
+    try:
+        snippets = results.curves("needle").python, results.table("language").python
+    finally:
+        results.use(study)
+    for python in snippets:
+        texts = [str(node.value) for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Constant)]
+        assert any(text.startswith(str(odd)) for text in texts), python

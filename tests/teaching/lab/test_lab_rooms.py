@@ -1,0 +1,157 @@
+"""Rooms, stages and views fit together, and their page is complete before any script runs."""
+
+import ast
+import base64
+import gzip
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import posenc.teaching.lab as lab
+from posenc.teaching.lab import page, rooms
+from posenc.teaching.lab.controls import Control, Number
+from posenc.teaching.lab.rooms import Room
+from posenc.teaching.views.catalogue import VIEWS
+
+LAB = Path(lab.__file__).parent
+STAGES = list(rooms.stages().values())
+NAMES = list(rooms.stages())
+
+
+@pytest.mark.parametrize(("room", "stage"), STAGES, ids=NAMES)
+def test_controls_are_arguments_of_the_view_and_tries_set_them(room: Room, stage: rooms.Stage) -> None:
+    known = inspect.signature(stage.function).parameters
+    names = {control.name for control in stage.controls}
+    assert {control.argument or control.name for control in stage.controls} <= set(known)
+    assert not {"panel", "row", "column", "embed"} & names
+    assert set(stage.picks) <= names
+    for control in stage.controls:
+        control.read(control.default)
+        if isinstance(control, Number) and control.below:
+            assert control.below in names
+    for t in stage.tries:
+        assert t.state.keys() <= names
+
+
+@pytest.mark.parametrize("room", rooms.ROOMS, ids=lambda room: room.name)
+def test_rooms_are_short_and_names_are_shared_on_purpose(room: Room) -> None:
+    assert room.title.endswith("?")
+    assert len(re.findall(r"[.?!](?:\s|$)", room.words)) <= 3
+    assert len(room.stages[0].tries) == 3
+    shared: dict[str, Control] = {}
+    for stage in room.stages:
+        assert len(stage.heading) <= 36, stage.heading
+        assert len(stage.words) <= 185, stage.words  # two lines
+        for control in stage.controls:
+            # One name in one room is one number in the address: it must mean the same in both stages.
+            assert shared.setdefault(control.name, control).default == control.default, control.name
+
+
+def test_thousands_are_marked_as_everywhere() -> None:
+    for path in (LAB / "rooms").glob("*.toml"):
+        assert not re.search(r"\d \d{3}\b", path.read_text("utf-8")), path.name
+
+
+def test_nothing_is_expected_without_a_place_to_say_it() -> None:
+    for room, stage in STAGES:
+        said = f"{room.words} {stage.words}".lower()
+        for asking in ("say what you expect", "predict", "say which", "commit"):
+            assert asking not in said or stage.guesses, stage.question
+
+
+PUBLIC = {"torch", "math", "zlib", "posenc", "posenc.positions", "posenc.scaling"}
+
+
+def imported(python: str) -> set[str]:
+    """Modules that a snippet imports from."""
+    nodes = [node for node in ast.walk(ast.parse(python)) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {name for n in nodes for name in ([n.module or ""] if isinstance(n, ast.ImportFrom) else _names(n))}
+
+
+def _names(node: ast.Import) -> list[str]:
+    return [alias.name for alias in node.names]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_snippets_import_the_public_library_alone(name: str) -> None:
+    assert imported(VIEWS[name]().python) <= PUBLIC
+
+
+def test_the_check_of_snippets_can_fail() -> None:
+    assert not imported("from posenc.teaching.views.scores import spread") <= PUBLIC
+
+
+def test_the_page_shows_the_state_of_its_address() -> None:
+    html = page.room_page(rooms.room("rotation"), {"m": "7", "turn": "radian"})
+    assert re.search(r'id="shift-both-m"[^>]*value="7"', html)
+    assert re.search(r'value="radian" checked', html)
+    assert "<math" in html
+    assert 'aria-current="page">The rotation' in html
+
+
+def test_no_text_of_an_address_reaches_the_page_unescaped() -> None:
+    html = page.room_page(rooms.room("order"), {"sentence": '"><script>alert(1)</script>', "order": '"x'})
+    assert "<script>alert" not in html
+    assert 'data-value="&#34;x"' in html
+
+
+def test_pages_are_made_without_torch() -> None:
+    program = (
+        "import sys; from posenc.teaching.lab.replies import reply\n"
+        "paths = ['/', '/check', '/rotation', '/colours.css', '/colours.json', '/static/first.js']\n"
+        "assert all(reply(path).status == 200 for path in paths)\n"
+        "print('torch' in sys.modules, 'matplotlib' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "False"]
+
+
+JS = sorted((LAB / "static").rglob("*.js"))
+FORMULA = re.compile(r"Math\.(sin|cos|tan|atan2?|exp|expm1|log\w*|pow|sqrt|hypot|PI|E)\b|\*\*")
+
+
+def test_a_stage_says_which_questions_of_the_lessons_it_answers() -> None:
+    html = page.room_page(rooms.room("rotation"), {})
+    assert "RoPE, shift both: 1.700, −1.100 and their checks" in html
+    assert 'href="/check?card=shift"' in html
+    assert "posenc verify --only shift-by-five --only widget-numbers" in html
+
+
+@pytest.mark.parametrize("path", JS, ids=lambda path: path.name)
+def test_no_formula_and_nothing_foreign_in_the_scripts(path: Path) -> None:
+    source = path.read_text()
+    assert not FORMULA.search(source)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(|new Function", source)
+    assert not re.search(r"https?://(?!www\.w3\.org/)", source)
+    if path.name != "first.js":  # data
+        assert source.startswith("//")
+        assert len(source.splitlines()) <= 350
+
+
+def test_the_grep_for_formulas_can_fail() -> None:
+    assert FORMULA.search("const angle = Math.sin(p * theta)")
+    assert FORMULA.search("base ** (i / d)")
+
+
+def test_the_stylesheet_names_no_colour() -> None:
+    css = (LAB / "static" / "lab.css").read_text()
+    assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?!\s*\{)|rgb\(|hsl\(", re.sub(r"#[a-z-]+(?=[ ,{.:])", "", css))
+    assert "url(" not in css
+
+
+def test_what_ships_beside_the_pages_is_what_the_library_says() -> None:
+    from support.shipped import files
+
+    for path, text in files().items():
+        there = unpacked(path.read_text(encoding="utf-8"))
+        assert there == unpacked(text), f"{path.name}: python tests/support/shipped.py"
+
+
+def unpacked(text: str) -> str:
+    """What a script holds packed, as every Python's gzip writes other bytes; any other text as it is."""
+    found = re.search(r'"([A-Za-z0-9+/=]{100,})"', text)
+    return gzip.decompress(base64.b64decode(found[1])).decode() if found else text

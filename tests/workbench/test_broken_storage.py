@@ -1,0 +1,77 @@
+"""A study whose disk is full or whose folder vanishes ends in a sentence, and nothing that was finished is lost."""
+
+import resource
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from posenc.errors import StudyError
+from posenc.workbench.launch.in_process import here
+from posenc.workbench.run import trainer
+from posenc.workbench.run.job import Failure, Job, unheard
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import Plan, Run
+from posenc.workbench.run.training import TrainingJob
+from posenc.workbench.study.compare import compare, missing
+from posenc.workbench.tasks import Source
+from support.studies import TINY, plan_of, python_text
+
+STUDY = replace(TINY, encodings=("nope", "rotary", "alibi"), tasks=("needle",))
+
+
+@contextmanager
+def no_file_above(size: int) -> Iterator[None]:
+    """As on a disk that is full: what writes more to one file is told so by the system."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("every", [0.0, 1e9], ids=["state", "weights"])
+def test_a_run_that_cannot_write_says_so_and_leaves_nothing_half_written(
+    every: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trainer, "STATE_EVERY", every)
+    job = TrainingJob(plan_of("nope", steps=2), Source(), tmp_path)
+    job.source.load()
+    with (
+        no_file_above(2**16),
+        pytest.raises(StudyError, match=r"cannot be written to .*; make room and run the same"),
+    ):
+        job.carry_out(unheard)
+    assert [file.suffix for file in tmp_path.iterdir()] == []
+    assert job.carry_out(unheard).cells
+
+
+def test_a_study_without_room_for_weights_fails_run_by_run_and_goes_on_later(tmp_path: Path) -> None:
+    text = python_text()
+    with Ledger(tmp_path, write=True) as ledger:
+        compare(replace(STUDY, encodings=("nope",)), text, ledger, here)
+        with no_file_above(2**18):  # the ledger has room, weights have not
+            outcome = compare(STUDY, text, ledger, here)
+        assert [failure.plan.encoding for failure in outcome.failures] == ["rotary", "alibi"]
+        assert all("make room and run the same command" in failure.reason for failure in outcome.failures)
+        assert [run.plan.encoding for run in ledger.runs()] == ["nope"]
+        assert compare(STUDY, text, ledger, here).failures == ()
+        assert missing(STUDY, text, ledger) == []
+
+
+def test_a_folder_that_vanishes_ends_the_study(tmp_path: Path) -> None:
+    folder = tmp_path / "study"
+
+    def vanishing(jobs: Sequence[Job], done: object, report: object) -> None:
+        def then(result: Run[Plan] | Failure) -> None:
+            done(result)  # type: ignore[operator]
+            shutil.rmtree(folder, ignore_errors=True)
+
+        here(jobs, then, report)  # type: ignore[arg-type]
+
+    with Ledger(folder, write=True) as ledger, pytest.raises(StudyError, match="is no longer there"):
+        compare(STUDY, python_text(), ledger, vanishing)
