@@ -15,7 +15,8 @@ def test_every_encoding_compiles_to_one_graph(what: str, pytestconfig: pytest.Co
     """One interpreter meets all laws, as a compiler takes longer to load than most of them to be checked."""
     assert pytestconfig.cache is not None
     run = subprocess.run(
-        [sys.executable, "-W", "ignore", HERE / "compiling.py", what],
+        [sys.executable, "-W", "ignore", "-m", "support.compiling", what],
+        cwd=HERE,
         env={**os.environ, "POSENC_CACHE": str(pytestconfig.cache.mkdir("native"))},
         capture_output=True,
         text=True,

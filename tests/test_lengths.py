@@ -16,8 +16,8 @@ HERE = Path(__file__).parent
 def check(asked: Iterable[tuple[str, str]], layers: int = 2) -> None:
     """One interpreter asks every case in its way, and starts once."""
     words = [word for way_and_case in asked for word in way_and_case]
-    command = [sys.executable, "-W", "ignore", HERE / "lengths.py", str(layers), *words]
-    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-W", "ignore", "-m", "support.lengths", str(layers), *words]
+    run = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     wrong = {case: what for case, what in json.loads(run.stdout).items() if what is not None}
     assert not wrong, "\n".join(f"{case}: {what}" for case, what in wrong.items())

@@ -55,7 +55,7 @@ def test_parts_are_reset_and_carries_are_told_apart() -> None:
     x = torch.randn(1, 3, 16)
     here, state = stack.at(arange(3)).with_content(x)
     assert state.shape == (1, 4, 3)
-    with pytest.raises(InvalidArgument, match="state has 3 values a key; these encodings state 4"):
+    with pytest.raises(InvalidArgument, match="state has 3 values a key; these encodings keep 4"):
         here.with_state(state[:, :3])
 
 
@@ -77,7 +77,7 @@ def test_positions_of_all_layers_are_refused_where_one_is_needed() -> None:
     for use in (lambda: placed.rotate(q, q), lambda: placed.with_content(torch.randn(1, 5, 32))):
         with pytest.raises(InvalidArgument, match=r"pass what this layer has: placed\[layer\]"):
             use()
-    with pytest.raises(InvalidArgument, match=r"something else in every layer, .* placed\[layer\].read"):
+    with pytest.raises(InvalidArgument, match=r"something else in every layer, .* placed\[layer\].with_content"):
         posenc.attention(q, q, q, placed)
 
 

@@ -106,7 +106,7 @@ def test_gradients_reach_the_table_on_every_path(path: str, two_sided: bool) -> 
     want = reference.attention(q, k, v, dense(t5, q_at, at), seen, scale=1.0)
     weight = torch.randn_like(y)
     if path == "padded":
-        y, want = (torch.where(mask[:, None, :, None], x, 0.0) for x in (y, want))
+        y, want = (torch.where(keys[:, None, :, None], x, 0.0) for x in (y, want))
     torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
     got, goal = (torch.autograd.grad((x * weight).sum(), (q, k, v, t5.weight)) for x in (y, want))
     for mine, theirs in zip(got, goal, strict=True):

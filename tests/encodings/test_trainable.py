@@ -88,7 +88,7 @@ def test_named_numbers_get_their_gradients_under_functional_call(return_logsumex
             placed = self.encoding.at(arange(9), dtype=torch.float64)
             if dense:
                 return (posenc.scores(q[0], q[1], placed, causal=True).softmax(-1) @ q[2]).square().sum()
-            y = posenc.attention(*q, placed, True, return_logsumexp=return_logsumexp)
+            y = posenc.attention(*q, placed, causal=True, return_logsumexp=return_logsumexp)
             return (y[0] if return_logsumexp else y).square().sum()
 
     weights = {f"encoding.{n}": (p.detach() * 0.7).requires_grad_() for n, p in encoding.named_parameters()}

@@ -38,7 +38,7 @@ def test_scores_by_complex_numbers(pairing: str) -> None:
         zeta, theta = (2 * i / 8 + 0.4) / 1.4, 10_000 ** (-2 * i / 8)
         turn = zeta ** (n / 512) * torch.exp(1j * n * theta)
         want += (pairs(q)[..., :, None, i] * pairs(k).conj()[..., None, :, i] * turn).real
-    got = scores(*placed.rotate(q, k), placed, True, scale=1.0)
+    got = scores(*placed.rotate(q, k), placed, causal=True, scale=1.0)
     past = n >= 0
     torch.testing.assert_close(got[..., past], want[..., past], rtol=0, atol=1e-11)
 

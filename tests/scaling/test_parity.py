@@ -31,7 +31,7 @@ LENGTHS = st.integers(256, 300_000)
 
 def close(ours: Frequencies, bound: float) -> None:
     """The exact part equals the float32 part within ``bound`` relative."""
-    for exact, rounded in zip(ours.frequencies, ours.float32, strict=True):
+    for exact, rounded in zip(ours.exact, ours.float32, strict=True):
         assert abs(float(exact) - rounded) <= bound * float(exact)
 
 
@@ -121,7 +121,7 @@ class Inverted(Scaling):
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         right, plain = YARN.frequencies(rotary_dim, base), ladder_float32(rotary_dim, base).tolist()
         wrong = tuple(p / 16 + p - f for f, p in zip(right.float32, plain, strict=True))
-        return Frequencies(right.frequencies, wrong, right.attention_factor)
+        return Frequencies(right.exact, wrong, right.attention_factor)
 
 
 class Dropped(Scaling):

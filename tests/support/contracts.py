@@ -41,7 +41,7 @@ def follows_its_formula(case: Subject) -> None:
         assert isinstance(want, Tensor)
         near(placed_far.rows(0, 5, 5)[0], want, 2**-23 * want.abs(), "bias far apart")
     for causal in (True, False):
-        y = posenc.attention(turned_q, turned_k, v, placed, causal)
+        y = posenc.attention(turned_q, turned_k, v, placed, causal=causal)
         want = reference.attention(
             case.formula.rotate(q, positions),
             case.formula.rotate(k, positions),
