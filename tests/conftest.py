@@ -8,6 +8,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,8 +22,11 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
 os.environ["POSENC_CACHE"] = NOTHING_BUILT.name
 
-CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "scalings", "mask")]
+CHECKED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
 """Modules whose annotations are checked, with everything below them."""
+for part in CHECKED:
+    place = Path(__file__).parents[1].joinpath("src", *part.split("."))
+    assert place.is_dir() or place.with_suffix(".py").is_file(), f"{part} is no part of the library; mend CHECKED"
 
 install_import_hook(CHECKED, "support.checking.checked")
 torch.set_num_threads(1)
@@ -84,3 +88,17 @@ def recent_transformers() -> None:
     transformers = pytest.importorskip("transformers")
     if Version(transformers.__version__) < Version("5.23"):
         pytest.skip("its models of pictures and videos have other parts in this version")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """The one of this process: Playwright drives no second beside it."""
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    from posenc.errors import PosencError
+    from support.photographs import chromium
+
+    try:
+        with chromium() as browser:
+            yield browser
+    except PosencError as error:
+        pytest.skip(str(error))

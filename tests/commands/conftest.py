@@ -1,5 +1,4 @@
-"""Who opens an SQLite file closes it, and there is one browser."""
+"""Who opens an SQLite file closes it, on every Python."""
 
-from support.sessions import browser as browser
 from support.sessions import connections as connections
 from support.sessions import ledgers as ledgers

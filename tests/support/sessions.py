@@ -1,4 +1,4 @@
-"""What every test of the workbench runs under: whoever opens an SQLite file closes it, and there is one browser."""
+"""Fixtures of tests with ledgers: who opens an SQLite file closes it, and one ledger a folder."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from posenc.errors import PosencError
 from posenc.workbench.run.ledger import Ledger
-from support.photographs import chromium
 
 
 @pytest.fixture(autouse=True)
@@ -41,14 +39,3 @@ def ledgers() -> Iterator[Callable[[Path], Ledger]]:
     """The ledger of a folder, as often as a test asks for it; closed when it ends."""
     with ExitStack() as opened:
         yield cache(lambda folder: opened.enter_context(Ledger(folder, write=True)))
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
-    """The one of this process: Playwright drives no second beside it."""
-    pytest.importorskip("playwright", reason="playwright is not installed")
-    try:
-        with chromium() as browser:
-            yield browser
-    except PosencError as error:
-        pytest.skip(str(error))
