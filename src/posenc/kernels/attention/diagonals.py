@@ -22,7 +22,7 @@ class Diagonals:
         longest = min(rows, T)
         size = B * H * longest * (k.shape[2] + longest)
         self.first, self.second = (torch.empty(size, dtype=dtype, device=q.device) for _ in range(2))
-        self.toeplitz, self.queries = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype), T
+        self.line, self.queries = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype), T
 
     def backward(
         self,
@@ -55,5 +55,5 @@ class Diagonals:
         dq, dk = (scores @ k).mul_(scale).view(B, H, R, -1), (scores.mT @ q).mul_(scale)
         strides = H * R * (S + R), R * (S + R), S + R - 1, 1
         places = slice(self.queries - last, self.queries - last + R + S - 1)
-        self.toeplitz[:, places] += padded.as_strided((B, H, R, S + R - 1), strides).sum(2).sum(0)
+        self.line[:, places] += padded.as_strided((B, H, R, S + R - 1), strides).sum(2).sum(0)
         return dq, dk.view(B, K, S, -1), dv.view(B, K, S, -1)
