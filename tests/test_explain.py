@@ -115,7 +115,7 @@ def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) 
 def test_names_are_those_of_the_list() -> None:
     assert get_args(Backend) == ("auto", *WAYS)
     with pytest.raises(
-        UnknownName, match=r"unknown backend 'lines'.*auto, operators, documents, low_rank, sdpa, flex"
+        UnknownName, match=r"unknown backend 'lines'.*auto, operators, documents, low_rank, sdpa, toeplitz"
     ):
         explain(*given("rotary"), backend="lines")  # type: ignore[arg-type]
 

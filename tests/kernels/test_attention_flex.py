@@ -13,6 +13,7 @@ import posenc
 from posenc import ALiBi, Mask, attention, positions
 from posenc import scores as scores_of
 from posenc.attend.blocks import ROWS
+from posenc.attend.call import AttentionCall
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.attention import flex
 from posenc.kernels.attention.flex import alibi_score_mod, line_score_mod
@@ -94,6 +95,7 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkey
     monkeypatch.setattr(attend, "flexible", flexing)
     monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
     monkeypatch.setattr(Mask, "spans", lambda self, T, S, biased: None)
+    monkeypatch.setattr(AttentionCall, "line", None)
     length = ROWS + 40
     at, mask = positions.arange(length, offset=1000), hiding(length, cached)[case]
     q, (k, v) = torch.randn(2, 4, length - cached, 16), torch.randn(2, 2, 2, length, 16)

@@ -44,7 +44,7 @@ def qk() -> tuple[torch.Tensor, torch.Tensor]:
 class TestBuilt:
     def test_auto_takes_it(self) -> None:
         assert choose("auto", "cpu").backend == "native"
-        assert Rotary(16, pairing="half").explain == "native: one pass over memory, built on this machine"
+        assert Rotary(16, pairing="half").explain() == "native: one pass over memory, built on this machine"
 
     @pytest.mark.parametrize("pairing", ["half", "interleaved"])
     def test_a_step_made_again_is_the_same_and_sees_what_changed(self, pairing: str) -> None:
@@ -108,7 +108,7 @@ class TestBuilding:
         monkeypatch.setattr(native, "compiler", lambda: None)
         with pytest.raises(BackendUnavailable, match=r"needs a C\+\+ compiler, and none of \$CXX, c\+\+, g\+\+"):
             Rotary(16, pairing="half", backend="native")
-        assert Rotary(16, pairing="half").explain.startswith("eager")
+        assert Rotary(16, pairing="half").explain().startswith("eager")
 
     def test_a_compiler_that_fails_is_quoted(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(native, "compiler", lambda: "sh -c 'echo error: no such thing >&2; exit 1'")

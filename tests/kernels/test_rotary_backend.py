@@ -185,8 +185,8 @@ def test_a_decoding_step_takes_the_short_way_and_is_the_same(pairing: str, dtype
 
 class TestChoose:
     def test_auto_says_why(self) -> None:
-        assert Rotary(16, pairing="half").explain.startswith("eager: blocks that stay in cache")
-        assert Rotary(16, pairing="half", backend="torch").explain == "torch: backend='torch' was asked for"
+        assert Rotary(16, pairing="half").explain().startswith("eager: blocks that stay in cache")
+        assert Rotary(16, pairing="half", backend="torch").explain() == "torch: backend='torch' was asked for"
         assert choose("auto", "mps").backend == "torch"
 
     def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
@@ -235,7 +235,7 @@ posenc.attention(q, q, q, alibi, causal=True).sum().backward()
 try:
     posenc.Rotary(16, pairing="half", backend="triton")
 except posenc.errors.BackendUnavailable as error:
-    print(rotary.explain, "|", error)
+    print(rotary.explain(), "|", error)
 """
 
 

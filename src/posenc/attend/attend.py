@@ -27,7 +27,7 @@ from posenc.kernels.attention.flex import flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
 from posenc.mask import Mask
 
-Backend = Literal["auto", "operators", "documents", "low_rank", "sdpa", "flex", "toeplitz", "blocks"]
+Backend = Literal["auto", "operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks"]
 """A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
 
 Output = tuple[Tensor, Tensor | None]
@@ -134,8 +134,8 @@ def attention(
             - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
             - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
             - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
-            - ``"flex"``: FlexAttention.
             - ``"toeplitz"``: blocks of rows, which view the bias along one line of offsets.
+            - ``"flex"``: FlexAttention.
             - ``"blocks"``: blocks of rows, for each of which mask and bias are made.
 
             ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
@@ -370,6 +370,20 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     )
 
 
+def _toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if not _offers_line(call):
+        return "no bias along one line of offsets, and only causality hiding keys", None
+    if call.trained and (call.dropout or not fused(q, k, v)):
+        return "no gradient flows to a bias through views of it", None
+    return "the bias depends on the offset alone, and each block views one line of it", partial(
+        _in_blocks, q, k, v, replace(call, backend="toeplitz")
+    )
+
+
+def _offers_line(call: AttentionCall) -> bool:
+    return call.line is not None and not torch.compiler.is_compiling()
+
+
 def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
         return "a compiler is given torch's attention", None
@@ -385,20 +399,6 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     hides = call.mask.modifier(call.queries, call.all_keys, call.device)
     return flexible(q, k, v, None if call.bias is None else call.bias.modifier, hides, call.scale), None
-
-
-def _toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if not _offers_line(call):
-        return "no bias along one line of offsets, and only causality hiding keys", None
-    if call.trained and (call.dropout or not fused(q, k, v)):
-        return "no gradient flows to a bias through views of it", None
-    return "the bias depends on the offset alone, and each block views one line of it", partial(
-        _in_blocks, q, k, v, replace(call, backend="toeplitz")
-    )
-
-
-def _offers_line(call: AttentionCall) -> bool:
-    return call.line is not None and not torch.compiler.is_compiling()
 
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
@@ -432,7 +432,7 @@ WAYS: dict[str, Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]] = {
     "documents": _documents,
     "low_rank": _low_rank,
     "sdpa": _sdpa,
-    "flex": _flex,
     "toeplitz": _toeplitz,
+    "flex": _flex,
     "blocks": _blocks,
 }

@@ -137,7 +137,7 @@ class Rotary(Encoding):
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
         backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
             ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device and by what was built on this
-            machine, and ``explain`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
+            machine, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
             ``"auto"`` a formula that the compiler fuses.
     """
 
@@ -189,9 +189,8 @@ class Rotary(Encoding):
         self.isometric = own.attention_factor == 1.0
         self.clock = Clock(own, phases)
 
-    @property
     def explain(self) -> str:
-        """Which implementation serves the device this module is on, and why."""
+        """Which backend rotates on the device this module is on, and why, in one sentence."""
         choice = choose(self.backend, self.clock.turns.device.type)
         return f"{choice.backend}: {choice.reason}"
 
