@@ -138,7 +138,7 @@ class Mask:
             return self
         _check_window(window)
         narrower = copy.copy(self)  # shares tensors, which nobody else holds, and what was found in them
-        object.__setattr__(narrower, "window", window)
+        vars(narrower).update(window=window)
         return narrower
 
     @property

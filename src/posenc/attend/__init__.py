@@ -9,5 +9,5 @@ The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k
 from posenc.attend.attend import Explanation as Explanation
 from posenc.attend.attend import attention as attention
 from posenc.attend.attend import explain as explain
-from posenc.attend.specification import scores as scores
-from posenc.kernels.attention.block import merge as merge
+from posenc.attend.dense import scores as scores
+from posenc.kernels.attention.softmax import merge as merge

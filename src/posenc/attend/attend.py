@@ -22,9 +22,9 @@ from posenc.attend.call import AttentionCall, check, check_types, plain_bool
 from posenc.attend.decay import decayed, runs
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.block import for_every_head, fused
 from posenc.kernels.attention.flex import flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
+from posenc.kernels.attention.softmax import for_every_head, fused
 from posenc.mask import Mask
 
 Backend = Literal["auto", "operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks"]

@@ -16,7 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.attend.call import AttentionCall
 from posenc.kernels.attention.banded import banded_forward, far_backward
-from posenc.kernels.attention.block import (
+from posenc.kernels.attention.diagonals import Diagonals
+from posenc.kernels.attention.softmax import (
     fused,
     fused_backward,
     fused_forward,
@@ -26,7 +27,6 @@ from posenc.kernels.attention.block import (
     products,
     readable,
 )
-from posenc.kernels.attention.diagonals import Diagonals
 
 ROWS = 128
 """Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""

@@ -12,8 +12,8 @@ from torch import Tensor
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.block import mask_dtype
 from posenc.kernels.attention.low_rank import LEAST_SCALE
+from posenc.kernels.attention.softmax import mask_dtype
 from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask, Spans
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.attention.softmax import for_every_head
 from posenc.kernels.memory import may_be_looked_at, unwrapped
 from posenc.mask import Mask
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from posenc.attend.call import check
 from posenc.attend.decay import fading_products
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention.block import products
+from posenc.kernels.attention.softmax import products
 from posenc.mask import Mask
 
 
