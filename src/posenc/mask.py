@@ -136,6 +136,8 @@ class Mask:
         """The same, within this window besides; the narrower of two windows holds."""
         if window is None or (self.window is not None and self.window <= window):
             return self
+        if torch.compiler.is_compiling():  # which is given the constructor, as compilers know it
+            return replace(self, window=window)
         _check_window(window)
         narrower = copy.copy(self)  # shares tensors, which nobody else holds, and what was found in them
         vars(narrower).update(window=window)

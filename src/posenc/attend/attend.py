@@ -390,7 +390,7 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if call.dropout or call.trained:
         return "FlexAttention drops no weights, and gives a bias no gradients", None
     if call.bias is not None and call.bias.modifier is None:
-        return "the bias cannot be said of one score", None
+        return "the bias has no score_mod", None
     if (call.backend == "auto" and call.queries <= ROWS) or not serves(q, v):
         return f"FlexAttention is for CUDA, 16 channels and more than {ROWS} queries", None
     return "FlexAttention hides and adds as it goes", partial(_by_flex, q, k, v, call)

@@ -169,8 +169,12 @@ def plain_bool(flag: bool) -> bool:
 
 
 def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, scale: float | None) -> Mask:
-    """Refuse what does not fit, and say what is seen within the layer's window; ``v`` is None where only scores are
-    asked for."""
+    """The mask within the layer's window, once everything fits together; ``v`` is None where only scores are asked
+    for.
+
+    Raises:
+        InvalidArgument: what does not fit, each with a sentence of its own.
+    """
     if not isinstance(placed, Placed):
         given_instead = None if placed is None else type(placed).__name__
         raise InvalidArgument(

@@ -1,8 +1,8 @@
 """Gradients of rows whose mask lies along a learned line; its own are sums along diagonals of the scores' ones.
 
-Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients are
-laid out with as many zeros behind each row as there are rows: read with one number less from row to row, what stood
-on a diagonal stands in a column. Plain products of matrices, in float32 or wider, in memory that all blocks share.
+Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients
+are laid out with as many zeros behind each row as there are rows: read with one number less from row to row, each
+diagonal becomes a column. Plain products of matrices, in float32 or wider, in memory that all blocks share.
 """
 
 import torch
