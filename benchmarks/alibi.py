@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 import posenc
 from benchmarks.measure import Outputs, Row, Table
-from posenc.attend.call import Backend
+from posenc.attend.attend import Backend
 from posenc.encodings.alibi import alibi_bias
 
 OURS = {torch.float32: 2e-5, torch.bfloat16: 0.04}

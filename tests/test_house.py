@@ -150,7 +150,7 @@ def test_no_circle_of_imports() -> None:
         ("posenc.scaling.yarn", "from posenc import Rotary", "scaling may not import encodings"),
         ("posenc.attend", "def f():\n    from posenc.workbench import study", "attend may not import workbench"),
         ("posenc.attend", "from posenc.laws import check", "attend may not import laws"),
-        ("posenc.kernels.attention.block", "from posenc.mask import Mask", "kernels may not import mask"),
+        ("posenc.kernels.attention.softmax", "from posenc.mask import Mask", "kernels may not import mask"),
         ("posenc.pictures.draw", "from posenc.clock import Clock", "pictures may not import clock"),
         ("posenc.workbench.run.plan", "from posenc.teaching import claims", "workbench may not import teaching"),
         ("posenc.teaching.views.table", "from posenc.commands import show", "teaching may not import commands"),

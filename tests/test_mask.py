@@ -70,6 +70,14 @@ def test_the_narrower_of_two_windows_holds() -> None:
     assert CAUSAL.within(4).window == 4
     assert CAUSAL.within(4).within(9).window == 4
     assert CAUSAL.within(9).within(4).window == 4
+    whole = Mask(causal=True, q_segments=torch.arange(9) // 3)
+    narrow = whole.within(4)
+    assert (whole.window, narrow.window) == (None, 4)
+    assert narrow.q_segments is whole.q_segments, "a window a layer copies no tensors and looks at none"
+    assert narrow.document_lengths == ((3, 3, 3),)
+    for wrong in (0, True):
+        with pytest.raises(InvalidArgument, match=f"window={wrong} must be a whole number of at least 1"):
+            whole.within(wrong)
 
 
 def test_a_query_that_sees_nothing_returns_zeros() -> None:

@@ -2,7 +2,9 @@
 from posenc import errors as errors
 from posenc import layouts as layouts
 from posenc import positions as positions
+from posenc.attend import Explanation as Explanation
 from posenc.attend import attention as attention
+from posenc.attend import explain as explain
 from posenc.attend import merge as merge
 from posenc.attend import scores as scores
 from posenc.clock import Clock as Clock

@@ -5,6 +5,7 @@ window, belongs to another document, or is padding. Causality and windows compar
 sequence, and never its position: positions restart in packed documents and repeat in pictures.
 """
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -71,10 +72,7 @@ class Mask:
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
-        if self.window is not None and (type(self.window) is not int or self.window < 1):
-            raise InvalidArgument(
-                f"window={self.window!r} must be a whole number of at least 1, or None for no window"
-            )
+        _check_window(self.window)
         for name in ("order", "segments"):
             q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
             if q is None and k is not None:
@@ -85,9 +83,10 @@ class Mask:
                         f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()"
                     )
             if q is not None:  # in narrower integers, differences of places would come round
-                own = q.to(torch.int64, copy=True)
-                object.__setattr__(self, f"q_{name}", own)
-                object.__setattr__(self, f"k_{name}", own if k is None or k is q else k.to(torch.int64, copy=True))
+                queries = q.to(torch.int64, copy=True)
+                keys = queries if k is None or k is q else k.to(torch.int64, copy=True)
+                object.__setattr__(self, f"q_{name}", queries)
+                object.__setattr__(self, f"k_{name}", keys)
         if self.key_mask is not None and (self.key_mask.dtype != torch.bool or self.key_mask.dim() != 2):
             raise InvalidArgument(
                 f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
@@ -105,10 +104,10 @@ class Mask:
             raise InvalidArgument(f"{fact}={declared} is given without {source}, which it describes; give both")
         if tensor is None or tensor.device.type != "cpu" or not may_be_looked_at(tensor):
             return
-        found = look(tensor)
-        if declared is not None and declared != found:
-            raise InvalidArgument(f"{fact}={declared} is not what {source} says, {found}; leave {fact} out")
-        object.__setattr__(self, fact, found)
+        lengths = look(tensor)
+        if declared is not None and declared != lengths:
+            raise InvalidArgument(f"{fact}={declared} is not what {source} says, {lengths}; leave {fact} out")
+        object.__setattr__(self, fact, lengths)
 
     @classmethod
     def of(cls, mask: "Mask | None", causal: bool = False, window: int | None = None) -> "Mask":
@@ -137,7 +136,12 @@ class Mask:
         """The same, within this window besides; the narrower of two windows holds."""
         if window is None or (self.window is not None and self.window <= window):
             return self
-        return replace(self, window=window)
+        if torch.compiler.is_compiling():  # which is given the constructor, as compilers know it
+            return replace(self, window=window)
+        _check_window(window)
+        narrower = copy.copy(self)  # shares tensors, which nobody else holds, and what was found in them
+        vars(narrower).update(window=window)
+        return narrower
 
     @property
     def only_causal(self) -> bool:
@@ -160,15 +164,15 @@ class Mask:
             rows = tuple(((n, False), (T - n, True)) if n else ((T, True),) for n in each)
         if rows is None or any(sum(length for length, _ in row) != T for row in rows):
             return None
-        seen = [length for row in rows for length, sees in row if sees]
-        return rows if sum(seen) >= short * len(seen) else None
+        lengths = [length for row in rows for length, sees in row if sees]
+        return rows if sum(lengths) >= short * len(lengths) else None
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
         """What one span may see: its own tokens, within the window."""
-        mask = self.key_mask if self.document_lengths is not None else None
-        if mask is not None:
-            mask = (mask if row is None or mask.shape[0] == 1 else mask[row : row + 1])[:, first:last]
-        return Mask(self.causal, window=self.window, key_mask=mask)
+        keys = self.key_mask if self.document_lengths is not None else None
+        if keys is not None:
+            keys = (keys if row is None or keys.shape[0] == 1 else keys[row : row + 1])[:, first:last]
+        return Mask(self.causal, window=self.window, key_mask=keys)
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
@@ -221,10 +225,10 @@ class Mask:
             parts.append(self.key_mask[:, None, None, start:keys])
         if not parts:
             return None
-        seen = parts[0]
+        visible = parts[0]
         for part in parts[1:]:
-            seen = seen & part
-        return seen
+            visible = visible & part
+        return visible
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
         """``visible`` as a function of one query and one key, as FlexAttention takes it; None for all."""
@@ -254,6 +258,11 @@ class Mask:
             )
 
 
+def _check_window(window: int | None) -> None:
+    if window is not None and (type(window) is not int or window < 1):
+        raise InvalidArgument(f"window={window!r} must be a whole number of at least 1, or None for no window")
+
+
 def _ranks(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     """Of every number how many keys have none above it: at most S of any int64, in the same order and as equal."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
@@ -277,12 +286,11 @@ def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:
     return tuple(rows) or None
 
 
-def _padding(mask: Tensor) -> tuple[int, ...] | None:
+def _padding(key_mask: Tensor) -> tuple[int, ...] | None:
     """How many keys every row hides, if all of them are at its start."""
-    hidden = mask.shape[1] - mask.sum(-1)
-    if not mask.numel() or not torch.equal(
-        mask, torch.arange(mask.shape[1], device=mask.device) >= hidden[:, None]
-    ):
+    hidden = key_mask.shape[1] - key_mask.sum(-1)
+    at_start = torch.arange(key_mask.shape[1], device=key_mask.device) >= hidden[:, None]
+    if not key_mask.numel() or not torch.equal(key_mask, at_start):
         return None
     return tuple(hidden.tolist())
 

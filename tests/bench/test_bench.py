@@ -11,7 +11,6 @@ from torch import Tensor
 import posenc
 from posenc import Mask
 from posenc.encodings.alibi import LinearBias
-from posenc.kernels.rotary import blocks
 
 SHAPE = (1, 2, 16, 8)
 

@@ -95,7 +95,7 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkey
     monkeypatch.setattr(attend, "flexible", flexing)
     monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
     monkeypatch.setattr(Mask, "spans", lambda self, T, S, biased: None)
-    monkeypatch.setattr(AttentionCall, "toeplitz", None)
+    monkeypatch.setattr(AttentionCall, "line", None)
     length = ROWS + 40
     at, mask = positions.arange(length, offset=1000), hiding(length, cached)[case]
     q, (k, v) = torch.randn(2, 4, length - cached, 16), torch.randn(2, 2, 2, length, 16)

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from posenc import Rotary
 from posenc.kernels.rotary import rotate
-from posenc.kernels.rotary.blocks import blockwise
 from posenc.kernels.rotary.by_native import by_native
+from posenc.kernels.rotary.eager import blockwise
 from posenc.kernels.rotary.few import few, wide_tables
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply

@@ -7,8 +7,8 @@ from torch import Tensor
 import posenc
 from posenc import attention, scores
 from posenc.attend import blocks
-from posenc.kernels.attention.block import SHARES_KEYS
 from posenc.kernels.attention.diagonals import Diagonals
+from posenc.kernels.attention.softmax import SHARES_KEYS
 from posenc.positions import arange
 
 BIASES = ("t5", "t5(two_sided=True)", "kerple", "kerple(kernel=power)", "fire")

@@ -20,7 +20,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from posenc import Rotary, positions
 from posenc.errors import BackendUnavailable
 from posenc.kernels import native
-from posenc.kernels.choose import choose
+from posenc.kernels.backend import select
 from posenc.kernels.rotary import by_native, streaming
 
 BUILD = "from posenc.kernels import native; print(native.build(native.ROTATION))"
@@ -43,8 +43,8 @@ def qk() -> tuple[torch.Tensor, torch.Tensor]:
 @pytest.mark.usefixtures("native_built")
 class TestBuilt:
     def test_auto_takes_it(self) -> None:
-        assert choose("auto", "cpu").backend == "native"
-        assert Rotary(16, pairing="half").explain == "native: one pass over memory, built on this machine"
+        assert select("auto", "cpu").backend == "native"
+        assert Rotary(16, pairing="half").explain() == "native: one pass over memory, built on this machine"
 
     @pytest.mark.parametrize("pairing", ["half", "interleaved"])
     def test_a_step_made_again_is_the_same_and_sees_what_changed(self, pairing: str) -> None:
@@ -70,7 +70,7 @@ class TestBuilt:
         want = placed.rotate(q, k)
         traced = make_fx(lambda q, k: placed.rotate(q, k))(q, k)
         assert torch.equal(traced(2 * q, k)[0], 2 * want[0])
-        assert any("posenc.turn" in str(node.target) for node in traced.graph.nodes)
+        assert any("posenc.rotate" in str(node.target) for node in traced.graph.nodes)
         mapped = torch.vmap(placed.rotate)(torch.stack((q, 2 * q)), torch.stack((k, k)))
         assert torch.equal(mapped[0][1], 2 * want[0])
         _, tangent = torch.func.jvp(lambda q: placed.rotate(q, k)[0], (q,), (3 * q,))
@@ -80,13 +80,13 @@ class TestBuilt:
     def test_the_operator_keeps_every_rule_of_operators(self) -> None:
         x = torch.randn(1, 2, 6, 16, dtype=torch.float64, requires_grad=True)
         cos, sin = Rotary(16, pairing="half").tables(positions.arange(6), torch.float64)
-        torch.library.opcheck(torch.ops.posenc.turn.default, (x, cos, sin, "half"))
+        torch.library.opcheck(torch.ops.posenc.rotate.default, (x, cos, sin, "half"))
 
 
 class TestBuilding:
     def test_nothing_is_built_unasked(self, empty: Path) -> None:
-        assert choose("auto", "cpu").backend == "eager"
-        assert "type: posenc tune" in choose("auto", "cpu").reason
+        assert select("auto", "cpu").backend == "eager"
+        assert "type: posenc tune" in select("auto", "cpu").reason
         assert not (empty / "cache").exists()
 
     def test_processes_that_ask_together_build_once(self, empty: Path, built: Path) -> None:
@@ -108,7 +108,7 @@ class TestBuilding:
         monkeypatch.setattr(native, "compiler", lambda: None)
         with pytest.raises(BackendUnavailable, match=r"needs a C\+\+ compiler, and none of \$CXX, c\+\+, g\+\+"):
             Rotary(16, pairing="half", backend="native")
-        assert Rotary(16, pairing="half").explain.startswith("eager")
+        assert Rotary(16, pairing="half").explain().startswith("eager")
 
     def test_a_compiler_that_fails_is_quoted(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(native, "compiler", lambda: "sh -c 'echo error: no such thing >&2; exit 1'")

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from posenc import Rotary, positions
 from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
-from posenc.kernels import choose as choose_module
-from posenc.kernels.choose import choose
-from posenc.kernels.rotary import Tables, turn
+from posenc.kernels import backend as backend_module
+from posenc.kernels.backend import select
+from posenc.kernels.rotary import Tables, rotate_both
 
 PAIRINGS = ("half", "interleaved")
 ENGINES = ("eager", "native", "triton")
@@ -185,28 +185,28 @@ def test_a_decoding_step_takes_the_short_way_and_is_the_same(pairing: str, dtype
 
 class TestChoose:
     def test_auto_says_why(self) -> None:
-        assert Rotary(16, pairing="half").explain.startswith("eager: blocks that stay in cache")
-        assert Rotary(16, pairing="half", backend="torch").explain == "torch: backend='torch' was asked for"
-        assert choose("auto", "mps").backend == "torch"
+        assert Rotary(16, pairing="half").explain().startswith("eager: blocks that stay in cache")
+        assert Rotary(16, pairing="half", backend="torch").explain() == "torch: backend='torch' was asked for"
+        assert select("auto", "mps").backend == "torch"
 
     def test_auto_takes_no_kernel_that_has_not_run_on_its_device(self) -> None:
-        choice = choose("auto", "cuda")
-        assert choice.backend == "torch"
-        assert "has not been run on a GPU yet" in choice.reason
+        selection = select("auto", "cuda")
+        assert selection.backend == "torch"
+        assert "has not been run on a GPU yet" in selection.reason
 
     def test_triton_needs_its_package(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(choose_module, "has_triton", lambda: False)
+        monkeypatch.setattr(backend_module, "has_triton", lambda: False)
         with pytest.raises(BackendUnavailable, match=r"pip install 'posenc\[triton\]'"):
             Rotary(16, pairing="half", backend="triton")
 
     @pytest.mark.usefixtures("native_built")
     def test_what_cannot_be_served_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(choose_module, "has_triton", lambda: True)
+        monkeypatch.setattr(backend_module, "has_triton", lambda: True)
         monkeypatch.delenv("TRITON_INTERPRET", raising=False)
         with pytest.raises(BackendUnavailable, match="the tensors are on cpu"):
             Rotary(16, pairing="half", backend="triton").at(positions.arange(6)).rotate(*qk())
         with pytest.raises(BackendUnavailable, match="backend='native' runs on cpu and the tensors are on mps"):
-            choose("native", "mps")
+            select("native", "mps")
 
     @pytest.mark.usefixtures("unchecked")
     def test_an_unknown_name_lists_the_nearest(self) -> None:
@@ -216,9 +216,9 @@ class TestChoose:
     def test_tables_with_gradients_are_for_the_specification(self) -> None:
         q, k = qk()
         made = Tables(*torch.ones(2, 6, 8, requires_grad=True))
-        assert torch.autograd.grad(turn(q, k, made, made, "half")[0].sum(), made.cos)[0].any()
+        assert torch.autograd.grad(rotate_both(q, k, made, made, "half")[0].sum(), made.cos)[0].any()
         with pytest.raises(InvalidArgument, match="which backend='eager' does not return; use backend='torch'"):
-            turn(q, k, made, made, "half", "eager")
+            rotate_both(q, k, made, made, "half", "eager")
 
 
 WITHOUT_TRITON = """
@@ -235,7 +235,7 @@ posenc.attention(q, q, q, alibi, causal=True).sum().backward()
 try:
     posenc.Rotary(16, pairing="half", backend="triton")
 except posenc.errors.BackendUnavailable as error:
-    print(rotary.explain, "|", error)
+    print(rotary.explain(), "|", error)
 """
 
 

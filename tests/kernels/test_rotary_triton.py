@@ -9,7 +9,7 @@ import torch
 
 from posenc import Rotary
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import tables, turn
+from posenc.kernels.rotary import rotate_both, tables
 
 pytest.importorskip("triton", reason="triton is not installed: pip install 'posenc[triton]'")
 
@@ -20,7 +20,7 @@ def test_every_head_may_have_tables_of_its_own(pairing: str) -> None:
     q, k = torch.randn(2, 11, 5, 12), torch.randn(2, 3, 5, 12)
     angles = [torch.randn(2, heads, 5, 6) for heads in (11, 3)]
     made = [tables(a.cos(), a.sin(), pairing, 12, "triton") for a in angles]
-    got, want = (turn(q, k, *made, pairing, backend) for backend in ("triton", "torch"))
+    got, want = (rotate_both(q, k, *made, pairing, backend) for backend in ("triton", "torch"))
     for mine, theirs in zip(got, want, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=8 * 2**-23)
 
@@ -30,14 +30,14 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     placed = Rotary(8, pairing="half", backend="triton").at(torch.arange(4))
     x = torch.randn(2, 3, 4, 8)
     with pytest.raises(InvalidArgument, match=r"takes \(B, heads, length, channels\)"):
-        turn(x[0], x[0], placed.q_tables, placed.k_tables, "half", "triton")
+        rotate_both(x[0], x[0], placed.q_tables, placed.k_tables, "half", "triton")
 
 
 COMPILE = """
 import torch, triton, triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from posenc.kernels.rotary.by_triton import _turn_kernel as kernel
+from posenc.kernels.rotary.by_triton import _rotate_kernel as kernel
 
 def compile(half, by_head, element, tail, work):
     types, constants = {}, dict(

@@ -153,7 +153,7 @@ def the_native_kernel_is_one_operator() -> None:
         torch.testing.assert_close(both[0], both[1], rtol=0, atol=0)
         torch.testing.assert_close(grads[0], grads[1], rtol=0, atol=2**-20)
     graph = torch.export.export(turn, (q, k, arange(9))).graph
-    assert sum("posenc.turn" in str(node.target) for node in graph.nodes) == 2, graph
+    assert sum("posenc.rotate" in str(node.target) for node in graph.nodes) == 2, graph
 
 
 FEW = ("t5",)

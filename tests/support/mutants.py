@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from posenc import Encoding
 from posenc.encodings.text import Recipe, parse
-from posenc.kernels.attention.block import SHARES_KEYS
+from posenc.kernels.attention.softmax import SHARES_KEYS
 from posenc.laws import Law, computes, feeding, independence, layers, paths, sharding, survival, texts, tracing
 from support import broken, broken_layers, broken_scores, contracts, reference
 from support.broken import BrokenALiBi, BrokenRotary

@@ -1,32 +1,68 @@
-"""Attention without an L×L tensor: the way from one call to whoever computes it.
+"""Attention without an L×L tensor: one list of ways to compute it, of which a call takes the first that serves.
 
-Whole where torch's own kernels serve, along a line or through extra channels where the bias offers them, else by
-blocks of rows. Every way equals softmax(``scores``)·v.
+``WAYS`` is that list, read from top to bottom; every way equals softmax(``scores``)·v. ``explain`` says which one a
+call takes, and ``backend=`` names one.
 """
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, overload
+from typing import Literal, NamedTuple, TypeVar, get_args, overload
 
 import torch
 from jaxtyping import Float
 from torch import _C, Tensor
 from torch.autograd import forward_ad
-from torch.nn.functional import pad
-from torch.nn.functional import scaled_dot_product_attention as sdpa
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
-from posenc.attend.call import BACKENDS, AttentionCall, Backend, said
-from posenc.attend.decay import decayed
-from posenc.attend.fit import check, check_types
+from posenc.attend.call import AttentionCall, check, check_types, plain_bool
+from posenc.attend.decay import decayed, runs
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.block import for_every_head, fused
 from posenc.kernels.attention.flex import flexible, serves
-from posenc.kernels.attention.low_rank import widened
-from posenc.mask import Mask, Spans
+from posenc.kernels.attention.low_rank import exact, widened
+from posenc.kernels.attention.softmax import for_every_head, fused
+from posenc.mask import Mask
+
+Backend = Literal["auto", "operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks"]
+"""A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
+
+Output = tuple[Tensor, Tensor | None]
+"""softmax(scores)·v, and the logsumexp of the scores where the way has it."""
+
+Offer = tuple[str, Callable[[], Output] | None]
+"""Why a way serves a call, and what computes; or why it does not, and None."""
+
+Result = TypeVar("Result")
+
+
+class Settings(NamedTuple):
+    """What a call asks for besides its scores."""
+
+    exact_rows: bool
+    dropout: float
+    backend: Backend
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Which way a call of attention takes, and why.
+
+    Attributes:
+        backend: the name of the way.
+        reason: why it serves.
+        declined: the ways before it, each with the reason why it is not taken.
+    """
+
+    backend: str
+    reason: str
+    declined: tuple[tuple[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.backend}: {self.reason}"
 
 
 @overload
@@ -92,27 +128,80 @@ def attention(
         dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
-        backend: which way is taken where several are right: ``"toeplitz"``, ``"low_rank"``, or ``"blocks"`` for
-            neither. ``"auto"`` takes low rank from 1024 tokens on, and Toeplitz below; the ways differ in the last
-            digits.
+        backend: the way to compute, which differs from others in the last digits:
+
+            - ``"operators"``: plain operators, in float32 or wider, block by block.
+            - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
+            - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
+            - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
+            - ``"toeplitz"``: blocks of rows, which view the bias along one line of offsets.
+            - ``"flex"``: FlexAttention.
+            - ``"blocks"``: blocks of rows, for each of which mask and bias are made.
+
+            ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
+            ``"toeplitz"`` serves too. ``explain`` says which that is.
 
     Raises:
-        InvalidArgument: shapes, devices or head counts that do not fit together.
+        InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve
+            this call.
+        UnknownName: no backend of that name.
 
     Second derivatives exist on the CPU; on other devices torch's kernels have none, and
     ``scores(…).softmax(-1) @ v`` is the way.
     """
-    mask = check(q, k, v, placed, Mask.of(mask, causal, window), scale)
-    if not 0 <= dropout < 1:
+    settings = Settings(return_logsumexp, dropout, backend)
+    out, lse = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, settings)
+    return out if lse is None else (out, lse)
+
+
+def explain(
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B K S D"],
+    v: Float[Tensor, "B K S V"],
+    placed: Placed,
+    mask: Mask | None = None,
+    *,
+    causal: bool = False,
+    window: int | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    return_logsumexp: bool = False,
+    backend: Backend = "auto",
+) -> Explanation:
+    """Which way ``attention`` takes with these arguments, here and now, and why; nothing is attended to.
+
+    Whether gradients are recorded counts, as it does for ``attention``. Where channels fade (xPos) and rows are
+    attended to some at a time, the first rows speak for all.
+
+    Raises:
+        InvalidArgument, UnknownName: as ``attention``.
+    """
+    settings = Settings(return_logsumexp, dropout, backend)
+    return _prepared(_explained, q, k, v, placed, Mask.of(mask, causal, window), scale, settings)
+
+
+def _prepared(
+    take: Callable[[Tensor, Tensor, Tensor, Placed, Mask, float, Settings], Result],
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    placed: Placed,
+    mask: Mask,
+    scale: float | None,
+    settings: Settings,
+) -> Result:
+    """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast."""
+    mask = check(q, k, v, placed, mask, scale)
+    if not 0 <= settings.dropout < 1:
         raise InvalidArgument(
-            f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
+            f"dropout={settings.dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
         )
-    if dropout and return_logsumexp:
+    if settings.dropout and settings.exact_rows:
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
         )
-    if backend not in BACKENDS:
-        raise UnknownName("backend", backend, BACKENDS)
+    if settings.backend not in get_args(Backend):
+        raise UnknownName("backend", settings.backend, get_args(Backend))
     scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
@@ -121,111 +210,229 @@ def attention(
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
     check_types(q=q, k=k, v=v)
     with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
-        attend = partial(_once, scale, return_logsumexp, backend, dropout)
-        way = attend if placed.decay is None else partial(decayed, attend, scale)
-        out, lse = way(q, k, v, placed, mask)
-    return out if lse is None else (out, lse)
+        return take(q, k, v, placed, mask, scale, settings)
 
 
-def _once(
-    scale: float,
-    return_logsumexp: bool,
-    backend: Backend,
-    dropout: float,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    placed: Placed,
-    mask: Mask,
-) -> tuple[Tensor, Tensor | None]:
+def _computed(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> Output:
+    attend = partial(_attend, scale=scale, settings=settings)
+    return attend(q, k, v, placed, mask) if placed.decay is None else decayed(attend, scale, q, k, v, placed, mask)
+
+
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> Output:
     """Output, and the logsumexp where it is asked for."""
-    call = AttentionCall.of(q, k, placed, mask, scale, return_logsumexp, backend)
+    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
-    if dropout and (call.needs_scores or _transformed()):
-        raise InvalidArgument(
-            f"dropout={dropout} is not offered for a bias that reads scores, nor inside a function transform; use 0"
-        )
     # torch's kernels take values as wide as the keys; narrower ones would cost a table of all scores.
     wide = pad(v, (0, q.shape[-1] - v.shape[-1])) if v.shape[-1] < q.shape[-1] else v
-    out, lse = _summed(q, k, wide, call) if call.exact_rows else (_attend(q, k, wide, call, dropout), None)
-    return out if wide is v else out[..., : v.shape[-1]], lse
+    out, lse = _choose(q, k, wide, call)[1]()
+    return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
 
 
-def _transformed() -> bool:
-    """Whether a transform of functions, or derivatives taken forward, see operators alone."""
+def _explained(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
+) -> Explanation:
+    if placed.decay is not None:
+        q, k, v, placed, mask = next(runs(q, k, v, placed, mask, scale))
+    call = AttentionCall.of(q, k, placed, mask, scale, *settings)
+    v = pad(v, (0, max(q.shape[-1] - v.shape[-1], 0)))
+    return _choose(q, k, v, call)[0]
+
+
+def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
+    """The way that was asked for, else the first that serves."""
+    needed = _operators_alone(call)
+    if call.dropout and (needed or call.needs_scores):
+        raise InvalidArgument(
+            f"dropout={call.dropout} is not offered for a bias that reads scores, nor inside a function transform; "
+            "use 0"
+        )
+    if call.backend != "auto":
+        reason, run = WAYS[call.backend](q, k, v, call)
+        if needed and call.backend != "operators":
+            reason, run = needed, None
+        if run is None:
+            raise InvalidArgument(
+                f"backend={call.backend!r} does not serve this call: {reason}; use backend='auto', or ask "
+                "posenc.explain which way that takes"
+            )
+        return Explanation(call.backend, reason), run
+    declined: list[tuple[str, str]] = []
+    for name, way in WAYS.items():
+        reason, run = way(q, k, v, call)
+        if run is not None:
+            return Explanation(name, reason, tuple(declined)), run
+        declined.append((name, reason))
+    raise AssertionError("blocks serve every call")
+
+
+def _operators_alone(call: AttentionCall) -> str:
+    """Why nothing but plain operators serves; empty where other ways do."""
+    if call.exact_rows:
+        return "the logsumexp is asked for, which plain operators sum in float32 or wider"
+    if _is_transformed():
+        return "a transform of functions, or a derivative taken forward, sees plain operators alone"
+    if call.needs_scores and not torch.compiler.is_compiling():
+        return "the bias reads the scores, which torch's kernels keep to themselves"
+    return ""
+
+
+def _is_transformed() -> bool:
     if torch.compiler.is_compiling():
         return False
     return _C._are_functorch_transforms_active() or forward_ad._current_level >= 0
 
 
-def _summed(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
-    """Output and logsumexp, which come from blocks of rows."""
-    return by_operators(q, k, v, call) if _transformed() else recomputed(q, k, v, call)
+def _operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    reason = _operators_alone(call)
+    if call.dropout:
+        return "plain operators drop no weights", None
+    if call.backend == "auto" and not reason:
+        return "other ways are faster where torch's kernels serve", None
+    run = by_operators if _is_transformed() else recomputed
+    return reason or "plain operators serve every call", partial(run, q, k, v, replace(call, backend="operators"))
 
 
-def _attend(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, dropout: float) -> Float[Tensor, "B H T V"]:
-    """The way to whoever computes; every branch equals softmax(scores)·v."""
-    compiling = torch.compiler.is_compiling()
-    if _transformed() or (call.needs_scores and not compiling):
-        return _summed(q, k, v, call)[0]
-    spans = None if compiling else call.mask.spans(call.queries, call.all_keys, call.bias is not None)
-    if spans is not None:
-        return _by_spans(q, k, v, call, spans, dropout)
-    learning = torch.is_grad_enabled() and any(x.requires_grad for x in (q, k, v, *call.trained))
-    if call.bias is not None and call.may_widen(q, dropout) and not _along_line(q, call):
-        channels = call.bias.low_rank(q.dtype, call.scale)
-        if channels is not None:
-            wide, bare = widened(q, k, v, channels), replace(call, bias=None, trained=())
-            return _attend(*wide, bare, dropout)[..., : v.shape[-1]]
-    gqa = said(q.shape[1] != k.shape[1])
-    if learning and not dropout and not compiling and (call.trained or fused(q, k, v)):
-        return recomputed(q, k, v, call)[0]
-    if call.whole:
-        causal = said(call.is_causal)
-        return sdpa(q, k, v, is_causal=causal, scale=call.scale, dropout_p=dropout, enable_gqa=gqa)
-    if compiling:
-        mask = call.additive_mask(0, call.queries, _all_scores(q, k, call.scale) if call.needs_scores else None)
-        return sdpa(q, k, v, attn_mask=mask, scale=call.scale, dropout_p=dropout, enable_gqa=gqa)
-    if not dropout and call.queries > ROWS and call.flexes and serves(q, v):
-        hides = call.mask.modifier(call.queries, call.all_keys, call.device)
-        return flexible(q, k, v, None if call.bias is None else call.bias.modifier, hides, call.scale)
-    return by_blocks(q, k, v, call, dropout)
+def _documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if torch.compiler.is_compiling():
+        return "a compiler is given one call for all documents", None
+    if call.spans is None:
+        return "no documents or padding are known that are long enough to be worth a call for each", None
+    return "documents, or rows without their padding, see nobody outside theirs", partial(_by_spans, q, k, v, call)
 
 
-def _all_scores(q: Tensor, k: Tensor, scale: float) -> Float[Tensor, "B H T S"]:
-    """q·kᵀ·scale in one piece, without the views of groups whose lengths an exporter cannot tell."""
-    wide = torch.promote_types(q.dtype, torch.float32)
-    return q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * scale
+def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
+    spans, batch = call.spans, []
+    assert spans is not None
+    # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
+    by_row = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
+    for row, (lengths, tensors) in enumerate(zip(spans, by_row, strict=True)):
+        alone = None if len(spans) == 1 else row
+        pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in tensors), strict=True)
+        outputs, first = [], 0
+        for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
+            if sees:
+                part = call.part(alone, first, first + length)
+                outputs.append(_choose(some_q, some_k, some_v, part)[1]()[0])
+            else:
+                outputs.append(some_q.new_zeros(*some_q.shape[:3], v.shape[-1]))
+            first += length
+        batch.append(torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0])
+    return torch.cat(batch) if len(batch) > 1 else batch[0], None
 
 
 LONG = 1024
 """From so many tokens on channels win, one call whose lead grows with the length; shorter calls take the line."""
 
 
-def _along_line(q: Tensor, call: AttentionCall) -> bool:
-    """Whether the line is taken where channels are right too: asked for, or for few tokens."""
-    if call.toeplitz is None or call.trained or torch.compiler.is_compiling() or not q.is_cpu:
-        return False
-    return call.backend == "toeplitz" or (call.backend == "auto" and call.queries < LONG)
+def _low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if call.bias is None:
+        return "no bias is added", None
+    if not call.widens or (call.dropout and q.is_cpu):  # where weights are dropped, torch holds them all
+        return "more than causality hides keys, queries and keys differ, or weights are dropped on the CPU", None
+    if call.backend == "auto" and q.is_cpu and _offers_line(call) and not call.trained and call.queries < LONG:
+        return f"below {LONG} tokens blocks along the bias's line are faster", None
+    if not exact(q.device, q.dtype):
+        return "this device does not sum channels of this type as exactly as they need", None
+    channels = call.bias.low_rank(q.dtype, call.scale)
+    if channels is None:
+        return "the bias has no such channels at these positions", None
+    wide, bare = widened(q, k, v, channels), replace(call, bias=None, trained=())
+    return "the bias is a product of few channels, beside those of queries and keys", partial(
+        _as_narrow, v.shape[-1], *wide, bare
+    )
 
 
-def _by_spans(
-    q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, spans: Spans, dropout: float
-) -> Float[Tensor, "B H T V"]:
-    """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
-    rows = []
-    # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
-    each = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
-    for row, (lengths, own) in enumerate(zip(spans, each, strict=True)):
-        alone = None if len(spans) == 1 else row
-        pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in own), strict=True)
-        found, first = [], 0
-        for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
-            if sees:
-                part = call.part(alone, first, first + length)
-                found.append(_attend(some_q, some_k, some_v, part, dropout))
-            else:
-                found.append(some_q.new_zeros(*some_q.shape[:3], v.shape[-1]))
-            first += length
-        rows.append(torch.cat(found, dim=2) if len(found) > 1 else found[0])
-    return torch.cat(rows) if len(rows) > 1 else rows[0]
+def _as_narrow(width: int, q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    return _in_one(q, k, v, call)[0][..., :width], None
+
+
+def _sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if not call.whole:
+        return "a bias, or a mask that is more than causality, is to be added", None
+    return "nothing is added, and one flag says what is hidden", partial(_in_one, q, k, v, call)
+
+
+def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    """One call of torch's attention; on the CPU with gradients that can be differentiated again."""
+    if call.learns(q, k, v) and fused(q, k, v):
+        return recomputed(q, k, v, replace(call, backend="sdpa"))
+    causal, gqa = plain_bool(call.is_causal), plain_bool(q.shape[1] != k.shape[1])
+    return (
+        scaled_dot_product_attention(
+            q, k, v, is_causal=causal, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa
+        ),
+        None,
+    )
+
+
+def _toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if not _offers_line(call):
+        return "no bias along one line of offsets, and only causality hiding keys", None
+    if call.trained and (call.dropout or not fused(q, k, v)):
+        return "no gradient flows to a bias through views of it", None
+    return "the bias depends on the offset alone, and each block views one line of it", partial(
+        _in_blocks, q, k, v, replace(call, backend="toeplitz")
+    )
+
+
+def _offers_line(call: AttentionCall) -> bool:
+    return call.line is not None and not torch.compiler.is_compiling()
+
+
+def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if torch.compiler.is_compiling():
+        return "a compiler is given torch's attention", None
+    if call.dropout or call.trained:
+        return "FlexAttention drops no weights, and gives a bias no gradients", None
+    if call.bias is not None and call.bias.modifier is None:
+        return "the bias has no score_mod", None
+    if (call.backend == "auto" and call.queries <= ROWS) or not serves(q, v):
+        return f"FlexAttention is for CUDA, 16 channels and more than {ROWS} queries", None
+    return "FlexAttention hides and adds as it goes", partial(_by_flex, q, k, v, call)
+
+
+def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    hides = call.mask.modifier(call.queries, call.all_keys, call.device)
+    return flexible(q, k, v, None if call.bias is None else call.bias.modifier, hides, call.scale), None
+
+
+def _blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    if torch.compiler.is_compiling():
+        return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)
+    return "mask and bias are made block by block", partial(_in_blocks, q, k, v, replace(call, backend="blocks"))
+
+
+def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    if call.learns(q, k, v) and (call.trained or fused(q, k, v)):
+        return recomputed(q, k, v, call)
+    return by_blocks(q, k, v, call), None
+
+
+def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
+    scores = None
+    if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot tell
+        wide = torch.promote_types(q.dtype, torch.float32)
+        scores = q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * call.scale
+    mask, gqa = call.additive_mask(0, call.queries, scores), plain_bool(q.shape[1] != k.shape[1])
+    return (
+        scaled_dot_product_attention(
+            q, k, v, attn_mask=mask, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa
+        ),
+        None,
+    )
+
+
+WAYS: dict[str, Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]] = {
+    "operators": _operators,
+    "documents": _documents,
+    "low_rank": _low_rank,
+    "sdpa": _sdpa,
+    "toeplitz": _toeplitz,
+    "flex": _flex,
+    "blocks": _blocks,
+}

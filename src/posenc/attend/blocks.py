@@ -16,7 +16,8 @@ from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.attend.call import AttentionCall
 from posenc.kernels.attention.banded import banded_forward, far_backward
-from posenc.kernels.attention.block import (
+from posenc.kernels.attention.diagonals import Diagonals
+from posenc.kernels.attention.softmax import (
     fused,
     fused_backward,
     fused_forward,
@@ -26,7 +27,6 @@ from posenc.kernels.attention.block import (
     products,
     readable,
 )
-from posenc.kernels.attention.diagonals import Diagonals
 
 ROWS = 128
 """Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
@@ -36,66 +36,58 @@ TRAINING_ROWS = 256
 
 
 class Masks:
-    """The masks of a call's blocks: none where it is whole, views of a line, or made by ``call``.
+    """The masks of a call's blocks: none where one call does it, views of a line, or made by ``call``."""
 
-    A trained bias has its line where gradients are made by hand, since no gradient flows through a view of it.
-    """
-
-    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, by_hand: bool = False) -> None:
-        self.call, self.whole = call, call.whole
-        self.size = max(call.queries, 1) if self.whole else rows
-        self.toeplitz = call.toeplitz
-        if call.trained and not by_hand:
-            self.toeplitz = None
-        if self.toeplitz is not None:
-            line = self.toeplitz.detach().to(dtype)
-            # Of the future, a block sees at most as many keys as it has rows.
-            future = line.new_full((line.shape[0], rows), -math.inf)
-            self.toeplitz = (
-                torch.cat((line[:, : call.all_keys], future), dim=1) if call.keys(1) < call.all_keys else line
-            )
+    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype) -> None:
+        self.call, self.is_one, self.line = call, call.backend == "sdpa", None
+        self.size = max(call.queries, 1) if self.is_one else rows
+        if call.backend == "toeplitz" and call.line is not None:
+            self.line = call.line.detach().to(dtype)
+            if call.keys(1) < call.all_keys:  # of the future, a block sees at most as many keys as it has rows
+                future = self.line.new_full((self.line.shape[0], rows), -math.inf)
+                self.line = torch.cat((self.line[:, : call.all_keys], future), dim=1)
 
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
         for first in range(0, max(self.call.queries, 1), self.size):
             last = min(first + self.size, self.call.queries)
-            yield first, last, self.call.all_keys if self.whole else self.call.keys(last)
+            yield first, last, self.call.all_keys if self.is_one else self.call.keys(last)
 
     def start(self, first: int) -> int:
         """How many keys a block from ``first`` on sees alike; none where they are too few to be worth a call."""
-        start = 0 if self.whole or self.toeplitz is not None else self.call.start(first)
+        start = 0 if self.is_one or self.line is not None else self.call.start(first)
         return start if 2 * start >= self.size else 0
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line."""
-        if self.whole:
+        if self.is_one:
             return None
-        if self.toeplitz is None:
+        if self.line is None:
             return self.call.additive_mask(first, last, start=start)
-        own = self.toeplitz[:, self.call.queries - last :]
-        return own.as_strided((1, own.shape[0], last - first, keys), (0, self.toeplitz.shape[1], 1, 1))
+        tail = self.line[:, self.call.queries - last :]
+        return tail.as_strided((1, tail.shape[0], last - first, keys), (0, self.line.shape[1], 1, 1))
 
-    def turned(self, x: Tensor) -> Tensor:
-        """Rows in the order in which their mask has them; once more turns them back."""
-        return x if self.toeplitz is None else x.flip(2)
+    def flipped(self, x: Tensor) -> Tensor:
+        """Rows in the order in which their mask has them; once more puts them back."""
+        return x if self.line is None else x.flip(2)
 
 
-def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, dropout: float) -> Float[Tensor, "B H T V"]:
+def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
     """Every block by torch's attention; for inference, and where weights are dropped."""
     q, k, v = readable(q, k, v)
     masks = Masks(call, ROWS, mask_dtype(q))
     out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
-    blocks, bands = [], not dropout and fused(q, k, v)
+    blocks, bands = [], not call.dropout and fused(q, k, v)
     for first, last, keys in masks:
-        rows, of = masks.turned(q[:, :, first:last]), (k[:, :, :keys], v[:, :, :keys])
+        rows, of = masks.flipped(q[:, :, first:last]), (k[:, :, :keys], v[:, :, :keys])
         start = masks.start(first) if bands else 0
         mask = masks.at(first, last, keys, start)
         if start and mask is not None:
             block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)[0]
         else:
             gqa = bool(q.shape[1] != k.shape[1])
-            block = sdpa(rows, *of, attn_mask=mask, scale=call.scale, dropout_p=dropout, enable_gqa=gqa)
-            block = masks.turned(block)
+            block = sdpa(rows, *of, attn_mask=mask, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa)
+            block = masks.flipped(block)
         if out is None:
             blocks.append(block)
         else:  # written where it belongs instead of joined afterwards
@@ -135,19 +127,19 @@ class _Recomputed(torch.autograd.Function):
     def forward(
         ctx: Any, call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, *trained: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.fused = fused(q, k, v) and not call.needs_scores and not call.exact_rows
-        if ctx.fused and call.whole:
+        ctx.fused = fused(q, k, v) and call.backend != "operators"
+        if call.backend == "sdpa":
             out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
         elif ctx.fused:
-            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q), by_hand=True), []
+            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q)), []
             for first, last, keys in masks:
                 start, of = masks.start(first), (k[:, :, :keys], v[:, :, :keys])
-                rows, mask = masks.turned(q[:, :, first:last]), masks.at(first, last, keys, start)
+                rows, mask = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
                 if start and mask is not None:
                     block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)
                 else:
                     block = fused_forward(rows, *of, mask, False, call.scale)
-                results.append([masks.turned(x) for x in block])
+                results.append([masks.flipped(x) for x in block])
             out, lse = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
             )
@@ -168,30 +160,30 @@ class _Recomputed(torch.autograd.Function):
         with torch.enable_grad():
             call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
         grad = torch.zeros_like(out) if grad is None else grad
-        if ctx.fused and call.whole and grad_lse is None:
+        if call.backend == "sdpa":
             return None, *fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
-        masks = Masks(call, TRAINING_ROWS, mask_dtype(q), by_hand=ctx.fused)
-        along = trained and masks.toeplitz is not None and grad_lse is None
+        masks = Masks(call, TRAINING_ROWS, mask_dtype(q))
+        along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
-        through = ctx.fused and (along or not trained) and grad_lse is None
+        through = ctx.fused and (along or not trained)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
-        own = [torch.zeros_like(tensor) for tensor in trained]
+        trained_grads = [torch.zeros_like(tensor) for tensor in trained]
         for first, last, keys in masks:
             start = masks.start(first) if ctx.fused else 0
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse)]
             if through:
-                rows, about, *result = (masks.turned(x) for x in block)
+                rows, about, *result = (masks.flipped(x) for x in block)
                 mask, total = masks.at(first, last, keys, start), (result[0], result[1])
                 if diagonals is None or mask is None:
-                    found = fused_backward(rows, about, to, of, mask, False, call.scale, total)
+                    more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, total)
                 else:
-                    found = diagonals.backward(rows, about, to, of, mask, last, call.scale, total)
-                more_q, more_k, more_v = masks.turned(found[0]), found[1], found[2]
+                    more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, last, call.scale, total)
+                more_q = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
                 more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, (first, last, start))
-                own = [a + b for a, b in zip(own, rest, strict=True)]
+                trained_grads = [a + b for a, b in zip(trained_grads, rest, strict=True)]
             if start:
                 rows, about, *result = block
                 far = k[:, :, :start], v[:, :, :start]
@@ -204,8 +196,8 @@ class _Recomputed(torch.autograd.Function):
             dk[:, :, start:keys] += more_k
             dv[:, :, start:keys] += more_v
         if diagonals is not None:
-            own = _through_line(call.toeplitz, call.trained, diagonals.toeplitz)
-        return None, dq, dk, dv, *own
+            trained_grads = _through_line(call.line, call.trained, diagonals.line)
+        return None, dq, dk, dv, *trained_grads
 
 
 def _through_line(
@@ -213,8 +205,8 @@ def _through_line(
 ) -> list[Tensor]:
     """Gradients of the trained tensors, from that of the line that was made of them."""
     assert line is not None
-    found = torch.autograd.grad(line, trained, grad.to(line.dtype), allow_unused=True)
-    return [torch.zeros_like(x) if g is None else g for x, g in zip(trained, found, strict=True)]
+    grads = torch.autograd.grad(line, trained, grad.to(line.dtype), allow_unused=True)
+    return [torch.zeros_like(x) if g is None else g for x, g in zip(trained, grads, strict=True)]
 
 
 def _by_autograd(
@@ -241,12 +233,12 @@ def _by_autograd(
         near = scores.detach().logsumexp(-1)
         lse, share = near, (near - lse).exp()[..., None]
     grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse, share)
-    wanted, made, given = (q, k, *call.trained), [scores], [grad_scores]
+    inputs, outputs, given = (q, k, *call.trained), [scores], [grad_scores]
     if beyond is not None and beyond.requires_grad:
-        made.append(beyond)
+        outputs.append(beyond)
         given.append(-grad_scores.sum(-1, keepdim=True))
-    found = torch.autograd.grad(made, wanted, given, allow_unused=True)
-    dq, dk, *rest = (torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True))
+    grads = torch.autograd.grad(outputs, inputs, given, allow_unused=True)
+    dq, dk, *rest = (torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
     return dq, dk, dv, *rest
 
 
@@ -259,9 +251,9 @@ def _differentiable(
     out, lse = by_operators(q, k, v, call.with_trained(tuple(trained)))
     given = [(x, g) for x, g in ((out, grad), (lse, grad_lse)) if g is not None]
     wanted = [x for x in inputs if x.requires_grad]
-    found = iter(
+    grads = iter(
         torch.autograd.grad(
             [x for x, _ in given], wanted, [g for _, g in given], create_graph=True, allow_unused=True
         )
     )
-    return tuple(next(found) if x.requires_grad else None for x in inputs)
+    return tuple(next(grads) if x.requires_grad else None for x in inputs)

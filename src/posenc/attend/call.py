@@ -1,25 +1,21 @@
-"""What one call of attention adds to the scores of a block of rows, and which shortcuts it allows."""
+"""One call of attention: whether its inputs fit together, what it adds to the scores of a block of rows, and which
+shortcuts it allows."""
 
 import math
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import cached_property
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.bias import Bias
-from posenc.encodings.placed import Placed
-from posenc.kernels.attention.block import mask_dtype
-from posenc.kernels.attention.low_rank import LEAST_SCALE, exact
+from posenc.encodings.placed import Placed, heads_of
+from posenc.errors import InvalidArgument
+from posenc.kernels.attention.low_rank import LEAST_SCALE
+from posenc.kernels.attention.softmax import mask_dtype
 from posenc.kernels.memory import may_be_looked_at
-from posenc.mask import Mask
-
-Backend = Literal["auto", "toeplitz", "low_rank", "blocks"]
-"""``"toeplitz"``: a bias along a line as views of it, block by block. ``"low_rank"``: as more channels of queries
-and keys, in one call of torch's attention. ``"blocks"``: neither. ``"auto"``: by the length of the call alone."""
-
-BACKENDS = get_args(Backend)
+from posenc.mask import Mask, Spans
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +33,31 @@ class AttentionCall:
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
     trained: tuple[Tensor, ...]
     """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
-    backend: Backend = "auto"
-    """Which way is taken where several are right."""
+    dropout: float
+    backend: str
+    """The way that was asked for; where rows are computed, the way that was taken."""
 
     @classmethod
     def of(
-        cls, q: Tensor, k: Tensor, placed: Placed, mask: Mask, scale: float, exact_rows: bool, backend: Backend
+        cls,
+        q: Tensor,
+        k: Tensor,
+        placed: Placed,
+        mask: Mask,
+        scale: float,
+        exact_rows: bool,
+        dropout: float,
+        backend: str,
     ) -> "AttentionCall":
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
         if bias is not None:
             bias = bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
-            if torch.is_grad_enabled() and T and S and may_be_looked_at(q, *bias.trainable):
+            looks = not bias.checked and torch.is_grad_enabled() and T and S
+            if looks and may_be_looked_at(q, *bias.trainable):
                 bias.check_trainable(torch.zeros(*q.shape[:2], 1, 1, dtype=mask_dtype(q), device=q.device))
-        return cls(mask, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, _trained(bias), backend)
+        trained = _trained(bias)
+        return cls(mask, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, trained, dropout, backend)
 
     @property
     def open(self) -> bool:
@@ -73,32 +80,34 @@ class AttentionCall:
         return self.bias is not None and self.bias.needs_scores
 
     @property
-    def toeplitz(self) -> Tensor | None:
-        """The bias along a line, where nothing hides keys besides causality."""
-        if self.bias is None or not self.mask.only_causal or self.exact_rows:
-            return None
-        return None if self.backend == "blocks" else self.bias.toeplitz
-
-    def may_widen(self, q: Tensor, dropout: float) -> bool:
-        """Whether channels would be right for this call, if the bias has any."""
-        if self.bias is None or not self.mask.only_causal or not self.mask.causal or self.backend == "blocks":
-            return False
-        # torch's fused kernel drops no weights on the CPU: blocks of rows need less memory than all of them.
-        if not said(self.queries == self.all_keys) or self.scale < LEAST_SCALE or (dropout and q.is_cpu):
-            return False
-        return exact(q.device, q.dtype)
+    def line(self) -> Tensor | None:
+        """The bias along a line of offsets, where nothing hides keys besides causality."""
+        return self.bias.toeplitz if self.bias is not None and self.mask.only_causal else None
 
     @property
-    def flexes(self) -> bool:
-        """Whether FlexAttention knows what is added here."""
-        return self.backend != "blocks" and (self.bias is None or self.bias.modifier is not None)
+    def widens(self) -> bool:
+        """Whether channels would be right for this call, if the bias has any."""
+        if not self.mask.only_causal or not self.mask.causal:
+            return False
+        return plain_bool(self.queries == self.all_keys) and self.scale >= LEAST_SCALE
+
+    @cached_property
+    def spans(self) -> Spans | None:
+        """How the batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
+        return self.mask.spans(self.queries, self.all_keys, self.bias is not None)
+
+    def learns(self, *tensors: Tensor) -> bool:
+        """Whether gradients of these or of the bias are taken by hand, block by block."""
+        if self.dropout or torch.compiler.is_compiling() or not torch.is_grad_enabled():
+            return False
+        return any(x.requires_grad for x in (*tensors, *self.trained))
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
         """The call of one span of tokens."""
         bias = None if self.bias is None else self.bias.part(row, first, last)
         trained = _trained(bias) if self.trained else ()
         mask, length = self.mask.part(row, first, last), last - first
-        return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained)
+        return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")
 
     def with_trained(self, tensors: tuple[Tensor, ...]) -> "AttentionCall":
         """The same with these in place of ``trained``: what a gradient taken inside another one ends at."""
@@ -114,7 +123,7 @@ class AttentionCall:
 
     def start(self, first: int) -> int:
         """How many keys every row from ``first`` on sees alike, since they are out of the bias's reach."""
-        if self.bias is None or self.bias.constant_beyond is None or self.backend == "blocks":
+        if self.bias is None or self.bias.constant_beyond is None:
             return 0
         if not self.mask.only_causal or self.exact_rows or self.needs_scores:
             return 0
@@ -129,21 +138,21 @@ class AttentionCall:
     ) -> Float[Tensor, "#B #H #rows S"]:
         """Bias, and −∞ at what is hidden, for the rows ``first`` to ``last`` and their keys from ``start`` on."""
         keys = self.keys(last)
-        seen = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
+        visible = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
-        hidden = zero.expand(1, 1, 1, keys - start) if seen is None else torch.where(seen, zero, -math.inf)
+        hidden = zero.expand(1, 1, 1, keys - start) if visible is None else torch.where(visible, zero, -math.inf)
         if self.bias is None:
             return hidden.expand(-1, 1, last - first, keys - start)
-        if scores is not None and seen is not None:
-            scores = scores.masked_fill(~seen, -math.inf)
+        if scores is not None and visible is not None:
+            scores = scores.masked_fill(~visible, -math.inf)
         if start:
             bias = self.bias.within(first, last, start, keys)
         elif self.exact_rows:
             bias = self.bias.rows(first, last, keys, scores)
         else:
-            bias = self.bias.differences(first, last, keys, seen, scores)
+            bias = self.bias.differences(first, last, keys, visible, scores)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
-        return bias.to(self.dtype) if seen is None else bias.to(self.dtype) + hidden
+        return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
 
 def _trained(bias: Bias | None) -> tuple[Tensor, ...]:
@@ -152,8 +161,118 @@ def _trained(bias: Bias | None) -> tuple[Tensor, ...]:
     return tuple(x for x in bias.trainable if x.requires_grad)
 
 
-def said(flag: bool) -> bool:
+def plain_bool(flag: bool) -> bool:
     """The flag as a plain bool: made of lengths it is a symbol under a compiler, and sdpa takes none."""
     if flag:  # noqa: SIM103  returning it would return the symbol
         return True
     return False
+
+
+def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, scale: float | None) -> Mask:
+    """The mask within the layer's window, once everything fits together; ``v`` is None where only scores are asked
+    for.
+
+    Raises:
+        InvalidArgument: what does not fit, each with a sentence of its own.
+    """
+    if not isinstance(placed, Placed):
+        given_instead = None if placed is None else type(placed).__name__
+        raise InvalidArgument(
+            f"placed is {given_instead}; place the encoding first: encoding.at(positions), and for no positions at "
+            "all posenc.NoPE().at(positions)"
+        )
+    if placed.stamps:
+        placed.check_current()
+    given = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    for name, x in given.items():
+        if x.dim() != 4:
+            raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
+        if not x.dtype.is_floating_point:
+            raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
+    _devices(given, placed)
+    _sizes(q, k, k if v is None else v)
+    _positions(q, k, placed)
+    if q.shape[3] <= placed.added:
+        raise InvalidArgument(
+            f"q has {q.shape[3]} channels a head, and rotate of this encoding adds {placed.added}; pass what it "
+            "returned"
+        )
+    if scale is not None and not 0 < scale < math.inf:
+        raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
+    mask = mask.within(placed.window)
+    mask.check(q.shape[0], q.shape[2], k.shape[2], q.device)
+    _ends(q, k, mask)
+    return mask
+
+
+def check_types(**given: Tensor) -> None:
+    """Refuse queries, keys and values of different types, of which ways of computing make different things."""
+    types = {x.dtype for x in given.values()}
+    if len(types) > 1:
+        dtypes = " and ".join(f"{name} is {x.dtype}" for name, x in given.items())
+        raise InvalidArgument(f"{dtypes}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
+
+
+def _devices(given: dict[str, Tensor], placed: Placed) -> None:
+    device = given["q"].device
+    devices = {name: x.device for name, x in given.items()} | {"the encoding": placed.q_positions.device}
+    for name, other in devices.items():
+        if other != device:
+            raise InvalidArgument(f"q is on {device} and {name} on {other}; move one with .to(…)")
+
+
+def _sizes(q: Tensor, k: Tensor, v: Tensor) -> None:
+    if not q.shape[0] == k.shape[0] == v.shape[0]:
+        raise InvalidArgument(
+            f"q has batch size {q.shape[0]}, k {k.shape[0]} and v {v.shape[0]}; they must agree: expand the smaller"
+        )
+    if k.shape[1] != v.shape[1] or k.shape[1] < 1 or q.shape[1] % k.shape[1]:
+        raise InvalidArgument(
+            f"q has {q.shape[1]} heads, k {k.shape[1]} and v {v.shape[1]}; k and v need the same, a divisor of q's"
+        )
+    if q.shape[3] != k.shape[3] or q.shape[3] < 1:
+        raise InvalidArgument(
+            f"q has {q.shape[3]} channels a head and k {k.shape[3]}; they must agree, and be at least 1"
+        )
+    if k.shape[2] != v.shape[2]:
+        raise InvalidArgument(f"k has {k.shape[2]} keys and v {v.shape[2]}; they must agree")
+
+
+def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
+    if placed.awaits_content:
+        raise InvalidArgument(
+            "this encoding has something else in every layer, or reads what tokens say and has not read them yet; "
+            "call here, state = placed[layer].with_content(x, state) and pass here in place of placed"
+        )
+    for name, x, positions in (("q", q, placed.q_positions), ("k", k, placed.k_positions)):
+        if x.shape[2] != positions.shape[-1]:
+            raise InvalidArgument(
+                f"{name} has length {x.shape[2]} but the encoding was placed at {positions.shape[-1]} positions; "
+                "with a cache call encoding.at(positions, k_positions)"
+            )
+        batched = positions.dim() == (2 if placed.axes == 1 else 3)
+        if batched and positions.shape[-2] not in (1, x.shape[0]):
+            raise InvalidArgument(
+                f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
+                "positions; give one row per sequence, or one for all"
+            )
+    if placed.bias is None and placed.scale is None and placed.decay is None:
+        return  # what rotates alone serves any number of heads
+    for what, heads in heads_of(placed).items():
+        if heads != q.shape[1]:
+            raise InvalidArgument(
+                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and "
+                "a rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+            )
+
+
+def _ends(q: Tensor, k: Tensor, mask: Mask) -> None:
+    """Refuse sequences said to end together whose last key is hidden: slots of a cache that are still empty."""
+    keys = mask.key_mask
+    if keys is None or not mask.causal or mask.q_order is not None or not 0 < q.shape[2] < k.shape[2]:
+        return
+    if keys.device.type == "cpu" and may_be_looked_at(keys) and not bool(keys[:, -1].any()):
+        raise InvalidArgument(
+            f"key_mask hides the last of {k.shape[2]} keys, which would be the last query's own; in a cache with "
+            "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
+        )

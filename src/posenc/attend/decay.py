@@ -17,7 +17,7 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.attention.softmax import for_every_head
 from posenc.kernels.memory import may_be_looked_at, unwrapped
 from posenc.mask import Mask
 
@@ -41,14 +41,23 @@ def decayed(
     attend: Attend, scale: float, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask
 ) -> tuple[Tensor, Tensor | None]:
     """Output and logsumexp of ``attend`` for channels that fade, some rows at a time where positions lie apart."""
+    outputs = [attend(*run) for run in runs(q, k, v, placed, mask, scale)]
+    out = torch.cat([part for part, _ in outputs], dim=2) if len(outputs) > 1 else outputs[0][0]
+    sums = [lse for _, lse in outputs if lse is not None]
+    return out.to(q.dtype), torch.cat(sums, dim=2) if len(sums) > 1 else next(iter(sums), None)
+
+
+def runs(
+    q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Placed, Mask]]:
+    """The arguments of attention for rows that share an anchor, with q and k scaled, one run after the other."""
     decay = placed.decay
     assert decay is not None
-    out_type, T, S = q.dtype, q.shape[2], k.shape[2]
+    T, S = q.shape[2], k.shape[2]
     positions = along(placed)
     if q.dtype == torch.float16:  # ends at 65 504
         q, k, v = q.float(), k.float(), v.float()
-    parts, found = list(_close(positions[0], decay, 0, T)), []
-    bias = placed.bias
+    parts, bias = list(_close(positions[0], decay, 0, T)), placed.bias
     if bias is not None:
         ordered = bias.ordered(*mask.order(T, S, q.device))
         bias = ordered.meeting(q, k, scale)
@@ -56,33 +65,30 @@ def decayed(
             placed = copy.copy(placed)
             placed.bias = RowsBias(bias, 0)
     for first, last in parts:
-        here, seen = placed, mask
+        layer, visible = placed, mask
         if len(parts) > 1:
-            own_scale = None if placed.scale is None else placed.scale[:, :, first:last]
-            some = None if bias is None else RowsBias(bias, first)
-            own = placed.q_positions[..., first:last]
-            here = Placed(own, placed.k_positions, placed.axes, bias=some, scale=own_scale)
-            seen = mask.rows(first, last, T, S, q.device)
+            row_scale = None if placed.scale is None else placed.scale[:, :, first:last]
+            row_bias = None if bias is None else RowsBias(bias, first)
+            at = placed.q_positions[..., first:last]
+            layer = Placed(at, placed.k_positions, placed.axes, bias=row_bias, scale=row_scale)
+            visible = mask.rows(first, last, T, S, q.device)
         near_q, near_k = _anchored(q[:, :, first:last], k, decay, positions[0][..., first:last], positions[1])
-        here = copy.copy(here)
-        here.decay = None
-        found.append(attend(near_q, near_k, v, here, seen))
-    out = torch.cat([part for part, _ in found], dim=2) if len(found) > 1 else found[0][0]
-    sums = [lse for _, lse in found if lse is not None]
-    return out.to(out_type), torch.cat(sums, dim=2) if len(sums) > 1 else next(iter(sums), None)
+        layer = copy.copy(layer)
+        layer.decay = None
+        yield near_q, near_k, v, layer, visible
 
 
 class RowsBias(Bias):
     """A bias whose order is known, from row ``start`` on."""
 
-    made_of = ("whole",)
+    made_of = ("bias",)
 
-    def __init__(self, whole: Bias, start: int) -> None:
-        self.whole, self.start, self.heads = whole, start, whole.heads
-        self.needs_scores = whole.needs_scores
+    def __init__(self, bias: Bias, start: int) -> None:
+        self.bias, self.start, self.heads = bias, start, bias.heads
+        self.needs_scores = bias.needs_scores
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
-        return self.whole.rows(self.start + first, self.start + last, keys, scores)
+        return self.bias.rows(self.start + first, self.start + last, keys, scores)
 
 
 def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H T S"]:
@@ -112,10 +118,10 @@ def _anchored(q: Tensor, k: Tensor, decay: Tensor, q_at: Tensor, k_at: Tensor) -
     """q scaled from the nearest of its positions, k towards it."""
     wide = torch.promote_types(q.dtype, torch.float32)
     anchor = q_at.amin(-1, keepdim=True) if q.shape[2] else q_at.new_zeros(1)
-    own = decay if decay.shape[0] == 1 else decay[:: q.shape[1] // k.shape[1]]
+    k_decay = decay if decay.shape[0] == 1 else decay[:: q.shape[1] // k.shape[1]]
     return (
         (q * _factors(q_at - anchor, decay.to(wide))).to(q.dtype),
-        (k * _factors(anchor - k_at, own.to(wide))).to(k.dtype),
+        (k * _factors(anchor - k_at, k_decay.to(wide))).to(k.dtype),
     )
 
 
@@ -126,12 +132,12 @@ def _factors(steps: Tensor, decay: Tensor) -> Float[Tensor, "*heads T D"]:
 
 def _close(positions: Tensor, decay: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
     """Runs of rows that can share an anchor; all rows where nobody may look, and a span too long is an error."""
-    own = unwrapped(positions[..., first:last])
-    looks = may_be_looked_at(own)
-    if last - first < 2 or (not looks and own.is_meta):
+    rows = unwrapped(positions[..., first:last])
+    looks = may_be_looked_at(rows)
+    if last - first < 2 or (not looks and rows.is_meta):
         yield first, last
         return
-    span = (own.amax(-1) - own.amin(-1)).max()
+    span = (rows.amax(-1) - rows.amin(-1)).max()
     fits = (span <= SPAN) & (-decay.amin() * span <= LARGEST)
     if not looks:
         torch._assert_async(fits, TOO_FAR)

@@ -13,7 +13,7 @@ def tune(
 ) -> None:
     """Build the native rotation kernel for this processor, and time it beside what would serve without it."""
     from posenc.kernels.rotary import by_native
-    from posenc.kernels.rotary.timing import timings
+    from posenc.kernels.rotary.speed import timings
 
     console = screen()
     library = by_native.prepare()

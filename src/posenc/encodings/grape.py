@@ -25,7 +25,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.attention.softmax import for_every_head
 from posenc.scaling.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]

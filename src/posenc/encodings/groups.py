@@ -10,7 +10,7 @@ from torch import Tensor
 from posenc.encodings.encoding import check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import Tables, rotate, tables, turn
+from posenc.kernels.rotary import Tables, rotate, rotate_both, tables
 from posenc.kernels.rotary.specification import Pairing
 
 Pair = tuple[Tensor, Tensor]
@@ -68,7 +68,7 @@ class PlacedGroups(Placed):
         check_heads("k", k, self.q_positions if alike else self.k_positions, own.head_dim, own.axes)
         q_tables, q_fixed = self._for_heads("q", q.shape[1])
         k_tables, k_fixed = self._for_heads("q" if alike else "k", k.shape[1])
-        turned = turn(q, k, q_fixed, k_fixed, own.pairing)
+        turned = rotate_both(q, k, q_fixed, k_fixed, own.pairing)
         if not (q_tables[0].requires_grad or q_tables[1].requires_grad):
             return turned
         # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so

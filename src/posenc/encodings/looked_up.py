@@ -16,7 +16,7 @@ from torch.nn.functional import pad
 
 from posenc.encodings.bias import Bias, check_channels, consecutive, offsets
 from posenc.encodings.wide import product
-from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.attention.softmax import for_every_head
 
 TILE = 128
 """Keys that meet the same columns at once: with as many rows in a block, twice as many as are looked at."""

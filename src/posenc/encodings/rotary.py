@@ -21,8 +21,8 @@ from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.choose import Backend, check_backend, choose
-from posenc.kernels.rotary import Step, Tables, step, tables, turn
+from posenc.kernels.backend import Backend, check_backend, select
+from posenc.kernels.rotary import Step, Tables, rotate_both, step, tables
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.checks import real, whole
@@ -117,7 +117,7 @@ class PlacedRotary(Placed):
             again = None if self._step is None else self._step(q, k)
             if again is not None:
                 return again
-        return turn(q, k, self.q_tables, k_tables, pairing, backend, out)
+        return rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out)
 
 
 @final
@@ -137,7 +137,7 @@ class Rotary(Encoding):
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
         backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
             ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device and by what was built on this
-            machine, and ``explain`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
+            machine, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
             ``"auto"`` a formula that the compiler fuses.
     """
 
@@ -189,11 +189,10 @@ class Rotary(Encoding):
         self.isometric = own.attention_factor == 1.0
         self.clock = Clock(own, phases)
 
-    @property
     def explain(self) -> str:
-        """Which implementation serves the device this module is on, and why."""
-        choice = choose(self.backend, self.clock.turns.device.type)
-        return f"{choice.backend}: {choice.reason}"
+        """Which backend rotates on the device this module is on, and why, in one sentence."""
+        selection = select(self.backend, self.clock.turns.device.type)
+        return f"{selection.backend}: {selection.reason}"
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         if scaling is None:

@@ -98,12 +98,12 @@ def build(source: Path) -> Path:
     Processes that ask at one time build it once.
 
     Raises:
-        BackendUnavailable: no compiler, one that fails (its words are passed on), or a cache that cannot be written
-            or that others may change.
+        BackendUnavailable: no compiler, one that fails (its message is passed on), or a cache that cannot be
+            written or that others may change.
     """
-    found = find(source)
-    if found is not None:
-        return found
+    library = find(source)
+    if library is not None:
+        return library
     if os.name != "posix":
         raise BackendUnavailable(
             "a native kernel is built on Linux and macOS; use backend='auto', which does without"
@@ -133,20 +133,20 @@ def build(source: Path) -> Path:
 
 
 def _compile(by: str, source: Path, library: Path) -> Path:
-    """Compile next to the library's place and move it there whole; with threads where the compiler has OpenMP."""
+    """Compile next to the library's place and move it there at once; with threads where the compiler has OpenMP."""
     target = "-mcpu=native" if platform.machine() in ("arm64", "aarch64") else "-march=native"
-    made = library.with_suffix(f".{os.getpid()}")
+    built = library.with_suffix(f".{os.getpid()}")
     for threads in (["-fopenmp"], []):
-        command = [*shlex.split(by), *FLAGS, target, *threads, str(source), "-o", str(made)]
+        command = [*shlex.split(by), *FLAGS, target, *threads, str(source), "-o", str(built)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode == 0:
-            made.chmod(0o700)
-            made.replace(library)
+            built.chmod(0o700)
+            built.replace(library)
             find.cache_clear()
             return library
-    made.unlink(missing_ok=True)
-    said = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
-    raise BackendUnavailable(f"{by} cannot build {source.name}: {said}; use backend='auto', which does without")
+    built.unlink(missing_ok=True)
+    message = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr.strip()[:200])
+    raise BackendUnavailable(f"{by} cannot build {source.name}: {message}; use backend='auto', which does without")
 
 
 @cache

@@ -11,7 +11,7 @@ from posenc.attend import attention
 from posenc.encodings.layers import Layers
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.block import merge
+from posenc.kernels.attention.softmax import merge
 from posenc.laws.effects import defined, inputs
 from posenc.laws.law import law, near, owed
 from posenc.laws.subject import Subject, each_layer

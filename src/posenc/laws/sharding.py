@@ -10,7 +10,7 @@ from posenc.encodings.compose import Heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, Placed
 from posenc.encodings.some_heads import SomeHeads
-from posenc.kernels.attention.block import merge
+from posenc.kernels.attention.softmax import merge
 from posenc.laws.effects import inputs
 from posenc.laws.law import law, near
 from posenc.laws.subject import Subject, each_layer

@@ -7,7 +7,7 @@ Gradients along a row of scores sum to zero, so that of the row's number is what
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.kernels.attention.block import Block, fused_backward, fused_forward, merge
+from posenc.kernels.attention.softmax import Block, fused_backward, fused_forward, merge
 
 Number = Float[Tensor, "#B H rows 1"] | None
 """What a row gives its far keys; None for nothing."""

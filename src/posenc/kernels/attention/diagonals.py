@@ -1,15 +1,15 @@
 """Gradients of rows whose mask lies along a learned line; its own are sums along diagonals of the scores' ones.
 
-Rows come reversed, as in blocks.py, so that row r and key s read the line at r + s. The scores' gradients are laid
-out with as many zeros behind each row as there are rows: read with one number less from row to row, what stood on a
-diagonal stands in a column. Plain products of matrices, in float32 or wider, in memory that all blocks share.
+Rows come reversed, as in attend/blocks.py, so that row r and key s read the line at r + s. The scores' gradients
+are laid out with as many zeros behind each row as there are rows: read with one number less from row to row, each
+diagonal becomes a column. Plain products of matrices, in float32 or wider, in memory that all blocks share.
 """
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.kernels.attention.block import Block, split
+from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
@@ -22,7 +22,7 @@ class Diagonals:
         longest = min(rows, T)
         size = B * H * longest * (k.shape[2] + longest)
         self.first, self.second = (torch.empty(size, dtype=dtype, device=q.device) for _ in range(2))
-        self.toeplitz, self.queries = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype), T
+        self.line, self.queries = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype), T
 
     def backward(
         self,
@@ -55,5 +55,5 @@ class Diagonals:
         dq, dk = (scores @ k).mul_(scale).view(B, H, R, -1), (scores.mT @ q).mul_(scale)
         strides = H * R * (S + R), R * (S + R), S + R - 1, 1
         places = slice(self.queries - last, self.queries - last + R + S - 1)
-        self.toeplitz[:, places] += padded.as_strided((B, H, R, S + R - 1), strides).sum(2).sum(0)
+        self.line[:, places] += padded.as_strided((B, H, R, S + R - 1), strides).sum(2).sum(0)
         return dq, dk.view(B, K, S, -1), dv.view(B, K, S, -1)

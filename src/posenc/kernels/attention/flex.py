@@ -25,8 +25,8 @@ MaskMod = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 
 def serves(q: Tensor, v: Tensor) -> bool:
     """Whether FlexAttention takes queries and values like these."""
-    held = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
-    return q.device.type == "cuda" and held and min(q.shape[-1], v.shape[-1]) >= 16
+    takes = q.dtype in (torch.float32, torch.bfloat16, torch.float16)
+    return q.device.type == "cuda" and takes and min(q.shape[-1], v.shape[-1]) >= 16
 
 
 @lru_cache
@@ -86,15 +86,15 @@ def visible_mask_mod(
 
     def mask_mod(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         ahead = picked(orders[1], b, k_index) - picked(orders[0], b, q_index)
-        seen = k_index >= 0
+        visible = k_index >= 0
         if causal:
-            seen = seen & (ahead <= 0)
+            visible = visible & (ahead <= 0)
         if window is not None:
-            seen = seen & (ahead > -window)
-            seen = seen if causal else seen & (ahead < window)
+            visible = visible & (ahead > -window)
+            visible = visible if causal else visible & (ahead < window)
         if segments[0] is not None and segments[1] is not None:
-            seen = seen & (picked(segments[0], b, q_index) == picked(segments[1], b, k_index))
-        return seen if key_mask is None else seen & picked(key_mask, b, k_index)
+            visible = visible & (picked(segments[0], b, q_index) == picked(segments[1], b, k_index))
+        return visible if key_mask is None else visible & picked(key_mask, b, k_index)
 
     return mask_mod
 

@@ -14,7 +14,7 @@ from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 from torch.utils._python_dispatch import _disable_current_modes
 
-from posenc.kernels.attention.block import for_every_head
+from posenc.kernels.attention.softmax import for_every_head
 
 Channels = tuple[Float[Tensor, "#B #H T r"], Float[Tensor, "#B #H S r"]]
 """Of queries and of keys; keys without a heads' axis of their own share theirs, as grouped queries need."""
@@ -31,11 +31,11 @@ LEAST_SCALE = 2.0**-7
 
 def pieces(x: Tensor, dtype: torch.dtype, count: int) -> list[Tensor]:
     """x as a sum of numbers that ``dtype`` holds, largest first. Gradients flow through the first."""
-    found = []
+    parts = []
     for _ in range(count):
-        found.append(x.to(dtype).to(x.dtype))
-        x = x - found[-1]
-    return found
+        parts.append(x.to(dtype).to(x.dtype))
+        x = x - parts[-1]
+    return parts
 
 
 def linear(
@@ -92,11 +92,11 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
     """
     B, H, more_q, more_k = q.shape[0], q.shape[1], *channels
     # Kernels of GPUs take widths in steps of 8.
-    spare = 0 if q.device.type == "cpu" else -(q.shape[-1] + more_q.shape[-1]) % 8
+    padding = 0 if q.device.type == "cpu" else -(q.shape[-1] + more_q.shape[-1]) % 8
     if more_k.shape[1] != 1:
         k, v = (for_every_head(x, H) for x in (k, v))
-    q = torch.cat((more_q.expand(B, H, -1, -1), pad(q, (0, spare))), dim=-1)
-    k = torch.cat((more_k.expand(B, k.shape[1], -1, -1), pad(k, (0, spare))), dim=-1)
+    q = torch.cat((more_q.expand(B, H, -1, -1), pad(q, (0, padding))), dim=-1)
+    k = torch.cat((more_k.expand(B, k.shape[1], -1, -1), pad(k, (0, padding))), dim=-1)
     return q, k, pad(v, (0, max(q.shape[-1] - v.shape[-1], 0)))
 
 

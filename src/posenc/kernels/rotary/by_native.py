@@ -1,6 +1,6 @@
 """Rotation by the native kernel: one pass over memory, bit for bit what the specification computes.
 
-Compilers see one operator, ``posenc::turn``, with rules for derivatives and shapes.
+Compilers see one operator, ``posenc::rotate``, with rules for derivatives and shapes.
 """
 
 import ctypes
@@ -34,7 +34,7 @@ LINE = 64
 
 
 class Job(ctypes.Structure):
-    """What ``posenc_turn`` is told besides the addresses of x and y; the fields of the struct in ``native.cpp``."""
+    """What ``posenc_turn`` reads besides the addresses of x and y; the fields of the struct in ``native.cpp``."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
@@ -57,16 +57,16 @@ def _timed(x: Tensor, y: Tensor, table: Tensor, pairing: str, stream: bool) -> N
     """The kernel's own time, streaming or not."""
     job = _job(x.shape, table.shape, (x.stride(), y.stride(), table.stride()), x.dtype, pairing, False, 1)
     assert job is not None
-    own = _with(job, table, table)
-    own.stream = stream
-    _function()(ctypes.byref(own), x.data_ptr(), y.data_ptr())
+    timed = _with(job, table, table)
+    timed.stream = stream
+    _function()(ctypes.byref(timed), x.data_ptr(), y.data_ptr())
 
 
 def _with(job: Job, cos: Tensor, sin: Tensor) -> Job:
     """A copy of these orders, with tables."""
-    own = Job.from_buffer_copy(job)
-    own.cos, own.sin = cos.data_ptr(), sin.data_ptr()
-    return own
+    copied = Job.from_buffer_copy(job)
+    copied.cos, copied.sin = cos.data_ptr(), sin.data_ptr()
+    return copied
 
 
 @lru_cache
@@ -79,15 +79,15 @@ def _function(name: str = "posenc_turn") -> ctypes._CFuncPtr:  # type: ignore[na
 def by_native(
     xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    """Every x turned by the tables, into fresh memory or into ``outs``, which may be the xs themselves."""
+    """Every x rotated by the tables, into fresh memory or into ``outs``, which may be the xs themselves."""
     if torch.compiler.is_compiling() or torch._C._len_torch_dispatch_stack():
-        turned = tuple(torch.ops.posenc.turn(x, cos, sin, pairing) for x in xs)
-        return turned if outs is None else tuple(out.copy_(y) for out, y in zip(outs, turned, strict=True))
+        rotated = tuple(torch.ops.posenc.rotate(x, cos, sin, pairing) for x in xs)
+        return rotated if outs is None else tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))
     if any(x.is_neg() for x in (*xs, cos, sin, *(outs or ()))):  # a sign that is in no byte
         return fusable(xs, cos, sin, pairing, outs)
     if outs is None:
-        return tuple(_turn(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
-    return tuple(_turn(x, y, cos, sin, pairing) for x, y in zip(xs, outs, strict=True))
+        return tuple(_rotate(x, torch.empty_like(x), cos, sin, pairing) for x in xs)
+    return tuple(_rotate(x, y, cos, sin, pairing) for x, y in zip(xs, outs, strict=True))
 
 
 class Step:
@@ -97,14 +97,14 @@ class Step:
     remains when all that does not change from layer to layer is decided once.
     """
 
-    def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], kept: tuple[Pair, Pair]) -> None:
+    def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Pair, Pair]) -> None:
         self.kind = kind
         self.jobs = ctypes.addressof(jobs)
-        self.kept = kept, jobs  # what the kernel knows by its address
+        self.tables = tables, jobs  # what the kernel knows by its address
         self.run = _function("posenc_turn_both")
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor] | None:
-        """q and k turned into fresh memory; None where they are of another kind, or somebody records or traces."""
+        """q and k rotated into fresh memory; None where they are of another kind, or somebody records or traces."""
         if (
             _kind(q, k) != self.kind
             or q.is_neg()
@@ -115,9 +115,9 @@ class Step:
             or forward_ad._current_level >= 0
         ):
             return None
-        q_turned, k_turned = torch.empty_like(q), torch.empty_like(k)
-        self.run(self.jobs, q.data_ptr(), q_turned.data_ptr(), k.data_ptr(), k_turned.data_ptr())
-        return q_turned, k_turned
+        q_rotated, k_rotated = torch.empty_like(q), torch.empty_like(k)
+        self.run(self.jobs, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
+        return q_rotated, k_rotated
 
 
 def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step | None:
@@ -141,9 +141,9 @@ def _orders(
 ) -> ctypes.Array[Job] | None:
     """The orders for a step of this kind, tables left out; None where the kernel has none for q or for k."""
     jobs = []
-    for (dtype, _, shape, strides), (table, own) in zip((kind[2::2], kind[3::2]), tables, strict=True):
+    for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
-        job = _job(shape, table, (strides, fresh, own), dtype, pairing, False, threads)
+        job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, False, threads)
         if job is None:
             return None
         jobs.append(job)
@@ -154,10 +154,10 @@ def _kind(q: Tensor, k: Tensor) -> tuple[object, ...]:
     return type(q), type(k), q.dtype, k.dtype, q.is_cpu, k.is_cpu, q.shape, k.shape, q.stride(), k.stride()
 
 
-@torch.library.custom_op("posenc::turn", mutates_args=())
+@torch.library.custom_op("posenc::rotate", mutates_args=())
 def operator(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x ``(B, H, T, D)`` turned by tables, as one operator: what compiled and exported graphs hold."""
-    return _turn(x, torch.empty_like(x), cos, sin, pairing)
+    """x ``(B, H, T, D)`` rotated by tables, as one operator: what compiled and exported graphs hold."""
+    return _rotate(x, torch.empty_like(x), cos, sin, pairing)
 
 
 @operator.register_fake
@@ -178,11 +178,11 @@ def _back(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 operator.register_autograd(_back, setup_context=_remember)
 
 
-def _turn(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x turned into y by the kernel.
+def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
+    """x rotated into y by the kernel.
 
-    What it cannot be told by strides (tables wider than x, channels apart from each other in memory, mapped axes)
-    goes through the plain operators of the specification.
+    What the kernel does not read by strides (tables wider than x, channels apart from each other in memory, mapped
+    axes) goes through the plain operators of the specification.
     """
     if not _fits(x, cos, sin):
         if torch.promote_types(cos.dtype, _work(x)) != _work(x):
@@ -218,7 +218,7 @@ def _job(
     threads: int,
 ) -> Job | None:
     """The kernel's orders for tensors of this kind; None where it has none."""
-    x, y, own = strides
+    x, y, of_table = strides
     bytes_ = shape.numel() * dtype.itemsize
     if len(shape) != 4 or x[-1] != 1 or y[-1] != 1 or dtype not in TYPES or not bytes_:
         return None
@@ -226,7 +226,9 @@ def _job(
     pairs = table[-1]
     job = Job(batch, heads, tokens, pairs, channels - 2 * pairs)
     job.x, job.y = x[:3], y[:3]
-    job.table = tuple(s if n > 1 else 0 for s, n in zip((0, 0, *own)[-4:-1], (1, 1, *table)[-4:-1], strict=True))
+    job.table = tuple(
+        s if n > 1 else 0 for s, n in zip((0, 0, *of_table)[-4:-1], (1, 1, *table)[-4:-1], strict=True)
+    )
     job.type, job.half = TYPES[dtype], pairing == "half"
     lines = all(s * dtype.itemsize % LINE == 0 for s in (*y[:3], pairs if pairing == "half" else 0))
     job.stream = stream and lines and bytes_ >= LARGE and streams(native.build(native.ROTATION), pairing, dtype)

@@ -1,6 +1,6 @@
 """Rotation as one Triton kernel for q and k: each element is read once and written once.
 
-A program reads the tables of a few tokens and turns those tokens in several heads with them. Only code that asks
+A program reads the tables of a few tokens and rotates those tokens in several heads by them. Only code that asks
 for ``backend="triton"`` imports this module and triton with it. Tested in Triton's interpreter
 (``TRITON_INTERPRET=1``); speed on a GPU is not measured.
 """
@@ -17,14 +17,14 @@ from posenc.errors import BackendUnavailable, InvalidArgument
 from posenc.kernels.rotary.fusable import fusable
 
 HEADS = 8
-"""Heads that one program turns: tables without a heads' axis are read once for them."""
+"""Heads that one program rotates: tables without a heads' axis are read once for them."""
 
 TILE = 1024
 """Pairs of one head that a program holds at a time: tokens × pairs."""
 
 
 @triton.jit
-def _turn_head(x, out, cos, sin, tokens, in_length, x_token, x_channel, out_token, out_channel,
+def _rotate_head(x, out, cos, sin, tokens, in_length, x_token, x_channel, out_token, out_channel,
                PAIRS: tl.constexpr, WIDE: tl.constexpr, TAIL: tl.constexpr, CHANNELS: tl.constexpr,
                HALF: tl.constexpr):  # fmt: skip
     """One head's tile: x and out point at its first token; WIDE is PAIRS padded to a power of two."""
@@ -59,7 +59,7 @@ def _read(cos_table, sin_table, place, inside, WORK: tl.constexpr):
 
 
 @triton.jit
-def _turn_kernel(q, q_out, k, k_out, cos_table, sin_table, length, q_heads, k_heads,
+def _rotate_kernel(q, q_out, k, k_out, cos_table, sin_table, length, q_heads, k_heads,
                  q_b, q_h, q_t, q_d, qo_b, qo_h, qo_t, qo_d,
                  k_b, k_h, k_t, k_d, ko_b, ko_h, ko_t, ko_d, table_b, table_h,
                  PAIRS: tl.constexpr, WIDE: tl.constexpr, TAIL: tl.constexpr, CHANNELS: tl.constexpr,
@@ -78,14 +78,14 @@ def _turn_kernel(q, q_out, k, k_out, cos_table, sin_table, length, q_heads, k_he
         cos, sin = _read(cos_table, sin_table, place, inside, WORK)
     for _ in range(HEADS):
         if BY_HEAD:
-            own = head % q_heads
-            cos, sin = _read(cos_table, sin_table, place + own * table_h, inside, WORK)
+            table_head = head % q_heads
+            cos, sin = _read(cos_table, sin_table, place + table_head * table_h, inside, WORK)
         if head < q_heads:
-            _turn_head(q + batch * q_b + head * q_h, q_out + batch * qo_b + head * qo_h, cos, sin, tokens,
+            _rotate_head(q + batch * q_b + head * q_h, q_out + batch * qo_b + head * qo_h, cos, sin, tokens,
                        in_length, q_t, q_d, qo_t, qo_d, PAIRS, WIDE, TAIL, CHANNELS, HALF)  # fmt: skip
         elif head < q_heads + k_heads:
-            own = head - q_heads
-            _turn_head(k + batch * k_b + own * k_h, k_out + batch * ko_b + own * ko_h, cos, sin, tokens,
+            k_head = head - q_heads
+            _rotate_head(k + batch * k_b + k_head * k_h, k_out + batch * ko_b + k_head * ko_h, cos, sin, tokens,
                        in_length, k_t, k_d, ko_t, ko_d, PAIRS, WIDE, TAIL, CHANNELS, HALF)  # fmt: skip
         head += 1
 
@@ -93,7 +93,7 @@ def _turn_kernel(q, q_out, k, k_out, cos_table, sin_table, length, q_heads, k_he
 def by_triton(
     xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    """Every x (one or two, B, T and D in common) turned by tables ``(T, pairs)`` or ``(B, H or 1, T, pairs)``.
+    """Every x (one or two, B, T and D in common) rotated by tables ``(T, pairs)`` or ``(B, H or 1, T, pairs)``.
 
     The arithmetic runs in the tables' type, float32 at least.
     """
@@ -119,7 +119,7 @@ def by_triton(
         return outs
     work = tl.float64 if torch.promote_types(cos.dtype, torch.float32) == torch.float64 else tl.float32
     with torch.cuda.device_of(q):
-        _turn_kernel[grid](
+        _rotate_kernel[grid](
             q, outs[0], k, outs[-1], cos, sin, length, q.shape[1], k_heads,
             *q.stride(), *outs[0].stride(), *k.stride(), *outs[-1].stride(),
             heads * length * pairs if rows > 1 else 0, length * pairs,
@@ -130,4 +130,4 @@ def by_triton(
 
 
 def _interprets() -> bool:
-    return type(_turn_kernel).__name__ == "InterpretedFunction"
+    return type(_rotate_kernel).__name__ == "InterpretedFunction"

@@ -1,4 +1,5 @@
-"""The one entry to rotation: who computes, q and k together or apart, into fresh memory or memory at hand."""
+"""``rotate_both``, the one entry to rotation: which backend computes, for q and k together or apart, and into which
+memory."""
 
 from typing import NamedTuple
 
@@ -6,11 +7,11 @@ import torch
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.kernels.choose import choose
+from posenc.kernels.backend import select
 from posenc.kernels.memory import is_recorded, may_be_looked_at, overlap
-from posenc.kernels.rotary.blocks import blockwise
 from posenc.kernels.rotary.by_native import Step, by_native
 from posenc.kernels.rotary.by_native import step as native_step
+from posenc.kernels.rotary.eager import blockwise
 from posenc.kernels.rotary.few import FEW, Wide, few, wide_tables
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
@@ -36,17 +37,17 @@ def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, backend: s
 
     Args:
         cos, sin: ``(T, pairs)``, ``(B, T, pairs)``, or with a heads' axis ``(B, H, T, pairs)``.
-        pairing, backend: as ``turn`` will get them.
-        channels: D of the queries and keys that will be turned.
+        pairing, backend: as ``rotate_both`` will get them.
+        channels: D of the queries and keys that will be rotated.
     """
     if cos.dim() == 3:
         cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    whole = 2 * cos.shape[-1] == channels and (cos.dim() == 2 or cos.shape[1] == 1)
+    shared = 2 * cos.shape[-1] == channels and (cos.dim() == 2 or cos.shape[1] == 1)
     traced = torch.compiler.is_compiling() or cos.device.type != "cpu"
     if (
-        whole
+        shared
         and not traced
-        and choose(backend, "cpu").backend == "eager"
+        and select(backend, "cpu").backend == "eager"
         and 4 * cos.numel() <= FEW
         and not cos.requires_grad
     ):
@@ -54,7 +55,7 @@ def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, backend: s
     return Tables(cos, sin)
 
 
-def turn(
+def rotate_both(
     q: Tensor,
     k: Tensor,
     q_tables: Tables,
@@ -63,11 +64,11 @@ def turn(
     backend: str = "auto",
     out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` turned by their tables; channels behind the pairs pass.
+    """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels behind the pairs pass.
 
     Args:
         q_tables, k_tables: what ``tables`` made; the same where q and k share it.
-        backend: who computes (see ``posenc.kernels.choose``). Which way is taken never depends on whether
+        backend: who computes (see ``posenc.kernels.backend``). Which way is taken never depends on whether
             gradients are recorded, so that the numbers do not either.
         out: memory for the results, of the same shapes and types: q and k themselves, a slot of a cache, or
             anything else that is not shared between the two.
@@ -76,13 +77,13 @@ def turn(
         InvalidArgument: an out that does not fit, or tables with gradients under an engine that returns none.
     """
     if out is not None:
-        return _turn_into(q, k, q_tables, k_tables, pairing, backend, out)
+        return _rotate_into(q, k, q_tables, k_tables, pairing, backend, out)
     served = _serving(backend, q.device.type, q_tables, k_tables)
     wide, k_wide = q_tables.wide, k_tables.wide
     if served == "eager" and wide is not None and k_wide is not None and _are_few(q, k, wide[0]):
         if _go_together(q, k, q_tables, k_tables):
-            q_turned, k_turned = few(q, k, wide, pairing)
-            return q_turned, k_turned
+            q_rotated, k_rotated = few(q, k, wide, pairing)
+            return q_rotated, k_rotated
         return few(q, None, wide, pairing)[0], few(k, None, k_wide, pairing)[0]
     if served == "torch":
         return rotate(q, q_tables.cos, q_tables.sin, pairing), rotate(k, k_tables.cos, k_tables.sin, pairing)
@@ -90,8 +91,8 @@ def turn(
         [((q, k), q_tables)] if _go_together(q, k, q_tables, k_tables) else [((q,), q_tables), ((k,), k_tables)]
     )
     engine = _engine(served)
-    q_turned, k_turned = (y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing))
-    return q_turned, k_turned
+    q_rotated, k_rotated = (y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing))
+    return q_rotated, k_rotated
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
@@ -105,7 +106,7 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
     return native_step(q, k, q_tables[:2], k_tables[:2], pairing)
 
 
-def _turn_into(
+def _rotate_into(
     q: Tensor,
     k: Tensor,
     q_tables: Tables,
@@ -117,12 +118,12 @@ def _turn_into(
     _check_out(q, k, out)
     served = _serving(backend, q.device.type, q_tables, k_tables)
     if served in ("torch", "fusable") or not _leaves_the_rest(q, k, out):
-        turned = turn(q, k, q_tables, k_tables, pairing, backend)
-        return out[0].copy_(turned[0]), out[1].copy_(turned[1])
+        rotated = rotate_both(q, k, q_tables, k_tables, pairing, backend)
+        return out[0].copy_(rotated[0]), out[1].copy_(rotated[1])
     engine = _engine(served)
     if not is_recorded(q, k, *out):
-        for x, at, own in ((q, out[0], q_tables), (k, out[1], k_tables)):
-            engine((x,), own.cos, own.sin, pairing, (at,))
+        for x, at, table in ((q, out[0], q_tables), (k, out[1], k_tables)):
+            engine((x,), table.cos, table.sin, pairing, (at,))
             torch.autograd.graph.increment_version(at)
         return out
     return (
@@ -132,7 +133,7 @@ def _turn_into(
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
-    """Whether one call may turn both. A result must not ask for gradients that its own input never asked for.
+    """Whether one call may rotate both. A result must not ask for gradients that its own input never asked for.
 
     cos says whether tables are shared, as torch 2.8 cannot compare named tuples under ``torch.compile``.
     """
@@ -158,7 +159,7 @@ def _serving(backend: str, device: str, q_tables: Tables, k_tables: Tables) -> s
         return backend if backend in TRACEABLE else "fusable"
     if torch.jit.is_tracing():  # which sees operators of torch alone, and would keep the numbers of this call
         return "torch"
-    return choose(backend, device).backend
+    return select(backend, device).backend
 
 
 def _engine(served: str) -> Engine:
@@ -199,5 +200,5 @@ def _leaves_the_rest(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> bool:
     """Whether each result can be written at once: over its own x, or over nothing that is still to be read."""
     if not may_be_looked_at(q, k, *out):
         return False
-    own = all(at is x or not overlap(at, x) for x, at in ((q, out[0]), (k, out[1])))
-    return own and not overlap(out[0], k) and not overlap(out[1], q)
+    apart = all(at is x or not overlap(at, x) for x, at in ((q, out[0]), (k, out[1])))
+    return apart and not overlap(out[0], k) and not overlap(out[1], q)

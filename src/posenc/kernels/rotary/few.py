@@ -25,7 +25,7 @@ def wide_tables(cos: Tensor, sin: Tensor, pairing: str) -> Wide:
 
 
 def few(q: Tensor, k: Tensor | None, wide: Wide, pairing: str) -> Sequence[Tensor]:
-    """q and k, alike but for their heads, turned together; or q alone. All their channels turn."""
+    """q and k, alike but for their heads, rotated together; or q alone. All their channels rotate."""
     cos, sin, order = wide
     x = q if k is None else torch.cat((q, k), 1)
     work = x if x.dtype == cos.dtype else x.to(cos.dtype)

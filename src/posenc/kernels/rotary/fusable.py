@@ -1,7 +1,7 @@
 """Rotation as a compiler is given it: the specification, which it fuses with its neighbours.
 
 It stands behind the one differentiable operation like every engine, since a compiler that derives the gradient from
-the formula itself makes a backward pass of 1.6 to 3.5 times the time of a turn back.
+the formula itself makes a backward pass of 1.6 to 3.5 times the time of a rotation back.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,6 @@ from posenc.kernels.rotary.specification import Pairing, rotate
 def fusable(
     xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    """Every x turned by the tables; to be traced by a compiler."""
-    turned = tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
-    return turned if outs is None else tuple(out.copy_(y) for out, y in zip(outs, turned, strict=True))
+    """Every x rotated by the tables; to be traced by a compiler."""
+    rotated = tuple(rotate(x, cos, sin, cast(Pairing, pairing)) for x in xs)
+    return rotated if outs is None else tuple(out.copy_(y) for out, y in zip(outs, rotated, strict=True))

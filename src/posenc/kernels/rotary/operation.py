@@ -1,7 +1,7 @@
 """Rotation as one differentiable operation, whose arithmetic is any engine's.
 
-A rotation is linear in x and its transpose is the rotation back, so an engine only ever turns: forward by φ,
-backward by −φ, and again for second derivatives. The tables are constants here; where they state gradients,
+A rotation is linear in x and its transpose is the rotation back, so an engine only ever rotates: forward by φ,
+backward by −φ, and again for second derivatives. The tables are constants here; where they carry gradients,
 the specification serves.
 """
 
@@ -14,12 +14,12 @@ from torch import Tensor
 from posenc.kernels.memory import is_recorded, may_be_looked_at
 
 Engine = Callable[[Sequence[Tensor], Tensor, Tensor, str, Sequence[Tensor] | None], tuple[Tensor, ...]]
-"""``engine(xs, cos, sin, pairing, outs)``: every x turned by the same tables, into ``outs``, each of which is its
+"""``engine(xs, cos, sin, pairing, outs)``: every x rotated by the same tables, into ``outs``, each of which is its
 own x or memory apart from all of them, or into fresh memory."""
 
 
 class Rotation(torch.autograd.Function):
-    """y = R(φ) x for q and k; backward g ↦ R(−φ) g. With ``k=None`` it turns q alone.
+    """y = R(φ) x for q and k; backward g ↦ R(−φ) g. With ``k=None`` it rotates q alone.
 
     ``inplace`` overwrites q, and says so to autograd, which expects a view that is changed in place to be the
     first argument and alone.
@@ -42,8 +42,8 @@ class Rotation(torch.autograd.Function):
     def backward(ctx: Any, q_grad: Tensor, k_grad: Tensor | None = None) -> tuple[Tensor | None, ...]:
         cos, sin = ctx.saved_tensors
         grads = (q_grad,) if k_grad is None else (q_grad, k_grad)
-        turned = apply(ctx.engine, grads, cos, -sin, ctx.pairing)
-        return turned[0], None if k_grad is None else turned[1], None, None, None, None, None
+        rotated = apply(ctx.engine, grads, cos, -sin, ctx.pairing)
+        return rotated[0], None if k_grad is None else rotated[1], None, None, None, None, None
 
 
 class EagerRotation(Rotation):
@@ -58,8 +58,8 @@ class EagerRotation(Rotation):
     @staticmethod
     def jvp(ctx: Any, q: Tensor, k: Tensor | None, *rest: None) -> tuple[Tensor, ...]:
         cos, sin = ctx.saved_tensors
-        turned: tuple[Tensor, ...] = EagerRotation.apply(q, k, cos, sin, ctx.engine, ctx.pairing, ctx.inplace)
-        return turned
+        rotated: tuple[Tensor, ...] = EagerRotation.apply(q, k, cos, sin, ctx.engine, ctx.pairing, ctx.inplace)
+        return rotated
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *args: Any) -> tuple[tuple[Tensor, ...], tuple[int, ...]]:
@@ -73,8 +73,8 @@ class EagerRotation(Rotation):
             table if dim is None else _led(table.movedim(dim, 0), axes)
             for table, dim in zip(args[2:4], dims[2:4], strict=True)
         )
-        turned = EagerRotation.apply(q, k, cos, sin, *args[4:])
-        return turned, (0,) * len(turned)
+        rotated = EagerRotation.apply(q, k, cos, sin, *args[4:])
+        return rotated, (0,) * len(rotated)
 
 
 def _led(table: Tensor, axes: int) -> Tensor:
@@ -87,18 +87,18 @@ def _function() -> type[Rotation]:
 
 
 def apply(engine: Engine, xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str) -> tuple[Tensor, ...]:
-    """One x or two turned by the same tables, in fresh memory; recorded where somebody records."""
+    """One x or two rotated by the same tables, in fresh memory; recorded where somebody records."""
     if may_be_looked_at(*xs) and not is_recorded(*xs):
         return engine(xs, cos, sin, pairing, None)
     q, k = xs if len(xs) == 2 else (xs[0], None)
-    turned: tuple[Tensor, ...] = _function().apply(q, k, cos, sin, engine, pairing, False)
-    return turned
+    rotated: tuple[Tensor, ...] = _function().apply(q, k, cos, sin, engine, pairing, False)
+    return rotated
 
 
 def apply_in_place(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x turned into ``out``, x itself or memory apart from it, which autograd sees as the change it is."""
+    """x rotated into ``out``, x itself or memory apart from it, which autograd sees as the change it is."""
     if out is not x:
         out.copy_(x)
-    (turned,) = _function().apply(out, None, cos, sin, engine, pairing, True)
-    turned_out: Tensor = turned
-    return turned_out
+    (rotated,) = _function().apply(out, None, cos, sin, engine, pairing, True)
+    rotated_out: Tensor = rotated
+    return rotated_out

@@ -15,19 +15,19 @@ def rotate(
     sin: Float[Tensor, "*table T pairs"],
     pairing: Pairing,
 ) -> Float[Tensor, "*batch T D"]:
-    """Turn the first ``2 × pairs`` channels of x; the channels behind them pass bit for bit.
+    """Rotate the first ``2 × pairs`` channels of x; the channels behind them pass bit for bit.
 
     ``cos`` and ``sin`` broadcast against x without its channels: ``(T, pairs)`` or ``(B, 1, T, pairs)``.
     The arithmetic runs in the wider of the tables' type and x's, and is rounded once to x's. Negate ``sin`` to
-    turn back.
+    rotate back.
     """
     pairs = cos.shape[-1]
-    turned, tail = x[..., : 2 * pairs].to(torch.promote_types(x.dtype, cos.dtype)), x[..., 2 * pairs :]
+    rotary, tail = x[..., : 2 * pairs].to(torch.promote_types(x.dtype, cos.dtype)), x[..., 2 * pairs :]
     if pairing == "half":
-        a, b = turned[..., :pairs], turned[..., pairs:]
+        a, b = rotary[..., :pairs], rotary[..., pairs:]
         # Each half is rounded before they are joined: one pass less over memory than joining first.
         halves = (a * cos - b * sin).to(x.dtype), (b * cos + a * sin).to(x.dtype)
         return torch.cat((*halves, tail), dim=-1)
-    a, b = turned[..., ::2], turned[..., 1::2]
+    a, b = rotary[..., ::2], rotary[..., 1::2]
     both = torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2).to(x.dtype)
     return torch.cat((both, tail), dim=-1) if tail.shape[-1] else both

@@ -20,7 +20,7 @@ Way = tuple[str, torch.dtype]
 """A pairing and a type."""
 
 Timed = Callable[[Tensor, Tensor, Tensor, str, bool], None]
-"""``run(x, y, table, pairing, stream)``: x turned into y."""
+"""``run(x, y, table, pairing, stream)``: x rotated into y."""
 
 
 def measure(run: Timed, megabytes: int = 24, rounds: int = 7) -> list[Way]:

@@ -5,10 +5,10 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.attend.call import check
 from posenc.attend.decay import fading_products
-from posenc.attend.fit import check
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention.block import products
+from posenc.kernels.attention.softmax import products
 from posenc.mask import Mask
 
 
@@ -33,8 +33,8 @@ def scores(
     result = plain * scale
     if placed.scale is not None:
         result = result * placed.scale
-    seen = mask.visible(0, T, S, T, S, q.device)
-    result = result if seen is None else result.masked_fill(~seen, -math.inf)
+    visible = mask.visible(0, T, S, T, S, q.device)
+    result = result if visible is None else result.masked_fill(~visible, -math.inf)
     if placed.bias is None:
         return result
     bias = placed.bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)

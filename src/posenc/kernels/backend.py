@@ -16,15 +16,15 @@ block, nothing compiled. ``"native"``: one pass in C++, built in some seconds at
 
 
 @dataclass(frozen=True)
-class Choice:
+class Selection:
     """The implementation that serves, and why."""
 
     backend: str
     reason: str
 
 
-NATIVE = Choice("native", "one pass over memory, built on this machine")
-EAGER = Choice(
+NATIVE = Selection("native", "one pass over memory, built on this machine")
+EAGER = Selection(
     "eager", "blocks that stay in cache, nothing compiled; type: posenc tune, to build the native kernel once"
 )
 
@@ -41,7 +41,7 @@ def check_backend(backend: str) -> None:
         native.build(native.ROTATION)
 
 
-def choose(backend: str, device: str) -> Choice:
+def select(backend: str, device: str) -> Selection:
     """The implementation for tensors on this type of device (``"cpu"``, ``"cuda"`` …).
 
     Raises:
@@ -59,19 +59,19 @@ def choose(backend: str, device: str) -> Choice:
         raise BackendUnavailable(
             f"backend='native' runs on cpu and the tensors are on {device}; use backend='auto'"
         )
-    return Choice(backend, f"backend={backend!r} was asked for")
+    return Selection(backend, f"backend={backend!r} was asked for")
 
 
-def _auto(device: str) -> Choice:
+def _auto(device: str) -> Selection:
     if device == "cpu":
         return NATIVE if native.find(native.ROTATION) else EAGER
     if device == "cuda":
-        return Choice(
+        return Selection(
             "torch",
             "plain operators; the Triton kernel equals them in Triton's interpreter and has not been run on a GPU "
             "yet: ask for it with backend='triton'",
         )
-    return Choice("torch", f"no kernel is written for {device}: plain operators run anywhere")
+    return Selection("torch", f"no kernel is written for {device}: plain operators run anywhere")
 
 
 @lru_cache

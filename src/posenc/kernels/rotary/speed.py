@@ -6,8 +6,8 @@ from functools import partial
 
 import torch
 
-from posenc.kernels.rotary.blocks import blockwise
 from posenc.kernels.rotary.by_native import by_native
+from posenc.kernels.rotary.eager import blockwise
 from posenc.kernels.timing import race
 
 

@@ -1,9 +1,9 @@
-"""Rotation by plain operators, block by block: every block is turned in place while it is in cache.
+"""Rotation by plain operators, block by block: every block is rotated in place while it is in cache.
 
 Bit for bit what the specification computes.
 
 A fresh output costs more than the arithmetic: its pages must be mapped. What is left to save is passes over
-memory, so a block is copied once into its place (or into float32, where the input is narrower), turned there,
+memory, so a block is copied once into its place (or into float32, where the input is narrower), rotated there,
 and not touched again.
 """
 
@@ -21,15 +21,15 @@ BLOCK = 1 << 18
 def blockwise(
     xs: Sequence[Tensor], cos: Tensor, sin: Tensor, pairing: str, outs: Sequence[Tensor] | None
 ) -> tuple[Tensor, ...]:
-    """Every x turned by the tables, into ``outs`` (which may be the xs) or fresh memory of the same strides.
+    """Every x rotated by the tables, into ``outs`` (which may be the xs) or fresh memory of the same strides.
 
     Reads any strides without a copy; channels behind the tables' pairs pass bit for bit.
     """
     outs = [torch.empty_like(x) for x in xs] if outs is None else outs
-    return tuple(_turn(x, out, cos, sin, pairing) for x, out in zip(xs, outs, strict=True))
+    return tuple(_rotate(x, out, cos, sin, pairing) for x, out in zip(xs, outs, strict=True))
 
 
-def _turn(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
+def _rotate(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
     width = 2 * cos.shape[-1]
     work = torch.promote_types(x.dtype, cos.dtype)
     if out is not x and width < x.shape[-1]:
@@ -38,12 +38,12 @@ def _turn(x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
         source, target = x[..., at, :width], out[..., at, :width]
         if x.dtype != work:
             block = source.to(work)
-            _turn_block(block, cos[..., at, :], sin[..., at, :], pairing)
+            _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
             # torch loses the sign of a negated view where a copy into it also changes the type.
             target.copy_(block.to(x.dtype) if out.is_neg() else block)
         else:
             block = source if out is x else target.copy_(source)
-            _turn_block(block, cos[..., at, :], sin[..., at, :], pairing)
+            _rotate_block(block, cos[..., at, :], sin[..., at, :], pairing)
     return out
 
 
@@ -54,8 +54,8 @@ def blocks(x: Tensor, elements: int) -> Iterator[slice]:
     return (slice(first, first + rows) for first in range(0, length, rows))
 
 
-def _turn_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
-    """Turn all channels of x in place."""
+def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
+    """Rotate all channels of x in place."""
     if pairing == "interleaved":  # which complex numbers would do faster, fused or not as their loop has it
         wide_cos, wide_sin, _ = wide_tables(cos, sin, pairing)
         swapped = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)

@@ -1,0 +1,135 @@
+"""``posenc.explain`` names the way that attention takes, ``backend=`` takes it, and one that is wrong refuses."""
+
+import sys
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+import posenc
+from posenc import Mask, attention, explain, positions, scores
+from posenc.attend.attend import LONG, WAYS, Backend
+from posenc.errors import InvalidArgument, UnknownName
+
+CLOSE = 64 * 2.0**-24
+"""Ways differ in the order of float32 sums of a hundred numbers of about one."""
+
+PACKED = Mask(causal=True, q_segments=torch.arange(80) // 40)
+PADDED = Mask(causal=True, key_mask=torch.arange(80)[None] % 9 > 0)
+
+
+def given(name: str, T: int = 80, **settings: object) -> tuple[Tensor, Tensor, Tensor, posenc.Placed]:
+    torch.manual_seed(0)
+    encoding = posenc.encoding(name, heads=4, head_dim=16, width=32, **settings)
+    layer, _ = encoding.at(positions.arange(T))[0].with_content(torch.randn(1, T, 32))
+    return *layer.rotate(*torch.randn(2, 1, 4, T, 16)), torch.randn(1, 4, T, 16), layer
+
+
+CALLS: dict[str, Callable[[], tuple[tuple, dict]]] = {
+    "operators": lambda: (given("cope"), {"causal": True}),
+    "documents": lambda: (given("alibi"), {"mask": PACKED}),
+    "low_rank": lambda: (given("fox"), {"causal": True}),
+    "sdpa": lambda: (given("rotary"), {"causal": True}),
+    "toeplitz": lambda: (given("alibi"), {"causal": True}),
+    "blocks": lambda: (given("alibi"), {"mask": PADDED}),
+}
+
+
+@pytest.mark.parametrize("backend", CALLS)
+def test_each_way_is_reached_named_and_taken_by_name(backend: Backend) -> None:
+    arguments, settings = CALLS[backend]()
+    explanation = explain(*arguments, **settings)
+    assert explanation.backend == backend
+    assert str(explanation) == f"{backend}: {explanation.reason}"
+    assert explanation.reason
+    assert [name for name, _ in explanation.declined] == list(WAYS)[: list(WAYS).index(backend)]
+    assert explain(*arguments, **settings, backend=backend).backend == backend
+    taken = attention(*arguments, **settings)
+    assert torch.equal(attention(*arguments, **settings, backend=backend), taken)
+    q, k, v, placed = arguments
+    want = scores(q, k, placed, **settings).softmax(-1).nan_to_num(0.0) @ v
+    torch.testing.assert_close(taken, want, rtol=0, atol=CLOSE * (1 + want.abs().max().item()))
+
+
+def test_what_is_asked_for_besides_counts() -> None:
+    q, k, v, placed = given("rotary")
+    assert explain(q, k, v, placed, causal=True, return_logsumexp=True).backend == "operators"
+    assert explain(q, k, v, placed, causal=True, window=3).backend == "blocks"
+    assert explain(*given("alibi", T=LONG), causal=True).backend == "low_rank", "by length alone"
+    assert explain(*given("alibi", T=LONG - 1), causal=True).backend == "toeplitz"
+    assert explain(*given("t5", T=LONG), causal=True).backend == "toeplitz", "which has no channels"
+    assert explain(*given("xpos"), causal=True).backend == "sdpa"
+    seen: list[str] = []
+
+    def watched(q: Tensor) -> Tensor:
+        seen.append(explain(q, k, v, placed, causal=True).backend)
+        return attention(q, k, v, placed, causal=True).sum()
+
+    torch.func.grad(watched)(q)
+    assert seen == ["operators"]
+
+
+def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    attend = sys.modules["posenc.attend.attend"]
+    monkeypatch.setattr(attend, "serves", lambda q, v: True)
+    q, k, v, placed = given("rotary", T=200)
+    mask = Mask(causal=True, window=9)
+    assert explain(q, k, v, placed, mask).backend == "flex"
+    assert explain(*given("rotary"), mask).backend == "blocks", "too few queries"
+    assert explain(*given("rotary"), mask, backend="flex").backend == "flex"
+    with pytest.raises(InvalidArgument, match="backend='flex' does not serve this call: FlexAttention drops no"):
+        explain(q, k, v, placed, mask, backend="flex", dropout=0.1)
+
+
+def test_nothing_is_attended_to() -> None:
+    """Tensors without values explain as others do: a call of a million tokens, whose scores nobody could hold."""
+    with FakeTensorMode():
+        q, at = torch.empty(1, 4, 1 << 20, 64), torch.arange(1 << 20)
+        assert explain(q, q, q, posenc.Placed(at, at), causal=True).backend == "sdpa"
+        assert explain(q, q, q, posenc.Placed(at, at), causal=True, backend="operators").backend == "operators"
+
+
+WRONG = {
+    "operators": ("rotary", {"dropout": 0.1}, "plain operators drop no weights"),
+    "documents": ("alibi", {"causal": True}, "no documents or padding are known"),
+    "low_rank": ("t5", {"causal": True}, "the bias has no such channels"),
+    "sdpa": ("alibi", {"causal": True}, "is to be added"),
+    "flex": ("rotary", {"causal": True}, "FlexAttention is for CUDA"),
+    "toeplitz": ("rotary", {"causal": True}, "no bias along one line"),
+    "blocks": ("cope", {"causal": True}, "the bias reads the scores"),
+}
+
+
+@pytest.mark.parametrize("backend", WRONG)
+def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) -> None:
+    name, settings, reason = WRONG[backend]
+    for call in (attention, explain):
+        with pytest.raises(InvalidArgument, match=f"backend='{backend}' does not serve this call: .*{reason}"):
+            call(*given(name), **settings, backend=backend)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_names_are_those_of_the_list() -> None:
+    assert get_args(Backend) == ("auto", *WAYS)
+    with pytest.raises(
+        UnknownName, match=r"unknown backend 'lines'.*auto, operators, documents, low_rank, sdpa, toeplitz"
+    ):
+        explain(*given("rotary"), backend="lines")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["rotary", "alibi", "t5"])
+@pytest.mark.parametrize("backend", ["operators", "blocks"])
+def test_ways_that_serve_every_call_give_the_same_with_gradients(name: str, backend: Backend) -> None:
+    q, k, v, placed = given(name)
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    for settings in ({"causal": True}, {}, {"mask": PADDED}, {"mask": PACKED}):
+        ways = [attention(q, k, v, placed, **settings, backend=way) for way in ("auto", backend)]
+        grads = [torch.autograd.grad(y.sin().sum(), (q, k, v)) for y in ways]
+        for one, other in zip((ways[0], *grads[0]), (ways[1], *grads[1]), strict=True):
+            torch.testing.assert_close(one, other, rtol=0, atol=CLOSE * (1 + one.abs().max().item()))
+        with torch.no_grad():
+            quiet = attention(q, k, v, placed, **settings, backend=backend)
+        torch.testing.assert_close(quiet, ways[0].detach(), rtol=0, atol=CLOSE)
