@@ -14,7 +14,7 @@ KILLS = 30
 
 
 class Process:
-    """A process that states the run out."""
+    """A process that carries the run out."""
 
     def __init__(self, folder: Path) -> None:
         context = mp.get_context("forkserver")

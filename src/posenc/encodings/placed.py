@@ -55,7 +55,7 @@ class Placed:
     """
 
     state_size: int = 0
-    """Values that it states per key."""
+    """Values that it keeps per key."""
 
     awaits_content: bool = False
     """Whether it must ``read`` the tokens before attention can use it."""
@@ -110,7 +110,7 @@ class Placed:
         """What the tokens x that enter a layer's attention add to it, and the state of all keys so far.
 
         ``state`` is that of the keys in the cache; without a cache it is None. Where nothing depends on content
-        this is the encoding itself, and states nothing.
+        this is the encoding itself, without a state.
         """
         return self, state
 

@@ -37,7 +37,7 @@ def rerotate(
     Raises:
         InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels turn.
 
-    Computed in float64 (float32 where a device has none) and rounded once, so that the result states one rounding
+    Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
     more than keys rotated once.
     """
     for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):

@@ -40,7 +40,7 @@ def acts_where_it_declares(subject: Subject) -> None:
         )
         found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         reads_scores |= here.bias is not None and here.bias.needs_scores
-        owed(not here.awaits_content, "it is still awaiting after reading")
+        owed(not here.awaits_content, "it still awaits content after reading")
         owed(
             (state is not None) == bool(here.state_size),
             f"state_size={here.state_size}, and read gave {state!r:.20}",

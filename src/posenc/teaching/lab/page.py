@@ -30,7 +30,7 @@ STATIC = Path(__file__).parent / "static"
 
 @dataclass(frozen=True)
 class Site:
-    """Where pages live, and what a page states: the live lab, an exported folder, or one stage alone.
+    """Where pages live, and what a page holds: the live lab, an exported folder, or one stage alone.
 
     Args:
         saved: whether a page brings its style, script and policy with it and asks no server.
