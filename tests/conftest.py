@@ -21,7 +21,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
 os.environ["POSENC_CACHE"] = NOTHING_BUILT.name
 
-CHECKED = [f"posenc.{part}" for part in ("attention", "clock", "encodings", "positions", "scalings", "mask")]
+CHECKED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "positions", "scaling", "mask")]
 """Modules whose annotations are checked, with everything below them."""
 
 install_import_hook(CHECKED, "support.checking.checked")
