@@ -37,14 +37,15 @@ STANDARD = {f"standard-{task}": task for task in ("language", "ordering", "needl
 
 
 def on_config(config: Any) -> None:
-    """List the pages of the encodings in the navigation: in the catalogue's order, then the others."""
-    names = [path.stem for path in sorted((HERE / "encodings").glob("*.md"))]
+    """List the pages of these folders in the navigation: encodings in the catalogue's order, then the others."""
     order = list(CATALOGUE)
-    names.sort(key=lambda name: order.index(name) if name in order else len(order))
-    for _, pages in (entry for tab in config.nav for entry in tab.items()):
-        for page in pages:
-            if "Encodings" in page:
-                page["Encodings"] = [f"encodings/{name}.md" for name in names]
+    for title, folder in {"Encodings": "encodings", "Contributing": "contributing"}.items():
+        names = [path.stem for path in sorted((HERE / folder).glob("*.md"))]
+        names.sort(key=lambda name: order.index(name) if name in order else len(order))
+        for entries in (config.nav, *(pages for tab in config.nav for pages in tab.values())):
+            for entry in entries:
+                if title in entry:
+                    entry[title] = [f"{folder}/{name}.md" for name in names]
 
 
 def on_files(files: Any, config: Any) -> Any:
