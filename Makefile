@@ -40,8 +40,8 @@ real: .venv/.dev ## Run the checks on real models and programs (fetches SmolLM2,
 	@$(BIN)/python tools/programs.py
 	@$(BIN)/python -m pytest -n 0 -m real
 
-lint: .venv/.dev ## Check style and types
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy
+lint: .venv/.dev ## Check style, types and words
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/words.py
 
 constraints: build/uv/bin/uv ## Make constraints.txt from pyproject.toml, keeping every version that still fits
 	@$< pip compile --quiet pyproject.toml --output-file constraints.txt

@@ -15,21 +15,18 @@ LINE, BANDED = 1.3, 1.5
 
 HEADS, HEAD_DIM = 8, 64
 
-TEXTS = {
-    "alibi": LINE,
-    "t5": LINE,
-    "kerple": LINE,
-    "sandwich": LINE,
-    "fire": LINE,
-    "shaw": BANDED,
-    "inkling": BANDED,
-    "transformer-xl": None,
-    "deberta": None,
-    "cope": None,
-    "grape-a": None,
-    "fox": LINE,
+TARGETS = {
+    **dict.fromkeys(("alibi", "t5", "kerple", "sandwich", "fire", "fox"), LINE),
+    **dict.fromkeys(("shaw", "inkling"), BANDED),
 }
-"""Biases over one axis, and the ratio that the project asks of each; None where what is made is as large as q·k."""
+"""The ratio that the project asks of a bias; none of those that make as many numbers as q·k."""
+
+
+def texts() -> list[str]:
+    """Every encoding of the catalogue that is a bias alone, over one axis."""
+    sizes = {"width": HEADS * HEAD_DIM, "heads": HEADS, "head_dim": HEAD_DIM, "num_positions": 8}
+    encodings = {name: posenc.encoding(name, **sizes) for name in posenc.CATALOGUE}
+    return [name for name, each in encodings.items() if each.acts_on == ("bias",) and each.axes == 1]
 
 
 def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") -> Table:
@@ -44,7 +41,7 @@ def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") 
         return lambda: posenc.attention(q, k, v, made.at(at).with_content(x)[0], causal=True)
 
     rows = [Row("no bias, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True)))]
-    rows += [Row(text, whole(under(text)), target=target) for text, target in TEXTS.items()]
+    rows += [Row(text, whole(under(text)), target=TARGETS.get(text)) for text in texts()]
     title = f"every bias, {HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
     note = "Ratios are to causal attention without a bias. What tokens say to a bias is read within the time."
     return Table(title, rows, tuple, note=note)

@@ -8,7 +8,7 @@ from typing import Any
 from latex2mathml.converter import convert
 
 import posenc.workbench
-from posenc import CATALOGUE
+from posenc import CATALOGUE, Encoding
 from posenc.pictures.ink import rendered
 from posenc.pictures.papers import both_papers
 from posenc.teaching.claims.encodings import table as all_encodings
@@ -34,6 +34,18 @@ PICTURES = {
 
 STANDARD = {f"standard-{task}": task for task in ("language", "ordering", "needle", "recent")}
 """Curves of the study whose ledger lies in ``docs/standard``."""
+
+
+def on_config(config: Any) -> None:
+    """List the pages of these folders in the navigation: encodings in the catalogue's order, then the others."""
+    order = list(CATALOGUE)
+    for title, folder in {"Encodings": "encodings", "Contributing": "contributing"}.items():
+        names = [path.stem for path in sorted((HERE / folder).glob("*.md"))]
+        names.sort(key=lambda name: order.index(name) if name in order else len(order))
+        for entries in (config.nav, *(pages for tab in config.nav for pages in tab.values())):
+            for entry in entries:
+                if title in entry:
+                    entry[title] = [f"{folder}/{name}.md" for name in names]
 
 
 def on_files(files: Any, config: Any) -> Any:
@@ -148,6 +160,13 @@ def encodings() -> str:
         return all_encodings(tomllib.load(file))
 
 
+def classes() -> str:
+    """Every public encoding for the API reference: its class, and its methods that have a docstring."""
+    names = (name for name in posenc.__all__ if isinstance(getattr(posenc, name), type))
+    shown = [name for name in names if issubclass(getattr(posenc, name), Encoding) and name != "Encoding"]
+    return "\n".join(f"::: posenc.{name}\n    options:\n      members: true\n" for name in shown)
+
+
 def gallery() -> str:
     """Every figure under its title, with what draws it."""
     return "\n\n".join(
@@ -157,6 +176,7 @@ def gallery() -> str:
 
 
 MADE = {
+    "<!-- classes -->": classes,
     "<!-- gallery -->": gallery,
     "<!-- properties -->": properties,
     "<!-- four -->": four_properties,

@@ -176,12 +176,6 @@ def test_every_public_name_loads_nothing_optional() -> None:
     assert not [name for name in names if part(name) in ("pictures", "workbench", "teaching", "commands")]
 
 
-def test_a_file_says_what_it_is() -> None:
-    for path in (p for folder in ("src", "tests", "benchmarks", "tools") for p in (ROOT / folder).rglob("*.py")):
-        docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
-        assert docstring.partition("\n")[0].strip(), f"{path}: its first line says in one sentence what it is"
-
-
 def test_an_encoding_is_known_to_the_catalogue_alone() -> None:
     """No other part asks which encoding it has, by its name or its class."""
     import posenc

@@ -1,4 +1,4 @@
-"""The palette: every encoding of the catalogue has a style, every text gets one, no two of a figure look alike."""
+"""The palette: every style is an encoding's, every text gets one, no two of a figure look alike."""
 
 from itertools import combinations
 
@@ -7,9 +7,9 @@ from posenc.pictures.colours import stylesheet
 from posenc.pictures.palette import ENCODINGS, OTHER_DASHES, OTHER_MARKERS, OTHERS, family, style
 
 
-def test_every_encoding_of_the_catalogue_has_a_style_and_a_class_on_the_page() -> None:
-    assert set(ENCODINGS) == set(posenc.CATALOGUE)
-    for name in posenc.CATALOGUE:
+def test_every_style_is_that_of_an_encoding_and_has_a_class_on_the_page() -> None:
+    assert set(ENCODINGS) <= set(posenc.CATALOGUE)
+    for name in ENCODINGS:
         assert (
             f".encoding-{name} {{ --line: var(--encoding-{name}); --text: var(--encoding-{name}-text); }}"
             in stylesheet()
