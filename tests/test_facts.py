@@ -38,15 +38,6 @@ def test_every_row_is_settled_by_something_that_exists(fact: Fact) -> None:
     assert [by for by in fact.by if not exists(by)] == []
 
 
-def test_claims_and_rows_name_each_other() -> None:
-    by_row = {fact.row: fact.by for fact in FACTS}
-    for name, claim in CLAIMS.items():
-        assert all(row in by_row for row in claim.settles), name
-    named = {by.removeprefix("claim:") for by_of in by_row.values() for by in by_of if by.startswith("claim:")}
-    assert named <= set(CLAIMS)
-    assert {row for c in CLAIMS.values() for row in c.settles} <= set(by_row)
-
-
 ROWS = {"a-encoding": 8, "a-property": 12, "a-widget": 13, "a-exercise": 3, "quiz": 13, "interview": 7, "b": 28}
 
 

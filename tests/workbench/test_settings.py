@@ -71,7 +71,7 @@ def test_every_sentence_of_a_claim_is_printed_whole(
     report([Outcome(claim, broken, 0.0, DATA) for claim in CLAIMS.values()], screen())
     printed = capsys.readouterr().out
     for claim in CLAIMS.values():
-        assert claim.told in printed
+        assert claim.statement in printed
         assert claim.precise in printed
     assert printed.count(f"row {DATA}: 1, expected {DATA}") == len(CLAIMS)
 

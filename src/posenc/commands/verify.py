@@ -26,7 +26,7 @@ def verify(
         typer.Option("--page", help="Write the page of claims here, and run nothing."),
     ] = None,
 ) -> None:
-    """Run what is told about positional encodings; exit status 1 when a verdict does not stand."""
+    """Run common statements about positional encodings; exit status 1 when a verdict does not stand."""
     from posenc.teaching.claims.catalogue import CLAIMS, chosen
     from posenc.teaching.claims.claim import run
     from posenc.teaching.claims.page import page
@@ -52,11 +52,11 @@ def verify(
 def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
     """A table of verdicts, the findings that broke one, and a line that sums up."""
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for heading in ("verdict", "as told"):
+    for heading in ("verdict", "statement"):
         table.add_column(heading)
     for outcome in outcomes:
         word = str(outcome.claim.verdict) if outcome.stands else "BROKEN"
-        table.add_row(word, outcome.claim.told, style=None if outcome.stands else "red")
+        table.add_row(word, outcome.claim.statement, style=None if outcome.stands else "red")
         table.add_row("", outcome.claim.precise, style="dim")
     console.print(table)
     for outcome in outcomes:
@@ -77,11 +77,10 @@ def described(outcome: "Outcome") -> dict[str, object]:
     claim = outcome.claim
     return {
         "name": claim.name,
-        "told": claim.told,
+        "statement": claim.statement,
         "precise": claim.precise,
         "verdict": claim.verdict.value,
         "source": claim.source,
-        "settles": list(claim.settles),
         "stands": outcome.stands,
         "error": outcome.error,
         "seconds": round(outcome.seconds, 3),

@@ -50,10 +50,9 @@ def test_a_claim_that_trains_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_claim_says_all_it_must(name: str) -> None:
     c = CLAIMS[name]
-    assert c.told.endswith(".")
+    assert c.statement.endswith(".")
     assert c.precise.endswith((".", "…"))
     assert c.source
-    assert c.settles
 
 
 def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,11 +130,11 @@ def test_findings_refuse_what_is_no_number() -> None:
 
 
 def test_a_claim_that_raises_or_finds_nothing_does_not_stand() -> None:
-    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    @claim("statement.", "precise.", Verdict.HOLDS, "nowhere")
     def raises() -> tuple[()]:
         raise ValueError("no such thing")
 
-    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    @claim("statement.", "precise.", Verdict.HOLDS, "nowhere")
     def empty() -> tuple[()]:
         return ()
 

@@ -30,11 +30,10 @@ SOURCE = "measured here, intervals of 95% over five seeds: two layers of 64 chan
 
 
 @claim(
-    told="RoPE extrapolates better than sinusoidal and learned positions.",
+    statement="RoPE extrapolates better than sinusoidal and learned positions.",
     precise=SENTENCES["rope-extrapolates-better"],
     verdict=Verdict.FAILS,
     source=SOURCE,
-    settles=("b18", "interview-4"),
     slow=True,
 )
 def rope_extrapolates_better() -> Evidence:
@@ -47,11 +46,10 @@ def rope_extrapolates_better() -> Evidence:
 
 
 @claim(
-    told="Inside the trained range learned positions are slightly better than sinusoidal ones.",
+    statement="Inside the trained range learned positions are slightly better than sinusoidal ones.",
     precise=SENTENCES["learned-inside-its-range"],
     verdict=Verdict.FAILS,
     source=f"{SOURCE}; Vaswani et al. 2017, table 3, row E",
-    settles=("a-property-10", "interview-1"),
     slow=True,
 )
 def learned_inside_its_range() -> Evidence:
@@ -59,11 +57,10 @@ def learned_inside_its_range() -> Evidence:
 
 
 @claim(
-    told="ALiBi trained at one length does as well at twice that length as a sinusoidal model trained there.",
+    statement="ALiBi trained at one length does as well at twice that length as a sinusoidal model trained there.",
     precise=SENTENCES["trained-short-tested-long"],
     verdict=Verdict.HOLDS,
     source=f"{SOURCE}; Press et al. 2022, section 4",
-    settles=("b17",),
     slow=True,
 )
 def trained_short_tested_long() -> Evidence:

@@ -13,12 +13,11 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 
 @claim(
-    told='Attention without positions cannot tell "I love you" from "you love me".',
+    statement='Attention without positions cannot tell "I love you" from "you love me".',
     precise="It can: they are not the same words, I and me differ. Only a rearrangement shows blindness, as "
     '"cat ate fish" and "fish ate cat" do.',
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("other-bag",),
 )
 @torch.no_grad()
 def i_love_you() -> Evidence:
@@ -37,12 +36,11 @@ def i_love_you() -> Evidence:
 
 
 @claim(
-    told="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
+    statement="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
     precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The printed row stands at none of the "
     "first 100 000 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b4", "a-widget-fingerprint"),
 )
 def cat_at_position_0() -> Evidence:
     encoding, cat = posenc.Sinusoidal(4), torch.tensor([0.32, -0.71, 0.55, 0.18], dtype=torch.float64)
@@ -58,12 +56,11 @@ def cat_at_position_0() -> Evidence:
 
 
 @claim(
-    told="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE turns.",
+    statement="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE turns.",
     precise="Written on (sin, cos) it is RoPE's transposed: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
     "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up turns the wrong way.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("other-transpose", "a-property-3"),
 )
 def two_rotation_matrices() -> Evidence:
     lesson = rotation_matrix(2, 3)
@@ -109,12 +106,11 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 
 @claim(
-    told="RoPE needs no extra computation.",
+    statement="RoPE needs no extra computation.",
     precise="It needs no parameters. q and k are turned in every layer: at least four products and two sums a "
     "pair, so the work grows with the layers, where a table is added once; beside attention itself it is small.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
-    settles=("other-free",),
 )
 def rope_costs_nothing() -> Evidence:
     channels = 2 * 4 * 32 * 16  # of all queries of a layer

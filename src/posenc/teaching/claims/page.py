@@ -40,7 +40,7 @@ def page(claims: Sequence[Claim]) -> str:
 def _claim(claim: Claim) -> str:
     slow = " Trains a model: `--slow`." if claim.slow else ""
     return (
-        f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.told}"\n\n'
+        f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.statement}"\n\n'
         f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
     )
 

@@ -78,13 +78,12 @@ TAUGHT = {
 
 
 @claim(
-    told="A good encoding is unique, bounded, aware of distance, and extrapolates.",
+    statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
     precise="Asked before training, of the whole catalogue only Sandwich is all four. RoPE and sinusoidal codes "
     "let unseen distances in; ALiBi keeps them out by a penalty without bound; a learned table knows no distance "
     "until it is trained.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
-    settles=("a-property-9", "b28"),
 )
 def desiderata() -> Evidence:
     findings = [
@@ -97,12 +96,11 @@ def desiderata() -> Evidence:
 
 
 @claim(
-    told="An encoding is absolute or relative, and a model with either knows order.",
+    statement="An encoding is absolute or relative, and a model with either knows order.",
     precise="Whether scores see the offset only, whether orders are told apart without a mask, and what it costs, "
     "is said by each encoding and so measured; NoPE is neither and knows none.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
-    settles=("a-property-10", "b28"),
 )
 def as_declared() -> Evidence:
     taught = {

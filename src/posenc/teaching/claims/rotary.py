@@ -39,11 +39,10 @@ def plane_score(m: int, n: int, direction: int = 1) -> float:
 
 
 @claim(
-    told="A rotary score depends on the offset n − m alone.",
+    statement="A rotary score depends on the offset n − m alone.",
     precise="⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩ for every q and k, and rotation keeps norms.",
     verdict=Verdict.HOLDS,
     source=SU,
-    settles=("a-property-6", "quiz-10", "interview-5"),
 )
 def offset_only() -> Evidence:
     q, k = draw(2, 64)
@@ -60,11 +59,10 @@ def offset_only() -> Evidence:
 
 
 @claim(
-    told="Moving every position by 5 leaves rotary scores unchanged.",
+    statement="Moving every position by 5 leaves rotary scores unchanged.",
     precise="Unchanged up to rounding, which in float32 angles grows with position and in exact phases does not.",
     verdict=Verdict.HOLDS,
     source=SU,
-    settles=("a-property-7", "quiz-2", "b25"),
 )
 def shift_by_five() -> Evidence:
     q, k = draw(2, 64)
@@ -79,11 +77,10 @@ def shift_by_five() -> Evidence:
 
 
 @claim(
-    told="The widget's score is −1.100 wherever q and k stand two apart.",
+    statement="The widget's score is −1.100 wherever q and k stand two apart.",
     precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite turn gives +1.100.",
     verdict=Verdict.HOLDS,
     source=SU,
-    settles=("a-widget-shift", "b14"),
 )
 def widget_numbers() -> Evidence:
     by_offset = {0: 1.7, 1: 0.424, 2: -1.1, 4: -1.7, 8: 1.7}
@@ -99,11 +96,10 @@ def widget_numbers() -> Evidence:
 
 
 @claim(
-    told="The widget's π/4 per position exaggerates the rotation.",
+    statement="The widget's π/4 per position exaggerates the rotation.",
     precise="The real first pair turns faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
     verdict=Verdict.FAILS,
     source=SU,
-    settles=("b11",),
 )
 def first_pair_is_faster_than_the_widget() -> Evidence:
     turns = posenc.Rotary(64, pairing="half").clock.turns
@@ -115,13 +111,12 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 
 @claim(
-    told="Rotary scores decay with distance.",
+    statement="Rotary scores decay with distance.",
     precise="Only a bound for aligned vectors falls, and not steadily. Random contents show no decay, "
     "and a key can "
     "be made to score most at any distance.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
-    settles=("b10",),
 )
 def decay_with_distance() -> Evidence:
     aligned = scores(*contents("aligned", 64, 0, 0, 1e4), 1024)
@@ -137,11 +132,10 @@ def decay_with_distance() -> Evidence:
 
 
 @claim(
-    told="RoPE pairs channels 2i and 2i+1.",
+    statement="RoPE pairs channels 2i and 2i+1.",
     precise="So do the paper and GPT-J; Llama pairs i and i+d/2. Outputs differ, and agree after one permutation.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
-    settles=("b12", "a-encoding-3"),
 )
 def pairings() -> Evidence:
     x, at = draw(1, 1, 256, 64), torch.arange(256)
@@ -157,11 +151,10 @@ def pairings() -> Evidence:
 
 
 @claim(
-    told="Rotation by real arithmetic and by complex multiplication are two methods.",
+    statement="Rotation by real arithmetic and by complex multiplication are two methods.",
     precise="One function, (x + iy)·e^{iφ}, written twice.",
     verdict=Verdict.FAILS,
     source="Touvron et al. 2023, Llama's published code",
-    settles=("a-encoding-4",),
 )
 def real_and_complex() -> Evidence:
     x, at = draw(2, 3, 16, 32), torch.arange(16)
@@ -176,11 +169,10 @@ def real_and_complex() -> Evidence:
 
 
 @claim(
-    told="θ is computed from d_model.",
+    statement="θ is computed from d_model.",
     precise="From the head's rotary channels: all heads share one ladder, whatever the model's width.",
     verdict=Verdict.FAILS,
     source=SU,
-    settles=("b13",),
 )
 def ladder_of_the_head() -> Evidence:
     q, k = draw(2, 1, 4, 8, 16)
@@ -196,11 +188,10 @@ def ladder_of_the_head() -> Evidence:
 
 
 @claim(
-    told="RoPE puts positions into q, k and v.",
+    statement="RoPE puts positions into q, k and v.",
     precise="Values are never rotated and embeddings never touched: a copied value arrives bit for bit.",
     verdict=Verdict.FAILS,
     source=SU,
-    settles=("a-encoding-3", "a-property-12", "quiz-13"),
 )
 def values_pass() -> Evidence:
     length, dim = 16, 8
@@ -218,11 +209,10 @@ def values_pass() -> Evidence:
 
 
 @claim(
-    told="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
+    statement="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
     precise="For the same q and k the score is the same. Not the output: more keys share the softmax.",
     verdict=Verdict.WHEN,
     source="direct calculation",
-    settles=("quiz-7",),
 )
 def known_distances_in_a_longer_context() -> Evidence:
     q, k = draw(2, 64)

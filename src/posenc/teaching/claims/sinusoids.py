@@ -20,11 +20,10 @@ def wavelengths(width: int, base: float = BASE) -> list[float]:
 
 
 @claim(
-    told="The slowest wavelength is 2π·10 000 = 62 832.",
+    statement="The slowest wavelength is 2π·10 000 = 62 832.",
     precise="It is 2π·10000^((d−2)/d): 60 611 at d=512. The authors' own code spaces the ladder to end at 62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b1", "quiz-1", "a-property-5"),
 )
 def slowest_wavelength() -> Evidence:
     code = posenc.Sinusoidal(512, spacing="tensor2tensor").clock.frequencies.exact[-1]
@@ -36,22 +35,20 @@ def slowest_wavelength() -> Evidence:
 
 
 @claim(
-    told="The fastest pair makes one turn per position.",
+    statement="The fastest pair makes one turn per position.",
     precise="It turns 1 radian per position, one turn in 6.28 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b2",),
 )
 def fastest_pair() -> Evidence:
     return (near("positions per turn", wavelengths(512)[0], 2 * math.pi, 1e-9),)
 
 
 @claim(
-    told="Frequencies span 2π to 10 000·2π, one for each dimension i.",
+    statement="Frequencies span 2π to 10 000·2π, one for each dimension i.",
     precise="Those are wavelengths; frequencies span 1 down to about 1/10000, and i counts pairs, not dimensions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b3", "a-property-5"),
 )
 def frequencies_are_not_wavelengths() -> Evidence:
     ladder = [float(f) for f in posenc.scaling.Default().frequencies(512, BASE).exact]
@@ -65,11 +62,10 @@ def frequencies_are_not_wavelengths() -> Evidence:
 
 
 @claim(
-    told="PE(0) is all zeros.",
+    statement="PE(0) is all zeros.",
     precise="PE(0) = 0, 1, 0, 1, …: sines are 0 and cosines 1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b4", "a-widget-fingerprint", "a-widget-fill"),
 )
 def first_rows() -> Evidence:
     zero, one = table(8, [0, 1], BASE)
@@ -85,11 +81,10 @@ def first_rows() -> Evidence:
 
 
 @claim(
-    told="Each dimension has a speed of its own.",
+    statement="Each dimension has a speed of its own.",
     precise="Dimensions come in pairs: 2i and 2i+1 share one frequency, a sine and a cosine. The last is d−1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b5", "a-property-2"),
 )
 def pairs_share_a_frequency() -> Evidence:
     code = table(16, range(500), BASE)
@@ -102,12 +97,11 @@ def pairs_share_a_frequency() -> Evidence:
 
 
 @claim(
-    told="PE(p+k) is a fixed linear map of PE(p).",
+    statement="PE(p+k) is a fixed linear map of PE(p).",
     precise="The map is block-diagonal, made of [[cos kθ, sin kθ], [−sin kθ, cos kθ]]: a rotation, the "
     "same for all p.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
-    settles=("a-property-3", "quiz-12", "b8", "interview-2"),
 )
 def shift_is_a_rotation() -> Evidence:
     findings = []
@@ -122,11 +116,10 @@ def shift_is_a_rotation() -> Evidence:
 
 
 @claim(
-    told="The geometric spacing of frequencies is what makes a shift linear.",
+    statement="The geometric spacing of frequencies is what makes a shift linear.",
     precise="Any frequencies give the rotation. The spacing gives scales: with one frequency positions collide.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("b7", "interview-3"),
 )
 def any_spacing_rotates() -> Evidence:
     def code(frequencies: list[str], positions: list[int]) -> torch.Tensor:
@@ -150,11 +143,10 @@ def any_spacing_rotates() -> Evidence:
 
 
 @claim(
-    told="Product-to-sum shows that PE(p+k) is linear in PE(p).",
+    statement="Product-to-sum shows that PE(p+k) is linear in PE(p).",
     precise="Sums of angles show that. Product-to-sum gives the dot product: PE(p)·PE(q) = Σ cos(θ_i (p−q)).",
     verdict=Verdict.FAILS,
     source="trigonometry",
-    settles=("b8", "a-property-4", "interview-2"),
 )
 def dot_product_sees_the_difference() -> Evidence:
     width = 64
@@ -169,11 +161,10 @@ def dot_product_sees_the_difference() -> Evidence:
 
 
 @claim(
-    told="Nearer positions always have the larger dot product.",
+    statement="Nearer positions always have the larger dot product.",
     precise="A trend only: it rises again at 3→4 (d=4, 8), 11→12 (d=128), 43→44 (d=512).",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("b9", "a-property-9"),
 )
 def nearer_is_more_alike() -> Evidence:
     four = table(4, [0, 6], BASE)
@@ -186,12 +177,11 @@ def nearer_is_more_alike() -> Evidence:
 
 
 @claim(
-    told="The code is unique for every position, bounded, and aware of distance.",
+    statement="The code is unique for every position, bounded, and aware of distance.",
     precise="Every row has norm √(d/2) and entries in −1 … 1; up to 5000 rows at d=128 no two come "
     "closer than 1.95.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
-    settles=("a-property-9", "a-property-2"),
 )
 def unique_and_bounded() -> Evidence:
     code = table(128, range(5000), BASE)
@@ -207,12 +197,11 @@ def unique_and_bounded() -> Evidence:
 
 
 @claim(
-    told="The base 10 000 has no particular reason.",
+    statement="The base 10 000 has no particular reason.",
     precise="At base 100 the slowest hand turns once in 617 positions: beyond that every hand repeats. At 10 000 "
     "75 of 256 complete no turn in 4096 positions and keep far positions apart.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("quiz-5", "quiz-9"),
 )
 def base_buys_range() -> Evidence:
     small, usual = wavelengths(512, 100.0), wavelengths(512)
@@ -224,11 +213,10 @@ def base_buys_range() -> Evidence:
 
 
 @claim(
-    told="PE(0)·PE(1) is similar to PE(5)·PE(6).",
+    statement="PE(0)·PE(1) is similar to PE(5)·PE(6).",
     precise="Equal: both are 1.540252, as PE(0)·PE(5) and PE(1)·PE(6) are both 1.282412.",
     verdict=Verdict.FAILS,
     source="by hand, d=4",
-    settles=("a-exercise-1",),
 )
 def by_hand() -> Evidence:
     code = dict(zip((0, 1, 5, 6), table(4, [0, 1, 5, 6], BASE), strict=True))
@@ -246,11 +234,10 @@ def by_hand() -> Evidence:
 
 
 @claim(
-    told="A sinusoidal module has a maximum length of 5000.",
+    statement="A sinusoidal module has a maximum length of 5000.",
     precise="That is the size of a buffer. The formula has a value at every position; ours computes it on demand.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b22", "a-property-10"),
 )
 def no_maximum_length() -> Evidence:
     encoding = posenc.Sinusoidal(8)
@@ -263,11 +250,10 @@ def no_maximum_length() -> Evidence:
 
 
 @claim(
-    told="The width must be even.",
+    statement="The width must be even.",
     precise="An odd width is well defined when the last cosine is left out; pairs that rotate need an even one.",
     verdict=Verdict.WHEN,
     source="Sinusoidal and Rotary, docstrings",
-    settles=("b27",),
 )
 def odd_widths() -> Evidence:
     try:

@@ -37,13 +37,12 @@ def losses(encoding: str) -> tuple[float, float]:
 
 
 @claim(
-    told="RoPE and sinusoidal positions generalise past the trained length; ALiBi even gains there.",
+    statement="RoPE and sinusoidal positions generalise past the trained length; ALiBi even gains there.",
     precise="On fixed targets ALiBi stays level; RoPE and sinusoidal get worse. The gain that papers "
     "print for ALiBi "
     "is mostly that later tokens of a window have more context.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, tested at 1024; Press et al. 2022, appendix B",
-    settles=("b17", "b18", "b19"),
     slow=True,
 )
 def past_the_trained_length() -> Evidence:
@@ -57,12 +56,11 @@ def past_the_trained_length() -> Evidence:
 
 
 @claim(
-    told="Flat perplexity past the trained length shows that a long context is used.",
+    statement="Flat perplexity past the trained length shows that a long context is used.",
     precise="A model can be flat and look near. ALiBi's loss hardly moves when everything further back than 256 "
     "bytes is replaced by random bytes.",
     verdict=Verdict.FAILS,
     source="measured here: the same model as above",
-    settles=("other-perplexity",),
     slow=True,
 )
 def flat_perplexity_is_no_proof() -> Evidence:

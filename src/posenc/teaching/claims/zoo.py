@@ -25,12 +25,11 @@ def beside(encoding: str) -> tuple[float, ...]:
 
 
 @claim(
-    told="Past the trained length every encoding loses order.",
+    statement="Past the trained length every encoding loses order.",
     precise="FoX and KERPLE, which fade by gates and by the logarithm of the distance, judge sequences of eight "
     "times the trained length as well as short ones, with every seed; RoPE does not.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 300 steps at 16 symbols, tested at 128, three seeds",
-    settles=("b18",),
     slow=True,
 )
 def order_is_kept_by_what_fades() -> Evidence:
@@ -42,11 +41,10 @@ def order_is_kept_by_what_fades() -> Evidence:
 
 
 @claim(
-    told="One seed shows which encoding keeps order past the trained length.",
+    statement="One seed shows which encoding keeps order past the trained length.",
     precise="RoPE's share of right answers at eight times the length differs by more than 0.3 between three seeds.",
     verdict=Verdict.FAILS,
     source="measured here: the same models as above",
-    settles=("b18",),
     slow=True,
 )
 def one_seed_is_no_verdict() -> Evidence:
@@ -55,12 +53,11 @@ def one_seed_is_no_verdict() -> Evidence:
 
 
 @claim(
-    told="A picture's patches may be numbered in reading order.",
+    statement="A picture's patches may be numbered in reading order.",
     precise="Asked what stands above, below, left or right of them where rows have any length, cells that are "
     "numbered one after the other do not know in grids of eight times as many; by row and column they do.",
     verdict=Verdict.FAILS,
     source="measured here: trained for 500 steps on grids of up to 8×8 cells, tested on 22×23, three seeds",
-    settles=("b18",),
     slow=True,
 )
 def reading_order_is_no_place() -> Evidence:
@@ -71,12 +68,11 @@ def reading_order_is_no_place() -> Evidence:
 
 
 @claim(
-    told="How M-RoPE's pairs are shared out among time, rows and columns makes no difference to a picture.",
+    statement="How M-RoPE's pairs are shared out among time, rows and columns makes no difference to a picture.",
     precise="Where time, which stands still in a picture, has the fast pairs, cells do not learn in 500 steps to "
     "look beside them; where the axes take turns, they do.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
-    settles=("b18",),
     slow=True,
 )
 def fast_pairs_find_neighbours() -> Evidence:
@@ -87,12 +83,11 @@ def fast_pairs_find_neighbours() -> Evidence:
 
 
 @claim(
-    told="Relative tables that are resized to a larger picture serve it as they served the old one.",
+    statement="Relative tables that are resized to a larger picture serve it as they served the old one.",
     precise="Rows read between the rows of a table of 8×8 places mix what stands beside a cell with what stands "
     "further: on 22×23 cells nothing is found. A table with a row for every offset finds all.",
     verdict=Verdict.FAILS,
     source="measured here: the same task",
-    settles=("b18",),
     slow=True,
 )
 def resized_tables_lose_neighbours() -> Evidence:
