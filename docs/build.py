@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+from tools.pages import shipped_encodings
+from tools.pages.models import Model, table
 
 import posenc.workbench
 from posenc import CATALOGUE
 from posenc.pictures.ink import rendered
 from posenc.pictures.papers import both_papers
-from posenc.teaching.claims.encodings import table as all_encodings
-from posenc.teaching.claims.models import Model, table
 from posenc.teaching.claims.properties import measured
 from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels
@@ -142,12 +142,6 @@ def rooms() -> str:
     return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
 
 
-def encodings() -> str:
-    """The table of all encodings, with who ships them."""
-    with (HERE / "shipped.toml").open("rb") as file:
-        return all_encodings(tomllib.load(file))
-
-
 def gallery() -> str:
     """Every figure under its title, with what draws it."""
     return "\n\n".join(
@@ -160,7 +154,7 @@ MADE = {
     "<!-- gallery -->": gallery,
     "<!-- properties -->": properties,
     "<!-- four -->": four_properties,
-    "<!-- encodings -->": encodings,
+    "<!-- encodings -->": shipped_encodings,
     "<!-- models -->": models,
     "<!-- rooms -->": rooms,
 }

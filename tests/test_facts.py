@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from posenc.teaching.claims.catalogue import CLAIMS
-from posenc.teaching.claims.page import page
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.facts import FACTS, Fact
 from posenc.teaching.views.catalogue import VIEWS
@@ -45,12 +44,6 @@ ROWS = {"a-encoding": 8, "a-property": 12, "a-widget": 13, "a-exercise": 3, "qui
 def test_the_list_is_whole(group: str) -> None:
     rows = [f.row for f in FACTS if f.row.startswith(f"{group}-") or re.fullmatch(rf"{group}\d+", f.row)]
     assert len(rows) == ROWS[group]
-
-
-def test_the_page_of_claims_is_up_to_date() -> None:
-    assert (DOCS / "claims.md").read_text() == page(list(CLAIMS.values())), (
-        "type: posenc verify --page docs/claims.md"
-    )
 
 
 def test_the_check_can_fail() -> None:

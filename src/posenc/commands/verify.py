@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,6 @@ from rich.progress import track
 from rich.table import Table
 
 from posenc.commands.screen import screen
-from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # claims import torch; help does not need them
     from posenc.teaching.claims.claim import Outcome
@@ -21,21 +19,11 @@ def verify(
     only: Annotated[list[str] | None, typer.Option(help="Name of a claim; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
-    page_at: Annotated[
-        Path | None,
-        typer.Option("--page", help="Write the page of claims here, and run nothing."),
-    ] = None,
 ) -> None:
     """Run common statements about positional encodings; exit status 1 when a verdict does not stand."""
-    from posenc.teaching.claims.catalogue import CLAIMS, chosen
+    from posenc.teaching.claims.catalogue import chosen
     from posenc.teaching.claims.claim import run
-    from posenc.teaching.claims.page import page
 
-    if page_at is not None:
-        if only or as_json or slow:
-            raise InvalidArgument("--page writes every claim and runs none; leave --only, --json and --slow out")
-        page_at.write_text(page(list(CLAIMS.values())), encoding="utf-8")
-        return
     claims = chosen(only or [], slow)
     progress = screen(stderr=True)
     outcomes = [

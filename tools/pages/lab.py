@@ -1,7 +1,4 @@
-"""Makes what ships beside the lab's pages: the first page's answers and the rooms' thumbnails.
-
-``python tests/support/shipped.py`` writes them; a test holds them to what the library says today.
-"""
+"""Files that ship beside the lab's pages: the first page's answers and the rooms' thumbnails."""
 
 from pathlib import Path
 
@@ -84,8 +81,3 @@ def files() -> dict[Path, str]:
     """Every shipped file with its text."""
     made = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
     return made | {STATIC / "first.js": first()}
-
-
-if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text, encoding="utf-8")

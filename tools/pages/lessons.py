@@ -7,7 +7,7 @@ from posenc.teaching.lessons.deck import answered
 from posenc.teaching.lessons.facts import LESSONS
 from posenc.teaching.lessons.index import Entry, of_lesson
 
-WRITTEN_BY = "\nThis page is written by `python tools/lessons.py docs`.\n"
+WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
