@@ -3,20 +3,13 @@
 Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
 """
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Literal, ParamSpec
+from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.errors import InvalidArgument
-from posenc.pictures.bounds import check
 from posenc.pictures.palette import Scale
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -132,30 +125,6 @@ class View:
     panels: tuple[Heatmap | Lines | Plane, ...]
     readouts: dict[str, float | str] = field(default_factory=dict)
     python: str = ""
-
-
-def bounded(name: str) -> Callable[[Callable[P, View]], Callable[P, View]]:
-    """Decorate the view of this name: its settings must lie within ``BOUNDS``."""
-
-    def dressed(view: Callable[P, View]) -> Callable[P, View]:
-        signature = inspect.signature(view)
-
-        @wraps(view)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> View:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            check(name, given.arguments)
-            return view(*args, **kwargs)
-
-        return checked
-
-    return dressed
-
-
-def within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number that a view derives from its settings."""
-    if not low <= value <= high:
-        raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
 
 
 def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:

@@ -1,19 +1,24 @@
 """What an encoding adds to the scores at a distance, head by head."""
 
+from typing import Annotated
+
 import torch
 
 import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
 from posenc.pictures.palette import style
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
+from posenc.teaching.views.bounds import Bounds, Furthest, Seed, bounded
 from posenc.teaching.views.layer import python, visible
 
 HEAD_DIM = 8
 
 
-@bounded("added")
-def distance(encoding: str = "kerple", heads: int = 4, furthest: int = 256, seed: int = 0) -> View:
+@bounded
+def distance(
+    encoding: str = "kerple", heads: Annotated[int, Bounds(1, 8)] = 4, furthest: Furthest = 256, seed: Seed = 0
+) -> View:
     """The bias of a fresh encoding for the last token looking back, where positions alone decide it."""
     encoding = canonical_text(encoding)
     values = added(encoding, heads, furthest, seed)

@@ -1,11 +1,12 @@
 """What have sines to do with a binary counter? Bits and hands of the same positions, one over the other."""
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
 
 from posenc.errors import UnknownName
-from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
 Ladder = Literal["halving", "real"]
@@ -19,8 +20,12 @@ print(positions >> bits[:, None] & 1)                                          #
 print(posenc.Sinusoidal({width}, base={base!r}).table(positions)[:, 1::2].T)    # the cosine of every hand"""
 
 
-@bounded("counter")
-def beside(bits: int = 4, positions: int = 32, ladder: Ladder = "halving") -> View:
+@bounded
+def beside(
+    bits: Annotated[int, Bounds(1, 8)] = 4,
+    positions: Annotated[int, Bounds(2, 256)] = 32,
+    ladder: Ladder = "halving",
+) -> View:
     """Bits of every position, fastest first, over the cosine of as many hands at the same positions.
 
     A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps

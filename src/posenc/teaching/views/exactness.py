@@ -2,15 +2,17 @@
 
 from decimal import Decimal, localcontext
 from functools import lru_cache
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 import posenc
 from posenc.pictures.numbers import short
-from posenc.pictures.view import Arrow, Axis, Line, Lines, Plane, View, bounded, counted
+from posenc.pictures.view import Arrow, Axis, Line, Lines, Plane, View, counted
 from posenc.scaling import Default, Frequencies
 from posenc.scaling.scaling import TWO_PI
+from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Width, bounded
 
 POSITIONS = (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000, 100_000_000, 2**31 - 1)
 
@@ -24,8 +26,13 @@ float32 = posenc.Clock(spectrum, "float32")(p)
 print(max((e - f).abs().max() for e, f in zip(exact, float32)))"""
 
 
-@bounded("phases")
-def phases(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0, pair: int = 0) -> View:
+@bounded
+def phases(
+    position: Position = 1_000_000,
+    head_dim: Width = 128,
+    base: Base = 10_000.0,
+    pair: Annotated[int, Bounds(0, 511)] = 0,
+) -> View:
     """Where one pair's hand points by both clocks, and the largest error of any pair over positions.
 
     The judge is a reference of its own: each angle is reduced modulo 2π in 50-digit decimals, and only then
@@ -97,8 +104,10 @@ float32 = posenc.Clock(spectrum, "float32")(p)
 print(torch.stack([(e - f).abs()[0] for e, f in zip(exact, float32)]).amax(0))    # one number a pair"""
 
 
-@bounded("floor")
-def floor(position: int = 1_000_000, head_dim: int = 128, base: float = 10_000.0) -> View:
+@bounded
+def floor(
+    position: Annotated[int, Bounds(1, FAR)] = 1_000_000, head_dim: Width = 128, base: Base = 10_000.0
+) -> View:
     """How wrong each pair's hand is at one position when its angle is a float32 number of radians.
 
     An angle p·θ is rounded to 24 bits, so its error is up to p·θ·2⁻²⁵ and only pairs that hardly turn are right.

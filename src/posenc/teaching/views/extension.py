@@ -5,9 +5,19 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Frequencies, method, planned
-from posenc.teaching.views.scaling import LABELS, frequencies, slowing, wavelengths
+from posenc.teaching.views.bounds import bounded
+from posenc.teaching.views.scaling import (
+    LABELS,
+    Factor,
+    RopeBase,
+    Rotated,
+    Trained,
+    frequencies,
+    slowing,
+    wavelengths,
+)
 
 METHODS = ("linear", "ntk", "yarn", "llama3")
 
@@ -20,9 +30,9 @@ pairs = zip(plain.exact, scaled.exact)
 print([{factor} * float(s / p) for p, s in pairs if 2 * math.pi / float(p) > {original_length}])"""
 
 
-@bounded("extension")
+@bounded
 def methods(
-    rotary_dim: int = 128, base: float = 10_000.0, factor: float = 8.0, original_length: int = 4096
+    rotary_dim: Rotated = 128, base: RopeBase = 10_000.0, factor: Factor = 8.0, original_length: Trained = 4096
 ) -> View:
     """Every method on one picture.
 

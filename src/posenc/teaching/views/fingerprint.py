@@ -3,7 +3,8 @@
 import torch
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.teaching.views.bounds import Position, bounded
 
 CAT = (0.32, -0.71, 0.55, 0.18)
 
@@ -15,8 +16,8 @@ placed = posenc.Sinusoidal(4).at(torch.tensor([{position}]))
 print(placed.embed(cat))"""
 
 
-@bounded("fingerprint")
-def added(position: int = 0) -> View:
+@bounded
+def added(position: Position = 0) -> View:
     """The word, PE(position) and the vector that the first layer reads."""
     encoding, at = posenc.Sinusoidal(4), torch.tensor([position])
     cat = torch.tensor([CAT])

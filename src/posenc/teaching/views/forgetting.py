@@ -1,11 +1,13 @@
 """How much of each word does FoX keep? The gates of a fresh layer over a sentence, and what they leave."""
 
 import math
+from typing import Annotated
 
 import torch
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, View, bounded
+from posenc.pictures.view import Axis, Heatmap, View
+from posenc.teaching.views.bounds import Bounds, Seed, bounded
 from posenc.teaching.views.order_blind import WIDTH, word_vectors
 
 PYTHON = """\
@@ -19,9 +21,11 @@ x = torch.stack([vector(word) for word in words])[None]
 print(fox.gates(x)[0, 0].exp())    # what each word keeps of all before it"""
 
 
-@bounded("forgetting")
+@bounded
 @torch.no_grad()
-def kept(sentence: str = "the cat sat on the mat and slept", bias: float = 1.0, seed: int = 0) -> View:
+def kept(
+    sentence: str = "the cat sat on the mat and slept", bias: Annotated[float, Bounds(-8, 8)] = 1.0, seed: Seed = 0
+) -> View:
     """One head with random weights: the gate of every word, and what is left of each key at each query.
 
     Args:

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.catalogue import canonical_text
 from posenc.pictures.palette import style
-from posenc.pictures.view import Axis, Heatmap, View, bounded
+from posenc.pictures.view import Axis, Heatmap, View
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
@@ -141,7 +141,6 @@ def _spearman(values: Tensor) -> float:
     return float(centred[0] @ centred[1] / norms.prod()) if norms[0] else 0.0
 
 
-@bounded("properties")
 def properties(encoding: str = "rotary") -> View:
     """Every encoding of the catalogue against the four properties, with the numbers of one of them beside it."""
     names = list(posenc.CATALOGUE)

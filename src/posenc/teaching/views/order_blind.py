@@ -9,7 +9,8 @@ from torch import Tensor
 import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
-from posenc.pictures.view import Axis, Heatmap, View, bounded
+from posenc.pictures.view import Axis, Heatmap, View
+from posenc.teaching.views.bounds import Step, bounded
 from posenc.teaching.views.layer import python, visible
 
 WIDTH, HEADS = 8, 2
@@ -80,7 +81,6 @@ def make(name: str) -> posenc.Encoding:
     return visible(name, SHAPE, 0.5, seed=1)
 
 
-@bounded("shuffle")
 def shuffle(
     sentence: str = "cat ate fish",
     order: tuple[int, ...] = (2, 1, 0),
@@ -132,8 +132,8 @@ def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
     return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
 
 
-@bounded("cat-sat")
-def cat_sat(step: int = 3) -> View:
+@bounded
+def cat_sat(step: Step = 3) -> View:
     """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
 
     Q = K = V = X and scale 1/√4, no positions: swapping the words swaps the outputs and changes no number.

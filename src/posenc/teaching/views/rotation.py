@@ -3,15 +3,16 @@
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
-from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Plane, View, bounded
+from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Plane, View
 from posenc.scaling.scaling import TWO_PI
+from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
 """Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
@@ -50,8 +51,12 @@ permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., orde
 print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
 
 
-@bounded("shift-both")
-def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
+@bounded
+def shift_both(
+    m: Annotated[int, Bounds(0, 2**30)] = 1,
+    offset: Annotated[int, Bounds(-(2**30), 2**30)] = 2,
+    turn: Turn = "eighth",
+) -> View:
     """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
 
     The offset is key − query. Moving both leaves the score alone; a transposed rotation would show +1.100.
@@ -103,8 +108,14 @@ def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
     return rotate(vector[None], cos, sin, "interleaved")[0]
 
 
-@bounded("every-pair")
-def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
+@bounded
+def every_pair(
+    m: Annotated[int, Bounds(0, FAR - 4096)] = 1,
+    offset: Annotated[int, Bounds(0, 4096)] = 2,
+    head_dim: Annotated[int, Bounds(2, 64)] = 16,
+    base: Base = 10_000.0,
+    seed: Seed = 0,
+) -> View:
     """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
@@ -139,8 +150,8 @@ def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10
     )
 
 
-@bounded("pairings")
-def pairings(position: int = 3, head_dim: int = 8) -> View:
+@bounded
+def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 8) -> View:
     """One vector rotated under both pairings, and under "half" after the permutation that links them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)

@@ -1,23 +1,30 @@
 """A scaling drawn: frequency and wavelength of every pair beside the unscaled ones, the trained length marked."""
 
 import math
+from typing import Annotated
 
 import torch
 
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Frequencies, Scaling, method, planned, to_dict
+from posenc.teaching.views.bounds import FAR, Bounds, bounded
+
+Rotated = Annotated[int, Bounds(4, 1024)]
+RopeBase = Annotated[float, Bounds(100, 1e9)]
+Factor = Annotated[float, Bounds(1, 1024)]
+Trained = Annotated[int, Bounds(2, FAR)]
 
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
 """How scalings are called in text, where that is not their name."""
 
 
-@bounded("scaling")
+@bounded
 def ladder(
     scaling: str = "yarn",
-    rotary_dim: int = 128,
-    base: float = 10_000.0,
-    factor: float = 8.0,
-    original_length: int = 4096,
+    rotary_dim: Rotated = 128,
+    base: RopeBase = 10_000.0,
+    factor: Factor = 8.0,
+    original_length: Trained = 4096,
 ) -> View:
     """What a scaling does to the frequency and wavelength of every pair."""
     fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))

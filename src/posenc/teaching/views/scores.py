@@ -1,7 +1,7 @@
 """How a rotary score changes with distance, for contents that show what it does and does not promise."""
 
 import math
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -9,7 +9,8 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.pictures.view import Axis, Line, Lines, View, bounded, counted
+from posenc.pictures.view import Axis, Line, Lines, View, counted
+from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
 
 Content = Literal["aligned", "random", "peaked"]
 """``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
@@ -73,14 +74,14 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     raise UnknownName("content", content, get_args(Content))
 
 
-@bounded("score")
+@bounded
 def distance(
-    head_dim: int = 64,
-    furthest: int = 1024,
+    head_dim: Width = 64,
+    furthest: Furthest = 1024,
     content: Content = "aligned",
-    peak: int = 300,
-    seed: int = 0,
-    base: float = 10_000.0,
+    peak: Annotated[int, Bounds(0, 8191, below="furthest")] = 300,
+    seed: Seed = 0,
+    base: Base = 10_000.0,
 ) -> View:
     """The score of one q and k against their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
@@ -108,8 +109,13 @@ def distance(
     )
 
 
-@bounded("spread")
-def spread(head_dim: int = 128, furthest: int = 1024, draws: int = 200, seed: int = 0) -> View:
+@bounded
+def spread(
+    head_dim: Annotated[int, Bounds(2, 512)] = 128,
+    furthest: Furthest = 1024,
+    draws: Annotated[int, Bounds(2, 1000)] = 200,
+    seed: Seed = 0,
+) -> View:
     """Mean and standard deviation of the score over many random q and k: the same at every distance."""
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, draws, 1, 1, head_dim, generator=generator, dtype=torch.float64)

@@ -1,12 +1,14 @@
 """How far can content and position be taken apart once they are added?"""
 
 import math
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, bounded
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
+from posenc.teaching.views.bounds import Bounds, Seed, Width, bounded
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 PARTS = ("word", "position")
@@ -23,8 +25,13 @@ for book, true in ((content, torch.arange({words})[:, None]), (code, torch.arang
     print((told == true).double().mean())    # the share told right: words, then positions"""
 
 
-@bounded("sums")
-def apart(width: int = 64, words: int = 200, length: int = 64, seed: int = 0) -> View:
+@bounded
+def apart(
+    width: Width = 64,
+    words: Annotated[int, Bounds(2, 300)] = 200,
+    length: Annotated[int, Bounds(2, 128)] = 64,
+    seed: Seed = 0,
+) -> View:
     """Shares of sums word + PE(p) from which a linear reading tells the word, and the position, by width.
 
     Args:

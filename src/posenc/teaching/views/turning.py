@@ -1,10 +1,12 @@
 """How does RoPE make a score of an offset? In four frames: q at 0, q turned, k turned, and their score."""
 
 import math
+from typing import Annotated
 
 import torch
 
-from posenc.pictures.view import Axis, Grip, Line, Lines, Plane, View, bounded
+from posenc.pictures.view import Axis, Grip, Line, Lines, Plane, View
+from posenc.teaching.views.bounds import Bounds, Step, bounded
 from posenc.teaching.views.rotation import SCALINGS, STEPS, Turn, arrow, tips, turned
 from posenc.teaching.views.sinusoidal import SMOOTH
 
@@ -23,8 +25,13 @@ q, k = placed.rotate(east, east)
 print(q, k, (q * k).sum())    # the same score for every m and n with n − m = {offset}"""
 
 
-@bounded("turning")
-def stepper(step: int = 4, m: int = 1, n: int = 3, turn: Turn = "eighth") -> View:
+@bounded
+def stepper(
+    step: Step = 4,
+    m: Annotated[int, Bounds(-64, 64)] = 1,
+    n: Annotated[int, Bounds(-64, 64)] = 3,
+    turn: Turn = "eighth",
+) -> View:
     """q and k lie along +x; q is turned by m·θ, k by n·θ, each by its own position, and their score is
     cos((n − m)·θ).
 
