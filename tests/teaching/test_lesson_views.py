@@ -60,7 +60,7 @@ def test_a_linear_reading_is_what_the_share_counts() -> None:
 
 
 def test_bits_count_and_hands_are_half_as_fast_each() -> None:
-    view = counter.beside(bits=5, positions=32)
+    view = counter.bits_and_hands(bits=5, positions=32)
     bits, hands = view.panels
     assert isinstance(bits, Heatmap)
     assert isinstance(hands, Heatmap)
@@ -69,7 +69,7 @@ def test_bits_count_and_hands_are_half_as_fast_each() -> None:
     for i in range(4):  # hand i at 2p is hand i + 1 at 4p
         assert torch.allclose(hands.values[i, :16], hands.values[i + 1, ::2], atol=1e-12)
     with pytest.raises(UnknownName, match="did you mean 'halving'"):
-        counter.beside(ladder="halfing")  # type: ignore[arg-type]
+        counter.bits_and_hands(ladder="halfing")  # type: ignore[arg-type]
 
 
 def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:

@@ -90,22 +90,22 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
 
 def measured(path: Path, *, base: float | None = None) -> str:
     """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it."""
-    found = measure(path)
+    measurement = measure(path)
     try:
-        positions, awaiting = read(found.config, base=base), ""
+        positions, awaiting = read(measurement.config, base=base), ""
     except InvalidArgument as error:
         positions, awaiting = None, str(error)
     lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
-    lines += [f"  {table.module}: {table.describe()}" for table in found.tables]
-    for told, group in groupby(found.layers, key=lambda layer: (layer.tower, layer.describe())):
-        own = [layer.index for layer in group]
-        which = f"layer {own[0]}" if len(own) == 1 else f"layers {own[0]} to {own[-1]}"
-        lines.append(f"  {' '.join(filter(None, (told[0], which)))}: {told[1]}")
+    lines += [f"  {table.module}: {table.describe()}" for table in measurement.tables]
+    for (tower, words), group in groupby(measurement.layers, key=lambda layer: (layer.tower, layer.describe())):
+        indices = [layer.index for layer in group]
+        which = f"layer {indices[0]}" if len(indices) == 1 else f"layers {indices[0]} to {indices[-1]}"
+        lines.append(f"  {' '.join(filter(None, (tower, which)))}: {words}")
     if positions is None:
         return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."])
-    off = differences(found, positions)
-    said = [f"Differs: {text}." for text in off] or ["The config says the same."]
-    return "\n".join([*lines, *said])
+    off = differences(measurement, positions)
+    verdicts = [f"Differs: {text}." for text in off] or ["The config says the same."]
+    return "\n".join([*lines, *verdicts])
 
 
 def _reads(config: object) -> bool:
@@ -125,11 +125,11 @@ def count(value: float) -> str:
 
 def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
     if not positions.turning or positions.layout:
-        told = dict.fromkeys(encoding.describe() for encoding in encodings.values())
-        return f"{positions.model_type}: {'; '.join(told)}."
+        descriptions = dict.fromkeys(encoding.describe() for encoding in encodings.values())
+        return f"{positions.model_type}: {'; '.join(descriptions)}."
     scaling, _, base = _frequencies(positions.rotary)
-    still = not all(encoding.acts_on for encoding in encodings.values())
-    mixed = " in some of its layers, no positions in the others" if still else ""
+    without_positions = not all(encoding.acts_on for encoding in encodings.values())
+    mixed = " in some of its layers, no positions in the others" if without_positions else ""
     return f"{positions.model_type}: rotary positions{mixed}, base {count(base)}, {describe(scaling)}."
 
 
@@ -177,9 +177,9 @@ def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
 
 def _window(positions: ModelPositions, name: str) -> str:
     """How far back layers of this kind see, where that is less than the longest input."""
-    own = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
-    windows = [w for w in own if w and w < positions.max_length]
-    who = "they" if len(windows) == len(own) else f"{len(windows)} of them"
+    all_windows = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
+    windows = [w for w in all_windows if w and w < positions.max_length]
+    who = "they" if len(windows) == len(all_windows) else f"{len(windows)} of them"
     return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""
 
 
@@ -213,13 +213,13 @@ def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if scaling == Default():
         return facts
     slowed = slowing(plan, rotary_dim, base)
-    kept = sum(s < 1 + 1e-9 for s in slowed)
+    unslowed = sum(s < 1 + 1e-9 for s in slowed)
     full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
     most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "standing still"
     at = f" at {count(positions.max_length)}" if plan is not scaling else ""
     facts.append(
-        f"Scaling{at}: {describe(scaling)}. Of the pairs {kept} keep their frequency, "
-        f"{len(slowed) - kept - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
+        f"Scaling{at}: {describe(scaling)}. Of the pairs {unslowed} keep their frequency, "
+        f"{len(slowed) - unslowed - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
     )
     if spectrum.attention_factor != 1:
         a = spectrum.attention_factor

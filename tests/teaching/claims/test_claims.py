@@ -40,9 +40,9 @@ def test_the_verdict_stands(name: str) -> None:
 def test_a_claim_that_trains_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     little = replace(training.PLAN, steps=1, batch=1, test_count=1)
     monkeypatch.setattr(training, "PLAN", little)
-    training.taught.cache_clear()
+    training.trained_model.cache_clear()
     outcome = run(CLAIMS["flat-perplexity-is-no-proof"])
-    training.taught.cache_clear()
+    training.trained_model.cache_clear()
     assert outcome.error == ""
     assert all(math.isfinite(found.value) for found in outcome.findings)
 

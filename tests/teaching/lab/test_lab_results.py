@@ -18,7 +18,7 @@ from support.blocks import strays
 
 def test_the_tasks_offered_are_those_there_are() -> None:
     (tasks,) = find("curves").controls
-    assert set(tasks.held) == set(KNOWN)
+    assert set(tasks.settable) == set(KNOWN)
 
 
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:

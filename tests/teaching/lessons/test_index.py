@@ -11,7 +11,7 @@ from posenc.teaching.lab.replies import reply
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.card import DECK
 from posenc.teaching.lessons.facts import FACTS, KINDS, LESSONS, Fact
-from posenc.teaching.lessons.index import Entry, beside, entry, group, of_lesson
+from posenc.teaching.lessons.index import Entry, entry, group, of_lesson, of_stage
 from posenc.teaching.views.catalogue import VIEWS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -64,7 +64,7 @@ def test_a_row_begins_with_its_part() -> None:
 
 
 def test_a_card_stands_beside_its_stage_and_so_do_claims_and_exercises() -> None:
-    shuffle = beside("order/shuffle")
+    shuffle = of_stage("order/shuffle")
     assert "exercises/remove.md" in shuffle.exercises
     assert {"two-fish-sentences", "equivariant"} <= set(shuffle.claims)
     assert {card.name for card in shuffle.cards} == {c.name for c in DECK if c.stage == "order/shuffle"}

@@ -74,10 +74,10 @@ def two_ways_past_the_end() -> Evidence:
 def parameters() -> Evidence:
     findings = []
     for name in posenc.CATALOGUE:
-        made = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
-        count = sum(p.numel() for p in made.parameters())
-        if "num_positions" in made.needs:
-            findings.append(same(name, count, 393_216 * made.axes))  # a table an axis
+        encoding = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
+        count = sum(p.numel() for p in encoding.parameters())
+        if "num_positions" in encoding.needs:
+            findings.append(same(name, count, 393_216 * encoding.axes))  # a table an axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))
         elif name in LARGE:

@@ -1,4 +1,4 @@
-"""Claims about examples that lessons use: sentences, diagrams and costs that do not show what they are told to."""
+"""Claims about examples that lessons use: sentences, diagrams and costs that do not show what lessons say."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -23,8 +23,8 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
         """How much the output of a word differs between two sentences, without positions and mask."""
-        found = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
-        return float((found[0] - found[1]).abs().max())
+        outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
+        return float((outputs[0] - outputs[1]).abs().max())
 
     return (
         same("the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
@@ -44,14 +44,14 @@ def i_love_you() -> Evidence:
 )
 def cat_at_position_0() -> Evidence:
     encoding, cat = posenc.Sinusoidal(4), torch.tensor([0.32, -0.71, 0.55, 0.18], dtype=torch.float64)
-    told = torch.tensor([1.00, 0.00, 0.99, 0.01], dtype=torch.float64)
+    printed = torch.tensor([1.00, 0.00, 0.99, 0.01], dtype=torch.float64)
     placed = encoding.at(torch.tensor([0]), dtype=torch.float64).embed(cat.view(1, 1, 4)).flatten()
     rows = encoding.table(torch.arange(100_000), torch.float64)
     wanted = torch.tensor([0.32, 0.29, 0.55, 1.18], dtype=torch.float64)
     return (
         below("cat + PE(0): off by", float((placed - wanted).abs().max()), 1e-12),
-        near("the told row's largest distance from PE(0)", float((told - rows[0]).abs().max()), 1.0, 1e-12),
-        above("its least distance from any of 100 000 rows", float((told - rows).abs().amax(1).min()), 0.02),
+        near("the printed row's largest distance from PE(0)", float((printed - rows[0]).abs().max()), 1.0, 1e-12),
+        above("its least distance from any of 100 000 rows", float((printed - rows).abs().amax(1).min()), 0.02),
     )
 
 
@@ -76,7 +76,7 @@ def two_rotation_matrices() -> Evidence:
     )
 
 
-class Made(TorchDispatchMode):
+class OperatorCount(TorchDispatchMode):
     """Counts the numbers that operators compute while it is entered; views compute none."""
 
     def __init__(self) -> None:
@@ -98,11 +98,11 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)
     q = x.unflatten(-1, (heads, head_dim)).transpose(1, 2).contiguous()
-    with torch.no_grad(), Made() as made:
+    with torch.no_grad(), OperatorCount() as counter:
         placed.embed(x)
         for layer in range(layers):
             placed[layer].rotate(q, q)
-    return made.count
+    return counter.count
 
 
 @claim(

@@ -13,9 +13,9 @@ LENGTH = 8
 
 def model(encoding: str, causal: bool) -> Transformer:
     """A small float64 transformer with this encoding, random weights."""
-    made = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
+    encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
     config = TransformerConfig(vocabulary=16, width=32, causal=causal)
-    return Transformer(config, made).initialise(0).double()
+    return Transformer(config, encoded).initialise(0).double()
 
 
 @torch.no_grad()

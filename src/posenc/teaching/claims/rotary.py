@@ -143,10 +143,10 @@ def pairings() -> Evidence:
     interleaved = posenc.Rotary(64, pairing="interleaved").at(at, dtype=torch.float64)
     to_half, to_interleaved = half_from_interleaved(64), interleaved_from_half(64)
     permuted = half.rotate(x[..., to_half], x)[0][..., to_interleaved]
-    own = interleaved.rotate(x, x)[0]
+    rotated = interleaved.rotate(x, x)[0]
     return (
-        above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - own).abs().max()), 3.0),
-        below("after the permutation", float((permuted - own).abs().max()), 1e-14),
+        above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - rotated).abs().max()), 3.0),
+        below("after the permutation", float((permuted - rotated).abs().max()), 1e-14),
     )
 
 

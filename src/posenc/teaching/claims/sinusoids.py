@@ -27,9 +27,9 @@ def wavelengths(width: int, base: float = BASE) -> list[float]:
 )
 def slowest_wavelength() -> Evidence:
     code = posenc.Sinusoidal(512, spacing="tensor2tensor").clock.frequencies.exact[-1]
-    found = [(512, 60611.477), (128, 54410.143), (64, 47117.243), (8, 6283.185), (4, 628.319)]
+    by_width = [(512, 60611.477), (128, 54410.143), (64, 47117.243), (8, 6283.185), (4, 628.319)]
     return (
-        *(near(f"d={width}", wavelengths(width)[-1], expected, 1e-3) for width, expected in found),
+        *(near(f"d={width}", wavelengths(width)[-1], expected, 1e-3) for width, expected in by_width),
         near("authors' code, d=512", 2 * math.pi / float(code), 62831.853, 1e-3),
     )
 
@@ -169,9 +169,9 @@ def dot_product_sees_the_difference() -> Evidence:
 def nearer_is_more_alike() -> Evidence:
     four = table(4, [0, 6], BASE)
     turns = [(4, 3), (8, 3), (128, 11), (512, 43)]
-    found = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in turns}
+    rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in turns}
     return (
-        *(same(f"first rise after, d={d}", found[d], k) for d, k in turns),
+        *(same(f"first rise after, d={d}", rises[d], k) for d, k in turns),
         near("d=4, distance 6, of 2", float(four[0] @ four[1]), 1.958, 5e-4),
     )
 

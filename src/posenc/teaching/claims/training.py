@@ -25,14 +25,14 @@ PLAN = Plan(
 
 
 @cache
-def taught(encoding: str) -> Taught:
+def trained_model(encoding: str) -> Taught:
     """A model of the plan with this encoding, trained at 128 bytes and tested."""
     return teach(replace(PLAN, encoding=encoding), load())
 
 
 def losses(encoding: str) -> tuple[float, float]:
     """Nats per byte of the same fixed targets at 128 and at 1024 bytes of context."""
-    by_length = {c.length: c.value for c in taught(encoding).cells if c.measure == "loss"}
+    by_length = {c.length: c.value for c in trained_model(encoding).cells if c.measure == "loss"}
     return by_length[PLAN.lengths[0]], by_length[PLAN.lengths[-1]]
 
 
@@ -65,7 +65,7 @@ def past_the_trained_length() -> Evidence:
 )
 def flat_perplexity_is_no_proof() -> Evidence:
     near, far = losses("alibi")
-    lost = lost_to_noise(taught("alibi"))
+    lost = lost_to_noise(trained_model("alibi"))
     return (
         below("change of the loss from 128 to 1024 (nats)", abs(far - near), 0.10),
         below("nats lost when the far text is noise", lost, 0.05),
@@ -81,8 +81,8 @@ def lost_to_noise(pupil: Taught) -> float:
     for batch in pupil.task.test_batches(1024, PLAN.test_count):
         scrambled = batch.tokens.clone()
         scrambled[:, : 1024 - 256 - TARGETS] = torch.randint(32, 127, (1024 - 256 - TARGETS,), generator=generator)
-        for tokens, kept in ((batch.tokens, real), (scrambled, noise)):
+        for tokens, losses in ((batch.tokens, real), (scrambled, noise)):
             outputs = pupil.model(tokens)[:, -TARGETS:]
             targets = batch.targets[:, -TARGETS:]
-            kept.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
+            losses.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
     return float(torch.cat(noise).mean() - torch.cat(real).mean())

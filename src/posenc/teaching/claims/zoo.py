@@ -12,14 +12,14 @@ from posenc.workbench.study.presets import preset
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
     """Shares of right answers at eight times the trained length, one for every seed of the study."""
     asked = replace(preset(study), encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
-    text, found = asked.source.load(), []
+    text, shares = asked.source.load(), []
     for plan in asked.plans(text):
         cells = teach(plan, text).cells
-        found.append(next(c.value for c in cells if (c.length, c.measure) == (plan.lengths[-1], "accuracy")))
-    return tuple(found)
+        shares.append(next(c.value for c in cells if (c.length, c.measure) == (plan.lengths[-1], "accuracy")))
+    return tuple(shares)
 
 
-def beside(encoding: str) -> tuple[float, ...]:
+def neighbours(encoding: str) -> tuple[float, ...]:
     """Shares of sides that cells of a grid name rightly, on grids of eight times as many cells."""
     return right(encoding, "zoo-grid", "neighbours")
 
@@ -62,8 +62,8 @@ def one_seed_is_no_verdict() -> Evidence:
 )
 def reading_order_is_no_place() -> Evidence:
     return (
-        above("axial RoPE: least share of right answers", min(beside("rotary(axes=axial(4, 4))")), 0.95),
-        below("RoPE in reading order: most", max(beside("rotary")), 0.5),
+        above("axial RoPE: least share of right answers", min(neighbours("rotary(axes=axial(4, 4))")), 0.95),
+        below("RoPE in reading order: most", max(neighbours("rotary")), 0.5),
     )
 
 
@@ -77,8 +77,10 @@ def reading_order_is_no_place() -> Evidence:
 )
 def fast_pairs_find_neighbours() -> Evidence:
     return (
-        above("dealt out in turn: least share of right answers", min(beside("rotary(axes=strided(4, 2, 2))")), 0.5),
-        below("cut into sections: most", max(beside("rotary(axes=chunked(2, 3, 3))")), 0.2),
+        above(
+            "dealt out in turn: least share of right answers", min(neighbours("rotary(axes=strided(4, 2, 2))")), 0.5
+        ),
+        below("cut into sections: most", max(neighbours("rotary(axes=chunked(2, 3, 3))")), 0.2),
     )
 
 
@@ -93,7 +95,9 @@ def fast_pairs_find_neighbours() -> Evidence:
 def resized_tables_lose_neighbours() -> Evidence:
     return (
         above(
-            "a row for every offset: least share of right answers", min(beside("decomposed(size=(23, 23))")), 0.95
+            "a row for every offset: least share of right answers",
+            min(neighbours("decomposed(size=(23, 23))")),
+            0.95,
         ),
-        below("resized from 8×8: most", max(beside("decomposed(size=(8, 8))")), 0.2),
+        below("resized from 8×8: most", max(neighbours("decomposed(size=(8, 8))")), 0.2),
     )

@@ -47,11 +47,11 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> ASGIA
         if no := refusal(request, {*hosts, *LOOPBACK}):
             return no
         if not computes(path):
-            made = reply(path, query)
-            if cold and made.media == HTML:
+            answered = reply(path, query)
+            if cold and answered.media == HTML:
                 cold = False
                 asyncio.get_running_loop().call_later(PAUSE, threading.Thread(target=warm_up, daemon=True).start)
-            return made
+            return answered
         async with turn:
             # Whoever left while waiting (a slider moved on) is not computed for.
             if await request.is_disconnected():
@@ -61,12 +61,14 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> ASGIA
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            made = await answer(request)
+            answered = await answer(request)
         except Exception:
             log.exception("%s failed", request.url.path)
-            made = refused("the lab failed to answer; its terminal says why", 500)
-        headers = {"content-disposition": f'attachment; filename="{made.filename}"'} if made.filename else {}
-        await Response(made.body, made.status, HEADERS | headers, made.media)(scope, receive, send)
+            answered = refused("the lab failed to answer; its terminal says why", 500)
+        headers = (
+            {"content-disposition": f'attachment; filename="{answered.filename}"'} if answered.filename else {}
+        )
+        await Response(answered.body, answered.status, HEADERS | headers, answered.media)(scope, receive, send)
 
     return app
 
@@ -117,8 +119,8 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            said = f"host={host!r} is no address of this computer; give one of its own, such as 127.0.0.1"
-            raise InvalidArgument(said) from error
+            message = f"host={host!r} is no address of this computer; give one of its own, such as 127.0.0.1"
+            raise InvalidArgument(message) from error
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
     address = f"http://{name}:{listening.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)

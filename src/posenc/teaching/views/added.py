@@ -47,12 +47,12 @@ print(bias.rows(0, 1, len(keys))[0, :, 0, 0])    # every head, at the furthest d
 @torch.no_grad()
 def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
     """The bias at distances 0 … furthest, ``(heads, furthest + 1)`` in float64."""
-    made = visible(encoding, _shape(heads, furthest), 1.0, seed)
-    if made.acts_on != ("bias",) or made.uses_queries or made.needs_content or made.axes > 1:
+    layer = visible(encoding, _shape(heads, furthest), 1.0, seed)
+    if layer.acts_on != ("bias",) or layer.uses_queries or layer.needs_content or layer.axes > 1:
         raise InvalidArgument(
             f"encoding={encoding!r} adds nothing that the distance alone decides; take kerple, fire, t5 or alibi"
         )
     keys = posenc.positions.arange(furthest + 1)
-    bias = made.at(keys[-1:], keys, dtype=torch.float64)[0].bias
+    bias = layer.at(keys[-1:], keys, dtype=torch.float64)[0].bias
     assert bias is not None
     return bias.rows(0, 1, furthest + 1)[0, :, 0].double().flip(-1)

@@ -21,7 +21,7 @@ print(posenc.Sinusoidal({width}, base={base!r}).table(positions)[:, 1::2].T)    
 
 
 @bounded
-def beside(
+def bits_and_hands(
     bits: Annotated[int, Bounds(1, 8)] = 4,
     positions: Annotated[int, Bounds(2, 256)] = 32,
     ladder: Ladder = "halving",

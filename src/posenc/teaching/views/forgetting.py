@@ -23,13 +23,13 @@ print(fox.gates(x)[0, 0].exp())    # what each word keeps of all before it"""
 
 @bounded
 @torch.no_grad()
-def kept(
+def gates(
     sentence: str = "the cat sat on the mat and slept", bias: Annotated[float, Bounds(-8, 8)] = 1.0, seed: Seed = 0
 ) -> View:
     """One head with random weights: the gate of every word, and what is left of each key at each query.
 
     Args:
-        sentence: words with spaces; a word said twice has the same gate twice.
+        sentence: words with spaces; a repeated word has the same gate twice.
         bias: what the gates start from: σ(bias) is kept by a word that says nothing.
         seed: of the weights.
     """
@@ -46,13 +46,13 @@ def kept(
     gates = fox.gates(x)[0].double().exp()
     places = tuple(float(i) for i in range(len(words)))
     keys, queries = Axis("key", places, labels=tuple(words)), Axis("query", places, labels=tuple(words))
-    gate, seen = Axis("", (0.0,), labels=("gate",)), left.masked_fill(future, math.nan)
+    gate, visible = Axis("", (0.0,), labels=("gate",)), left.masked_fill(future, math.nan)
     smallest, default = int(gates[0].argmin()), 1 / (1 + math.exp(-bias))
     return View(
         f"“{words[smallest]}” forgets most: {float(gates[0, smallest]):.0%} of what came before is kept",
         (
             Heatmap("what each word keeps", gates, gate, keys, "magnitude", limit=1.0),
-            Heatmap("what is left of each key", seen, queries, keys, "magnitude", limit=1.0),
+            Heatmap("what is left of each key", visible, queries, keys, "magnitude", limit=1.0),
         ),
         {"first word, seen from the last": float(left[-1, 0]), "σ(bias), kept by default": default},
         PYTHON.format(words=words, seed=seed, width=WIDTH, bias=bias),

@@ -105,10 +105,10 @@ def shuffle(
             f"give each of 0 … {len(words) - 1} once"
         )
     encoding = canonical_text(encoding)
-    made = make(encoding)
+    layer_encoding = make(encoding)
     moved = [words[i] for i in order]
     with torch.no_grad():
-        y, shuffled = attend(words, made, causal=causal), attend(moved, made, causal=causal)
+        y, shuffled = attend(words, layer_encoding, causal=causal), attend(moved, layer_encoding, causal=causal)
     difference = float((shuffled - y[list(order)]).abs().max())
     follows = difference < FOLLOWS
     blind = "No: the outputs follow the words" if follows else "Yes: the same word now gets another output"
@@ -148,8 +148,8 @@ def cat_sat(step: Step = 3) -> View:
     channel = Axis("channel", (0, 1, 2, 3))
     panels = [Heatmap("x, the words", x, words, channel, "signed")]
     if step >= 2:
-        seen = Axis("sees", (0, 1), labels=tuple(names))
-        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "magnitude", "weight", limit=1.0))
+        keys = Axis("sees", (0, 1), labels=tuple(names))
+        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, keys, "magnitude", "weight", limit=1.0))
     if step >= 3:
         panels.append(Heatmap("outputs", y, words, channel, "signed"))
     return View(

@@ -51,16 +51,16 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
             lines.append(Line("trained length", torch.full((len(plain),), float(original_length))))
         panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
     slowed = slowing(scaling, rotary_dim, base)
-    kept, most = sum(s < 1.0 + 1e-9 for s in slowed), max(slowed)
+    unslowed, most = sum(s < 1.0 + 1e-9 for s in slowed), max(slowed)
     readouts: dict[str, float | str] = {
-        "pairs that keep their frequency": kept,
+        "pairs that keep their frequency": unslowed,
         "most slowed pair": f"{most:.4g} times" if math.isfinite(most) else "stands still",
         "pairs that turn within the trained length, unscaled": turning,
         "and scaled": turns(scaled, original_length),
         "attention factor": scaled.attention_factor,
     }
     return View(
-        f"{name}: {kept} of {len(plain)} pairs keep their frequency" if not same else "The unscaled ladder",
+        f"{name}: {unslowed} of {len(plain)} pairs keep their frequency" if not same else "The unscaled ladder",
         tuple(panels),
         readouts,
         f"from posenc.scaling import *\n\nprint({scaling!r}.frequencies({rotary_dim}, {base!r}))",

@@ -21,8 +21,8 @@ content = torch.randn({words}, {width}, generator=generator, dtype=torch.float64
 code = posenc.Sinusoidal({width}).table(posenc.positions.arange({length}), torch.float64)
 sums = content[:, None] + code
 for book, true in ((content, torch.arange({words})[:, None]), (code, torch.arange({length}))):
-    told = (sums @ book.T - book.square().sum(1) / 2).argmax(-1)
-    print((told == true).double().mean())    # the share told right: words, then positions"""
+    nearest = (sums @ book.T - book.square().sum(1) / 2).argmax(-1)
+    print((nearest == true).double().mean())    # the share recovered: words, then positions"""
 
 
 @bounded
@@ -32,7 +32,7 @@ def apart(
     length: Annotated[int, Bounds(2, 128)] = 64,
     seed: Seed = 0,
 ) -> View:
-    """Shares of sums word + PE(p) from which a linear reading tells the word, and the position, by width.
+    """Shares of sums word + PE(p) from which a linear layer recovers the word, and the position, by width.
 
     Args:
         width: d, for the picture of overlaps and the numbers.
@@ -49,7 +49,7 @@ def apart(
         "In a wide sum words and positions hardly touch; in a narrow one they mix",
         (
             Lines(
-                "told from the sum",
+                "recovered from the sum",
                 tuple(Line(name, share) for name, share in zip(PARTS, shares, strict=True)),
                 Axis("width", tuple(float(w) for w in WIDTHS), "channels", log=True),
                 "share right",
@@ -65,8 +65,8 @@ def apart(
             ),
         ),
         {
-            "words told right": word,
-            "positions told right": position,
+            "words recovered": word,
+            "positions recovered": position,
             "typical overlap (root mean square cosine)": float(overlap.square().mean().sqrt()),
             "1/√width": 1 / math.sqrt(width),
         },
@@ -87,10 +87,10 @@ def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, fl
     The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
     """
     content, code = codebooks(width, words, length, seed)
-    told = [  # products are linear: every word's and every position's once, and their sums (words, length, vectors)
+    nearest = [  # products are linear: each word's and each position's once, then sums (words, length, vectors)
         ((content @ book.T)[:, None] + code @ book.T - book.square().sum(1) / 2).argmax(-1)
         for book in (content, code)
     ]
-    word = told[0] == torch.arange(words)[:, None]
-    position = told[1] == torch.arange(length)
+    word = nearest[0] == torch.arange(words)[:, None]
+    position = nearest[1] == torch.arange(length)
     return float(word.double().mean()), float(position.double().mean())

@@ -99,12 +99,12 @@ def similarity(rows: Width = 64, width: Width = 64) -> View:
     panels = tuple(
         Heatmap(name, x @ x.T, key, key, "magnitude", "cosine") for name, x in zip(names, unit, strict=True)
     )
-    beside = float((unit[0] @ unit[0].T).diagonal(1).mean())
+    neighbours = float((unit[0] @ unit[0].T).diagonal(1).mean())
     return View(
         title="Before training, neighbours are no more alike than strangers",
         panels=panels,
         readouts={
-            "cosine of neighbours, learned": beside,
+            "cosine of neighbours, learned": neighbours,
             "cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
         },
         python=RANDOM_PYTHON.format(rows=rows, width=width),
