@@ -134,7 +134,7 @@ def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
 
 
 def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
-    """What sets the frequencies of a rotary kind: scaling, channels that turn, base."""
+    """What sets the frequencies of a rotary kind: scaling, channels that rotate, base."""
     return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
 
 
@@ -148,7 +148,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
         DynamicNTK: "dynamic NTK: the base grows with the length of the request",
         Llama3: f"Llama 3 scaling by {factor}",
         LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
-        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs turn, the others stand still",
+        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
     }
     if isinstance(scaling, YaRN):
         return f"YaRN scaling by {factor}" + ("" if scaling.truncate else ", ramp ends not rounded")
@@ -184,16 +184,16 @@ def _window(positions: ModelPositions, name: str) -> str:
 
 
 def _channels(recipe: Recipe) -> str:
-    """Which channels of a head turn, in which pairs, and their base."""
+    """Which channels of a head rotate, in which pairs, and their base."""
     head_dim, rotary_dim, base = (recipe.get(name) for name in ("head_dim", "rotary_dim", "base"))
-    turning = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
+    rotated = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
     half = f"half pairs (i, i+{rotary_dim // 2})"
     pairs = half if recipe.get("pairing") == "half" else "interleaved pairs (2i, 2i+1)"
-    return f"{turning} {head_dim} channels of a head turn, in {pairs}, base {count(base)}"
+    return f"{rotated} {head_dim} channels of a head rotate, in {pairs}, base {count(base)}"
 
 
 def longest(recipe: Recipe, positions: ModelPositions) -> float:
-    """The wavelength of the slowest pair that turns, in positions, in layers of this recipe."""
+    """The wavelength of the slowest pair that rotates, in positions, in layers of this recipe."""
     scaling, rotary_dim, base = _frequencies(recipe)
     waves = wavelengths(planned(scaling, positions.max_length).frequencies(rotary_dim, base))
     return float(waves[~waves.isnan()].max())
@@ -215,7 +215,7 @@ def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
     slowed = slowing(plan, rotary_dim, base)
     unslowed = sum(s < 1 + 1e-9 for s in slowed)
     full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
-    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "standing still"
+    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "not rotated at all"
     at = f" at {count(positions.max_length)}" if plan is not scaling else ""
     facts.append(
         f"Scaling{at}: {describe(scaling)}. Of the pairs {unslowed} keep their frequency, "
@@ -250,7 +250,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if isinstance(scaling, YaRN):
         risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
         if scaling.beta_fast >= length / (2 * math.pi):
-            risks.append(f"beta_fast={count(scaling.beta_fast)} is more than the fastest pair turns: none is kept")
+            risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
     if isinstance(scaling, LengthScaling):
         risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
     if scaling == Default():
@@ -274,10 +274,10 @@ def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
     if kind in ("float16", "bfloat16"):
         dtype = getattr(torch, str(kind))
         frequencies = torch.tensor(spectrum.float32)
-        turned = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
+        error = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
         risks.append(
             f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
-            f"position {count(last)} angles are then off by up to {turned:.2g} rad"
+            f"position {count(last)} angles are then off by up to {error:.2g} rad"
         )
     return risks
 

@@ -71,7 +71,7 @@ def sign_of_the_bias() -> Evidence:
         below("our largest bias", float(ours.max()), 0.0),
         below("ours against its transpose", float((ours - ours.mT).abs().max()), 0.0),
         near("ours, head 1, row 0, key 7", float(ours[0, 0, 7]), -1.75, 0.0),
-        near("the told form there", float(wrong[0, 0, 7]), 1.75, 0.0),
+        near("the common form there", float(wrong[0, 0, 7]), 1.75, 0.0),
         above("its mean weight on the future at length 64", float((rewarded * future).sum(-1)[:-1].mean()), 0.8),
     )
 

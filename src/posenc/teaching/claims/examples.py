@@ -56,16 +56,16 @@ def cat_at_position_0() -> Evidence:
 
 
 @claim(
-    statement="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE turns.",
+    statement="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE rotates.",
     precise="Written on (sin, cos) it is RoPE's transposed: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
-    "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up turns the wrong way.",
+    "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up rotates the wrong way.",
     verdict=Verdict.FAILS,
     source="direct calculation",
 )
 def two_rotation_matrices() -> Evidence:
     lesson = rotation_matrix(2, 3)
     cos, sin = (x.expand(2, 1) for x in (lesson[0, :1], lesson[0, 1:]))
-    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # rows are turned, columns of R
+    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # rows are rotated, columns of R
     swap = torch.eye(2, dtype=torch.float64).flip(0)
     return (
         above("R(3) of the code − RoPE's", float((lesson - rope).abs().max()), 0.1),
@@ -107,7 +107,7 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
 
 @claim(
     statement="RoPE needs no extra computation.",
-    precise="It needs no parameters. q and k are turned in every layer: at least four products and two sums a "
+    precise="It needs no parameters. q and k are rotated in every layer: at least four products and two sums a "
     "pair, so the work grows with the layers, where a table is added once; beside attention itself it is small.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",

@@ -51,10 +51,10 @@ def invariant() -> Evidence:
     tokens = torch.arange(LENGTH)[None]
     with torch.no_grad():
         f = model("nope", causal=False)
-        plain, turned = f(tokens), f(tokens.flip(1))
+        plain, flipped = f(tokens), f(tokens.flip(1))
     return (
-        above("change of the outputs", float((plain - turned).abs().max()), 0.01),
-        below("change of their mean", float((plain - turned).mean(1).abs().max()), 1e-12),
+        above("change of the outputs", float((plain - flipped).abs().max()), 0.01),
+        below("change of their mean", float((plain - flipped).mean(1).abs().max()), 1e-12),
     )
 
 

@@ -24,18 +24,18 @@ def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | No
     """⟨R(m)q, R(n)k⟩ in float64."""
     rotary = rotary or posenc.Rotary(q.shape[-1], pairing="half")
     placed = rotary.at(torch.tensor([at_q]), torch.tensor([at_k]), dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q.view(1, 1, 1, -1), k.view(1, 1, 1, -1))
-    return float((turned_q * turned_k).sum())
+    rotated_q, rotated_k = placed.rotate(q.view(1, 1, 1, -1), k.view(1, 1, 1, -1))
+    return float((rotated_q * rotated_k).sum())
 
 
 def plane_score(m: int, n: int, direction: int = 1) -> float:
     """The widget's score: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
     q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
-    turned = [
+    rotated = [
         rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
         for v, p in ((q, m), (k, n))
     ]
-    return float((turned[0] * turned[1]).sum())
+    return float((rotated[0] * rotated[1]).sum())
 
 
 @claim(
@@ -52,9 +52,9 @@ def offset_only() -> Evidence:
         findings.append(near(f"score at ({m}, {n}) − at (0, 7)", score(q, k, m, n) - score(q, k, 0, 7), 0.0, 1e-9))
     placed = posenc.Rotary(64, pairing="half").at(torch.arange(100), dtype=torch.float64)
     x = draw(1, 1, 100, 64)
-    turned, _ = placed.rotate(x, x)
-    findings.append(below("change of a norm", float((turned.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12))
-    findings.append(below("change at position 0", float((turned - x)[0, 0, 0].abs().max()), 0.0))
+    rotated, _ = placed.rotate(x, x)
+    findings.append(below("change of a norm", float((rotated.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12))
+    findings.append(below("change at position 0", float((rotated - x)[0, 0, 0].abs().max()), 0.0))
     return tuple(findings)
 
 
@@ -78,7 +78,7 @@ def shift_by_five() -> Evidence:
 
 @claim(
     statement="The widget's score is −1.100 wherever q and k stand two apart.",
-    precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite turn gives +1.100.",
+    precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite rotation gives +1.100.",
     verdict=Verdict.HOLDS,
     source=SU,
 )
@@ -91,13 +91,13 @@ def widget_numbers() -> Evidence:
         near("m=100, n=102, off by", plane_score(100, 102) + 1.1, 0.0, 1e-13),
         near("offset −2", plane_score(2, 0), 1.1, 1e-12),
         # A wrong sign at q and k together is the wrong sign of the offset.
-        near("both turned the other way", plane_score(0, 2, direction=-1), 1.1, 1e-12),
+        near("both rotated the other way", plane_score(0, 2, direction=-1), 1.1, 1e-12),
     )
 
 
 @claim(
     statement="The widget's π/4 per position exaggerates the rotation.",
-    precise="The real first pair turns faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
+    precise="The real first pair rotates faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
     verdict=Verdict.FAILS,
     source=SU,
 )
@@ -170,19 +170,19 @@ def real_and_complex() -> Evidence:
 
 @claim(
     statement="θ is computed from d_model.",
-    precise="From the head's rotary channels: all heads share one ladder, whatever the model's width.",
+    precise="From the head's rotary channels: all heads share the same frequencies, whatever the model's width.",
     verdict=Verdict.FAILS,
     source=SU,
 )
-def ladder_of_the_head() -> Evidence:
+def frequencies_of_the_head() -> Evidence:
     q, k = draw(2, 1, 4, 8, 16)
     placed = posenc.Rotary(16, pairing="half").at(torch.arange(8), dtype=torch.float64)
     together = placed.rotate(q, k)[0]
     apart = torch.cat([placed.rotate(q[:, h : h + 1], k[:, h : h + 1])[0] for h in range(4)], 1)
-    ladder, wide = Default().frequencies(16, 1e4).exact, Default().frequencies(64, 1e4).exact
+    narrow, wide = Default().frequencies(16, 1e4).exact, Default().frequencies(64, 1e4).exact
     return (
         below("heads rotated together − one by one", float((together - apart).abs().max()), 0.0),
-        near("second frequency, head_dim 16", float(ladder[1]), 0.316228, 1e-6),
+        near("second frequency, head_dim 16", float(narrow[1]), 0.316228, 1e-6),
         near("second frequency, d_model 64", float(wide[1]), 0.749894, 1e-6),
     )
 

@@ -149,7 +149,7 @@ def dynamic_by_length() -> Evidence:
 
 @claim(
     statement="Partial rotation and proportional RoPE are the same thing.",
-    precise="Partial gives its channels a full ladder of their own; proportional keeps the head's ladder "
+    precise="Partial gives its channels a complete set of frequencies; proportional keeps the head's frequencies "
     "and sets its "
     "slow end to zero. A config of one read as the other is another model.",
     verdict=Verdict.FAILS,

@@ -21,7 +21,7 @@ def wavelengths(width: int, base: float = BASE) -> list[float]:
 
 @claim(
     statement="The slowest wavelength is 2π·10 000 = 62 832.",
-    precise="It is 2π·10000^((d−2)/d): 60 611 at d=512. The authors' own code spaces the ladder to end at 62 832.",
+    precise="It is 2π·10000^((d−2)/d): 60 611 at d=512. The authors' code spaces the frequencies to end at 62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
 )
@@ -51,12 +51,12 @@ def fastest_pair() -> Evidence:
     source=VASWANI,
 )
 def frequencies_are_not_wavelengths() -> Evidence:
-    ladder = [float(f) for f in posenc.scaling.Default().frequencies(512, BASE).exact]
-    ratios = [b / a for a, b in pairwise(ladder)]
+    frequencies = [float(f) for f in posenc.scaling.Default().frequencies(512, BASE).exact]
+    ratios = [b / a for a, b in pairwise(frequencies)]
     return (
-        same("frequencies at d=512", len(ladder), 256),
-        near("largest (radians per position)", max(ladder), 1.0, 1e-12),
-        near("smallest", min(ladder), 1.0366e-4, 1e-8),
+        same("frequencies at d=512", len(frequencies), 256),
+        near("largest (radians per position)", max(frequencies), 1.0, 1e-12),
+        near("smallest", min(frequencies), 1.0366e-4, 1e-8),
         below("spread of neighbours' ratios", max(ratios) - min(ratios), 1e-12),
     )
 
@@ -108,8 +108,8 @@ def shift_is_a_rotation() -> Evidence:
     for by in (1, 5, 1000):
         at = [0, 1, 7, 50_000]
         there = table(64, [p + by for p in at], BASE)
-        turned = table(64, at, BASE) @ rotation_matrix(64, by, BASE).T
-        findings.append(below(f"error of R({by})", float((turned - there).abs().max()), 1e-12))
+        moved = table(64, at, BASE) @ rotation_matrix(64, by, BASE).T
+        findings.append(below(f"error of R({by})", float((moved - there).abs().max()), 1e-12))
     rotation = rotation_matrix(64, 5, BASE)
     findings.append(below("R·Rᵀ − 1", float((rotation @ rotation.T - torch.eye(64)).abs().max()), 1e-12))
     return tuple(findings)
@@ -138,7 +138,7 @@ def any_spacing_rotates() -> Evidence:
         below("error of the rotation", float((moved - code(odd, [12, 15, 1011])).abs().max()), 1e-12),
         # 710 = 113 · 2π to 6e-5: with all frequencies 1 the two positions have the same code.
         below("equal frequencies: PE(0) − PE(710)", float(collide.abs().max()), 1e-4),
-        above("the geometric ladder: PE(0) − PE(710)", float(apart.abs().max()), 0.5),
+        above("geometric frequencies: PE(0) − PE(710)", float(apart.abs().max()), 0.5),
     )
 
 
@@ -168,10 +168,10 @@ def dot_product_sees_the_difference() -> Evidence:
 )
 def nearer_is_more_alike() -> Evidence:
     four = table(4, [0, 6], BASE)
-    turns = [(4, 3), (8, 3), (128, 11), (512, 43)]
-    rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in turns}
+    known = [(4, 3), (8, 3), (128, 11), (512, 43)]
+    rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in known}
     return (
-        *(same(f"first rise after, d={d}", rises[d], k) for d, k in turns),
+        *(same(f"first rise after, d={d}", rises[d], k) for d, k in known),
         near("d=4, distance 6, of 2", float(four[0] @ four[1]), 1.958, 5e-4),
     )
 

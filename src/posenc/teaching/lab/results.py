@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc.workbench.study.results import TaskResult
 
 DEFAULT = Path("study")
-"""The folder that ``posenc compare`` writes unless told otherwise."""
+"""The folder that ``posenc compare`` writes by default."""
 
 _shelf = {"study": DEFAULT}
 

@@ -83,7 +83,7 @@ def sections(stage: str) -> tuple[Fact, ...]:
 
 
 def group(row: str) -> str:
-    """The part of a lesson that a row belongs to; rows told elsewhere have none."""
+    """The part of a lesson that a row belongs to; rows of no lesson have none."""
     for start, words in GROUPS.items():
         if row.startswith(f"{start}-") or row == start or (row[len(start) :].isdecimal() and row.startswith(start)):
             return words

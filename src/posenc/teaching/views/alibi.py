@@ -13,7 +13,9 @@ from posenc.teaching.views.bounds import Bounds, Length, bounded
 
 
 @bounded
-def ladder(heads: Annotated[int, Bounds(1, 128)] = 8, max_exponent: Annotated[float, Bounds(1, 16)] = 8.0) -> View:
+def slopes_of_heads(
+    heads: Annotated[int, Bounds(1, 128)] = 8, max_exponent: Annotated[float, Bounds(1, 16)] = 8.0
+) -> View:
     """The slope of every head."""
     values = torch.tensor(slopes(heads, max_exponent), dtype=torch.float64)
     ratios = values[1:] / values[:-1]

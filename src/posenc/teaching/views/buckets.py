@@ -37,7 +37,7 @@ def shared(
         {
             "distances with a bucket of their own": alone,
             "the last bucket begins at": last,
-            "numbers learnt for each head": buckets,
+            "learned numbers for each head": buckets,
         },
         PYTHON.format(buckets=buckets, max_distance=max_distance, two_sided=two_sided, furthest=furthest),
     )

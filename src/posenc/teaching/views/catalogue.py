@@ -20,11 +20,11 @@ from posenc.teaching.views import (
     order_blind,
     patches,
     rotation,
+    rotation_steps,
     scores,
     sinusoidal,
     sums,
     table,
-    turning,
 )
 from posenc.teaching.views import scaling as scaling
 
@@ -38,7 +38,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "shift": sinusoidal.shift,
     "score": scores.distance,
     "spread": scores.spread,
-    "slopes": alibi.ladder,
+    "slopes": alibi.slopes_of_heads,
     "bias": alibi.bias,
     "weights": alibi.weights,
     "added": added.distance,
@@ -53,7 +53,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "lookup": table.lookup,
     "rows": table.similarity,
     "shift-both": rotation.shift_both,
-    "turning": turning.stepper,
+    "rotation-steps": rotation_steps.stepper,
     "every-pair": rotation.every_pair,
     "pairings": rotation.pairings,
     "properties": four.properties,
@@ -62,7 +62,7 @@ VIEWS: dict[str, Callable[..., View]] = {
     "buckets": buckets.shared,
     "forgetting": forgetting.gates,
     "patches": patches.patches,
-    "scaling": scaling.ladder,
+    "scaling": scaling.scaled,
     "extension": extension.methods,
 }
 

@@ -9,8 +9,8 @@ from posenc.pictures.view import Axis, Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
-Ladder = Literal["halving", "real"]
-"""Each hand half as fast as the one before, as bits are; or the ladder of base 10 000."""
+Frequencies = Literal["halving", "real"]
+"""Each hand half as fast as the one before, as bits are; or the frequencies of base 10 000."""
 
 PYTHON = """\
 import torch, posenc
@@ -24,16 +24,16 @@ print(posenc.Sinusoidal({width}, base={base!r}).table(positions)[:, 1::2].T)    
 def bits_and_hands(
     bits: Annotated[int, Bounds(1, 8)] = 4,
     positions: Annotated[int, Bounds(2, 256)] = 32,
-    ladder: Ladder = "halving",
+    frequencies: Frequencies = "halving",
 ) -> View:
     """Bits of every position, fastest first, over the cosine of as many hands at the same positions.
 
     A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps
-    and needs as many bits as there are positions to tell apart; hands move smoothly, so that a step is a turn.
+    and needs as many bits as there are positions to separate; hands move smoothly, so that a step is a turn.
     """
-    if ladder not in get_args(Ladder):
-        raise UnknownName("ladder", ladder, get_args(Ladder))
-    base = float(2**bits) if ladder == "halving" else 10_000.0
+    if frequencies not in get_args(Frequencies):
+        raise UnknownName("frequencies", frequencies, get_args(Frequencies))
+    base = float(2**bits) if frequencies == "halving" else 10_000.0
     at = torch.arange(positions)
     counter = at >> torch.arange(bits)[:, None] & 1
     hands = table(2 * bits, range(positions), base)[:, 1::2].T

@@ -57,10 +57,10 @@ def methods(
     panels = [Lines("slowed, by pair", tuple(slower), counted("pair", len(plain)), "times slower", y_log=True)]
     if never:
         further = tuple(Line(label, ratio) for label, ratio in angles.items())
-        slow_pairs = counted("pair that never turned", never, first=len(plain) - never)
+        slow_pairs = counted("pair without a full turn", never, first=len(plain) - never)
         panels.append(Lines("largest angle, of the largest in training", further, slow_pairs, "ratio"))
     outside = {label: int((ratio > 1 + ROUNDING).sum()) for label, ratio in angles.items() if label != "none"}
-    readouts: dict[str, float | str] = {"pairs that never turned in training": never}
+    readouts: dict[str, float | str] = {"pairs without a full turn in training": never}
     for label, count in outside.items():
         readouts[f"{label}: pairs beyond trained angles"] = count
         if count:

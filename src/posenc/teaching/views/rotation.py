@@ -1,4 +1,4 @@
-"""How RoPE turns queries and keys: both shifted together, every pair at once, and the two pairings."""
+"""How RoPE rotates queries and keys: both shifted together, every pair at once, and the two pairings."""
 
 import math
 from collections.abc import Sequence
@@ -63,8 +63,8 @@ def shift_both(
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
-    q_m, k_n = turned(q, m, turn), turned(k, n, turn)
-    k_reference = turned(k, offset, turn)
+    q_m, k_n = rotate_pair(q, m, turn), rotate_pair(k, n, turn)
+    k_reference = rotate_pair(k, offset, turn)
     arrows = (
         arrow("q", q, "query", ghost=True),
         arrow("k", k, "key", ghost=True),
@@ -96,12 +96,12 @@ def arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False, grip: Grip
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
     """Where the vector's tip is at each position ``after`` + value."""
-    points = ((value, *turned(vector, after + value, turn).tolist()) for value in values)
+    points = ((value, *rotate_pair(vector, after + value, turn).tolist()) for value in values)
     return tuple((float(value), x, y) for value, x, y in points)
 
 
-def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
-    """A vector of one pair turned by its position, ``STEPS[turn]`` radians each."""
+def rotate_pair(vector: Tensor, position: int, turn: Turn) -> Tensor:
+    """A vector of one pair, rotated by its position, ``STEPS[turn]`` radians each."""
     step = STEPS[turn]
     clock = posenc.Clock(posenc.scaling.Frequencies((step,), (float(step),)))
     cos, sin = clock(torch.tensor([position]), torch.float64)
@@ -116,7 +116,7 @@ def every_pair(
     base: Base = 10_000.0,
     seed: Seed = 0,
 ) -> View:
-    """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
+    """Every pair of a random q and k at positions m and m + offset: fast pairs rotate far, slow ones hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
@@ -131,15 +131,15 @@ def every_pair(
             (
                 arrow("q", plain[0][i], "query", ghost=True),
                 arrow("k", plain[1][i], "key", ghost=True),
-                arrow("q turned", after[0][i], "query"),
-                arrow("k turned", after[1][i], "key"),
+                arrow("q rotated", after[0][i], "query"),
+                arrow("k rotated", after[1][i], "key"),
             ),
             limit,
         )
         for i in range(head_dim // 2)
     )
     return View(
-        title="Fast pairs turn far, slow pairs hardly move",
+        title="Fast pairs rotate far, slow pairs hardly move",
         panels=panels,
         readouts={
             "score, unrotated": float((q * k).sum()),

@@ -50,8 +50,8 @@ def scores(
     rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
     keys = posenc.positions.arange(furthest + 1)
     placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q.view(1, 1, 1, -1), k.expand(1, 1, furthest + 1, -1))
-    return (turned_k[0, 0] @ turned_q[0, 0, 0]).flip(0)
+    rotated_q, rotated_k = placed.rotate(q.view(1, 1, 1, -1), k.expand(1, 1, furthest + 1, -1))
+    return (rotated_k[0, 0] @ rotated_q[0, 0, 0]).flip(0)
 
 
 def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
@@ -63,14 +63,14 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     if content == "random":
         return q, torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "peaked":
-        # k = R(peak)·q: the key's own turn is undone exactly when it lies `peak` positions back.
+        # k = R(peak)·q: the key's rotation is undone exactly when it lies `peak` positions back.
         at = torch.tensor([peak])
-        turned, _ = (
+        rotated, _ = (
             posenc.Rotary(head_dim, pairing="half", base=base)
             .at(at, dtype=torch.float64)
             .rotate(q.view(1, 1, 1, -1), q.view(1, 1, 1, -1))
         )
-        return q, turned.flatten()
+        return q, rotated.flatten()
     raise UnknownName("content", content, get_args(Content))
 
 
@@ -122,8 +122,8 @@ def spread(
     keys = posenc.positions.arange(furthest + 1)
     at = torch.arange(0, furthest + 1, max(1, furthest // 128))
     placed = posenc.Rotary(head_dim, pairing="half").at(keys[-1:], furthest - at, dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q, k.expand(-1, -1, len(at), -1))
-    drawn = (turned_k @ turned_q.mT)[:, 0, :, 0]
+    rotated_q, rotated_k = placed.rotate(q, k.expand(-1, -1, len(at), -1))
+    drawn = (rotated_k @ rotated_q.mT)[:, 0, :, 0]
     mean, sd = drawn.mean(0), drawn.std(0)
     axis = Axis("distance", tuple(float(d) for d in at), "positions")
     return View(

@@ -136,7 +136,7 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
-    frequencies = 2 * math.pi / torch.tensor(_ladder(width, base), dtype=torch.float64)
+    frequencies = 2 * math.pi / torch.tensor(_wavelengths(width, base), dtype=torch.float64)
     angles = fine[:, None] * frequencies
     values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
     values[:: between + 1] = exact
@@ -160,10 +160,10 @@ def similarity(width: Width = 128, length: Length = 50, base: Base = 10_000.0) -
 
 @bounded
 def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
-    """The wavelength of every pair, a geometric ladder from 2π; and where it ends, for other widths."""
-    ladder = torch.tensor(_ladder(width, base), dtype=torch.float64)
+    """The wavelength of every pair, a geometric series from 2π; and where it ends, for other widths."""
+    by_pair = torch.tensor(_wavelengths(width, base), dtype=torch.float64)
     widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
-    slowest = torch.tensor([_ladder(w, base)[-1] for w in widths], dtype=torch.float64)
+    slowest = torch.tensor([_wavelengths(w, base)[-1] for w in widths], dtype=torch.float64)
     limit = 2 * math.pi * base
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
@@ -172,8 +172,8 @@ def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
         (
             Lines(
                 f"pairs at width {width}",
-                (Line("wavelength", ladder, "sinusoidal"),),
-                counted("pair", len(ladder)),
+                (Line("wavelength", by_pair, "sinusoidal"),),
+                counted("pair", len(by_pair)),
                 "wavelength",
                 "positions",
                 y_log=True,
@@ -187,24 +187,24 @@ def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
     )
 
 
-def _ladder(width: int, base: float) -> list[float]:
+def _wavelengths(width: int, base: float) -> list[float]:
     """The wavelength of every pair, in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 
 
 @bounded
 def falloff(width: Width = 128, furthest: Annotated[int, Bounds(2, 4096)] = 60, base: Base = 10_000.0) -> View:
-    """Dot product against distance: a trend downwards that turns up again, first where the mark is."""
+    """Dot product against distance: a trend downwards that rises again, first where the mark is."""
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
     rises = (dots.diff() > 0).nonzero().flatten()
     marks: tuple[tuple[float, str], ...] = ()
     readouts: dict[str, float | str] = {"at distance 0": float(dots[0]), "at distance 1": float(dots[1])}
     if len(rises):
-        turn = int(rises[0])
-        marks = ((float(turn), f"rises again: {turn} → {turn + 1}"),)
-        readouts |= {"first rise after distance": turn, "just before": float(dots[turn])}
-        readouts["just after"] = float(dots[turn + 1])
+        rise = int(rises[0])
+        marks = ((float(rise), f"rises again: {rise} → {rise + 1}"),)
+        readouts |= {"first rise after distance": rise, "just before": float(dots[rise])}
+        readouts["just after"] = float(dots[rise + 1])
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
     return View(
@@ -223,20 +223,20 @@ def shift(
 ) -> View:
     """R(k), the one matrix that takes every PE(p) to PE(p+k): found by least squares and by formula."""
     rotation = rotation_matrix(width, by, base)
-    # Positions far apart, so that even the slowest pair moves enough to be fitted.
+    # Positions far apart, so that even the slowest pair moves enough to be solved for.
     at = [997 * i for i in range(4 * width)]
     here, there = table(width, at, base), table(width, [p + by for p in at], base)
-    fitted = torch.linalg.lstsq(here, there).solution.T
+    solved = torch.linalg.lstsq(here, there).solution.T
     dims = counted("dimension", width)
     identity = torch.eye(width, dtype=torch.float64)
-    errors = (here @ rotation.T - there, fitted - rotation, rotation @ rotation.T - identity)
+    errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - identity)
     worst = torch.stack([error.abs().max() for error in errors]).max()
-    fitted = torch.where(fitted.abs() < 1e-9, 0.0, fitted)  # rounding of a zero is not a number to read
+    solved = torch.where(solved.abs() < 1e-9, 0.0, solved)  # rounding of a zero is not a number to read
     return View(
         f"One fixed rotation moves every code by {by}",
         (
             Heatmap("by formula: R(k)", rotation, dims, dims, "signed", limit=1.0),
-            Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
+            Heatmap("by least squares", solved, dims, dims, "signed", limit=1.0),
         ),
         {
             "moving, fitting and R·Rᵀ = 1 all hold within": _bound(worst),
