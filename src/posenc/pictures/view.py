@@ -3,6 +3,7 @@
 Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -130,3 +131,9 @@ class View:
 def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:
     """An axis of ``count`` consecutive integers."""
     return Axis(name, tuple(float(i) for i in range(first, first + count)), unit)
+
+
+def labelled(name: str, labels: Iterable[str]) -> Axis:
+    """An axis of names, such as the words of a sentence."""
+    names = tuple(labels)
+    return Axis(name, tuple(range(len(names))), labels=names)

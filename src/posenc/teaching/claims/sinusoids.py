@@ -8,15 +8,10 @@ import torch
 
 import posenc
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
-from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table
+from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table, wavelength_by_pair
 
 VASWANI = "Vaswani et al. 2017, section 3.5"
 BASE = 10_000.0
-
-
-def wavelengths(width: int, base: float = BASE) -> list[float]:
-    """λ_i of every pair, in positions."""
-    return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 
 
 @claim(
@@ -29,7 +24,7 @@ def slowest_wavelength() -> Evidence:
     code = posenc.Sinusoidal(512, spacing="tensor2tensor").clock.frequencies.exact[-1]
     by_width = [(512, 60611.477), (128, 54410.143), (64, 47117.243), (8, 6283.185), (4, 628.319)]
     return (
-        *(near(f"d={width}", wavelengths(width)[-1], expected, 1e-3) for width, expected in by_width),
+        *(near(f"d={width}", wavelength_by_pair(width)[-1], expected, 1e-3) for width, expected in by_width),
         near("authors' code, d=512", 2 * math.pi / float(code), 62831.853, 1e-3),
     )
 
@@ -41,7 +36,7 @@ def slowest_wavelength() -> Evidence:
     source=VASWANI,
 )
 def fastest_pair() -> Evidence:
-    return (near("positions per turn", wavelengths(512)[0], 2 * math.pi, 1e-9),)
+    return (near("positions per turn", wavelength_by_pair(512)[0], 2 * math.pi, 1e-9),)
 
 
 @claim(
@@ -204,7 +199,7 @@ def unique_and_bounded() -> Evidence:
     source="direct calculation",
 )
 def base_buys_range() -> Evidence:
-    small, usual = wavelengths(512, 100.0), wavelengths(512)
+    small, usual = wavelength_by_pair(512, 100.0), wavelength_by_pair(512)
     return (
         near("slowest wavelength, base 100", small[-1], 617.1168, 1e-3),
         same("hands without a full turn in 4096, base 100", sum(w > 4096 for w in small), 0),

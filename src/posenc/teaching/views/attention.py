@@ -10,7 +10,7 @@ import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.encodings.encoding import Encoding
 from posenc.pictures.palette import style
-from posenc.pictures.view import Axis, Heatmap, View
+from posenc.pictures.view import Heatmap, View, labelled
 from posenc.teaching.views.bounds import Seed, bounded, within
 from posenc.teaching.views.layer import python, visible
 
@@ -45,8 +45,7 @@ def maps(
     tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
     without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
-    places = tuple(float(i) for i in range(len(tokens)))
-    axis, rows = Axis("key", places, labels=tuple(tokens)), Axis("query", places, labels=tuple(tokens))
+    axis, rows = labelled("key", tokens), labelled("query", tokens)
     limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
     moved = float((without - with_positions).nan_to_num().abs().max())
     return View(

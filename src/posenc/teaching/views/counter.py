@@ -5,7 +5,7 @@ from typing import Annotated, Literal, get_args
 import torch
 
 from posenc.errors import UnknownName
-from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.pictures.view import Heatmap, View, counted
 from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
@@ -43,8 +43,8 @@ def bits_and_hands(
     return View(
         "A binary counter with smooth bits: the first flips at every step, each next one more slowly",
         (
-            Heatmap("bits", counter.double(), _rows("bit", bits), columns, "magnitude", limit=1.0),
-            Heatmap("cosines of the hands", hands, _rows("pair", bits), columns, "signed", limit=1.0),
+            Heatmap("bits", counter.double(), counted("bit", bits), columns, "magnitude", limit=1.0),
+            Heatmap("cosines of the hands", hands, counted("pair", bits), columns, "signed", limit=1.0),
         ),
         {
             "flips of the first bit": int(flips[0]),
@@ -54,7 +54,3 @@ def bits_and_hands(
         },
         PYTHON.format(positions=positions, bits=bits, width=2 * bits, base=base),
     )
-
-
-def _rows(name: str, count: int) -> Axis:
-    return Axis(name, tuple(float(i) for i in range(count)))

@@ -3,7 +3,7 @@
 import torch
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.pictures.view import Heatmap, View, counted, labelled
 from posenc.teaching.views.bounds import Position, bounded
 
 CAT = (0.32, -0.71, 0.55, 0.18)
@@ -22,7 +22,7 @@ def added(position: Position = 0) -> View:
     encoding, at = posenc.Sinusoidal(4), torch.tensor([position])
     cat = torch.tensor([CAT])
     rows = torch.cat((cat, encoding.table(at), encoding.at(at).embed(cat[None])[0]))
-    names = Axis("vector", (0, 1, 2), labels=("cat", f"PE({position})", "sum"))
+    names = labelled("vector", ("cat", f"PE({position})", "sum"))
     return View(
         title=f"“cat” at position {position} is another vector than “cat” elsewhere",
         panels=(Heatmap("word + position", rows, names, counted("dimension", 4), "signed"),),

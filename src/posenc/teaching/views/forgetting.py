@@ -6,7 +6,7 @@ from typing import Annotated
 import torch
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, View
+from posenc.pictures.view import Heatmap, View, labelled
 from posenc.teaching.views.bounds import Bounds, Seed, bounded
 from posenc.teaching.views.order_blind import WIDTH, word_vectors
 
@@ -44,9 +44,8 @@ def gates(
     left = placed.bias.ordered(at, at).rows(0, len(words), len(words))[0, 0].double().exp()
     future = torch.ones_like(left).triu(1).bool()
     gates = fox.gates(x)[0].double().exp()
-    places = tuple(float(i) for i in range(len(words)))
-    keys, queries = Axis("key", places, labels=tuple(words)), Axis("query", places, labels=tuple(words))
-    gate, visible = Axis("", (0.0,), labels=("gate",)), left.masked_fill(future, math.nan)
+    keys, queries = labelled("key", words), labelled("query", words)
+    gate, visible = labelled("", ("gate",)), left.masked_fill(future, math.nan)
     smallest, default = int(gates[0].argmin()), 1 / (1 + math.exp(-bias))
     return View(
         f"“{words[smallest]}” forgets most: {float(gates[0, smallest]):.0%} of what came before is kept",

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.catalogue import canonical_text
 from posenc.pictures.palette import style
-from posenc.pictures.view import Axis, Heatmap, View
+from posenc.pictures.view import Heatmap, View, labelled
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
@@ -148,8 +148,8 @@ def properties(encoding: str = "rotary") -> View:
     chosen = four(encoding)
     values = torch.tensor([four(name).has for name in names], dtype=torch.float64)
     all_four = " and ".join(style(name).label for name in names if all(four(name).has))
-    rows = Axis("encoding", tuple(range(len(names))), labels=tuple(style(name).label for name in names))
-    columns = Axis("property", tuple(range(4)), labels=NAMES)
+    rows = labelled("encoding", (style(name).label for name in names))
+    columns = labelled("property", NAMES)
     marked = (names.index(encoding),) if encoding in names else ()
     return View(
         f"All four before any training: {all_four or 'none'}",

@@ -9,7 +9,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
-from posenc.pictures.view import Axis, Heatmap, View
+from posenc.pictures.view import Heatmap, View, counted, labelled
 from posenc.teaching.views.bounds import Step, bounded
 from posenc.teaching.views.layer import python, visible
 
@@ -128,8 +128,7 @@ FOLLOWS = 1e-5
 
 
 def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
-    rows = Axis("word", tuple(range(len(words))), labels=tuple(words))
-    return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
+    return Heatmap(name, y, labelled("word", words), counted("channel", y.shape[1]), "signed")
 
 
 @bounded
@@ -144,12 +143,13 @@ def cat_sat(step: Step = 3) -> View:
     y = posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
     # Attention over the identity as values returns the weights themselves.
     weights = posenc.attention(x[None, None], x[None, None], torch.eye(2)[None, None], placed)[0, 0]
-    words = Axis("word", (0, 1), labels=tuple(names))
-    channel = Axis("channel", (0, 1, 2, 3))
+    words = labelled("word", names)
+    channel = counted("channel", 4)
     panels = [Heatmap("x, the words", x, words, channel, "signed")]
     if step >= 2:
-        keys = Axis("sees", (0, 1), labels=tuple(names))
-        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, keys, "magnitude", "weight", limit=1.0))
+        panels.append(
+            Heatmap("softmax(x xᵀ / √4)", weights, words, labelled("sees", names), "magnitude", "weight", limit=1.0)
+        )
     if step >= 3:
         panels.append(Heatmap("outputs", y, words, channel, "signed"))
     return View(

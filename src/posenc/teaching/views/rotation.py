@@ -10,7 +10,7 @@ from torch import Tensor
 
 import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
-from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Plane, View
+from posenc.pictures.view import Arrow, Grip, Heatmap, Plane, View, counted, labelled
 from posenc.scaling.scaling import TWO_PI
 from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
 
@@ -165,10 +165,10 @@ def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 8
         ("interleaved, permuted", inter[..., order]),
     )
     values = torch.stack([row.flatten() for _, row in rows])
-    names = Axis("rotated as", tuple(range(len(rows))), labels=tuple(name for name, _ in rows))
+    names = labelled("rotated as", (name for name, _ in rows))
     return View(
         title="Two pairings, one permutation apart",
-        panels=(Heatmap(f"position {position}", values, names, Axis("channel", tuple(range(head_dim))), "signed"),),
+        panels=(Heatmap(f"position {position}", values, names, counted("channel", head_dim), "signed"),),
         readouts={
             "largest difference, half and interleaved": float((half - inter).abs().max()),
             "the same after permuting channels": float((permuted - inter[..., order]).abs().max()),

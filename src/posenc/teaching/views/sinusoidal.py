@@ -136,7 +136,7 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
-    frequencies = 2 * math.pi / torch.tensor(_wavelengths(width, base), dtype=torch.float64)
+    frequencies = 2 * math.pi / torch.tensor(wavelength_by_pair(width, base), dtype=torch.float64)
     angles = fine[:, None] * frequencies
     values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
     values[:: between + 1] = exact
@@ -161,9 +161,9 @@ def similarity(width: Width = 128, length: Length = 50, base: Base = 10_000.0) -
 @bounded
 def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
     """The wavelength of every pair, a geometric series from 2π; and where it ends, for other widths."""
-    by_pair = torch.tensor(_wavelengths(width, base), dtype=torch.float64)
+    by_pair = torch.tensor(wavelength_by_pair(width, base), dtype=torch.float64)
     widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
-    slowest = torch.tensor([_wavelengths(w, base)[-1] for w in widths], dtype=torch.float64)
+    slowest = torch.tensor([wavelength_by_pair(w, base)[-1] for w in widths], dtype=torch.float64)
     limit = 2 * math.pi * base
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
@@ -187,7 +187,7 @@ def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
     )
 
 
-def _wavelengths(width: int, base: float) -> list[float]:
+def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
     """The wavelength of every pair, in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 

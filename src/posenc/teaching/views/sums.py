@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 from posenc.teaching.views.bounds import Bounds, Seed, Width, bounded
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
@@ -57,8 +57,8 @@ def apart(
             Heatmap(
                 f"overlap at width {width}",
                 overlap,
-                Axis("word", tuple(float(i) for i in range(len(few)))),
-                Axis("position", tuple(float(p) for p in range(length))),
+                counted("word", len(few)),
+                counted("position", length),
                 "signed",
                 "cosine",
                 limit=1.0,

@@ -54,10 +54,8 @@ def lookup(
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
         table.weight.copy_(random_rows(rows, WIDTH))
-    channel = Axis("channel", tuple(range(WIDTH)))
-    panels = [
-        Heatmap("the whole table", table.weight.detach(), Axis("position", tuple(range(rows))), channel, "signed")
-    ]
+    channel = counted("channel", WIDTH)
+    panels = [Heatmap("the whole table", table.weight.detach(), counted("position", rows), channel, "signed")]
     readouts: dict[str, float | str] = {"rows": str(rows), "last position": str(rows - 1)}
     try:
         row = table.table(torch.tensor([position])).detach()
@@ -79,7 +77,7 @@ def frames(step: Step = 3) -> View:
     if step >= 3:
         return lookup(ROWS - 3 if step == 3 else ROWS, past_end="error")
     values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
-    position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
+    position, channel = counted("position", ROWS), counted("channel", WIDTH)
     return View(
         title="A table with a row per position" if step == 1 else "Rows start random and are trained",
         panels=(Heatmap("the whole table", values, position, channel, "signed"),),
@@ -94,7 +92,7 @@ def frames(step: Step = 3) -> View:
 def similarity(rows: Width = 64, width: Width = 64) -> View:
     """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
     unit = [_normal(random_rows(rows, width)), _normal(_sinusoidal(rows, width))]
-    key = Axis("position", tuple(range(rows)))
+    key = counted("position", rows)
     names = ("learned, before training", "sinusoidal, for comparison")
     panels = tuple(
         Heatmap(name, x @ x.T, key, key, "magnitude", "cosine") for name, x in zip(names, unit, strict=True)

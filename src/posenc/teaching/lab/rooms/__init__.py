@@ -109,7 +109,7 @@ def place(stage: Stage) -> str:
 
 def room(name: str) -> Room:
     """The room at this address."""
-    for each in ROOMS:
-        if each.name == name:
-            return each
-    raise UnknownName("room", name[:40], [each.name for each in ROOMS])
+    by_name = {room.name: room for room in ROOMS}
+    if name not in by_name:
+        raise UnknownName("room", name[:40], by_name)
+    return by_name[name]
