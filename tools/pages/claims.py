@@ -18,7 +18,7 @@ with status 1 when a verdict does not stand; `posenc verify --only NAME` runs on
 MAP = """
 ## What settles what
 
-Each row of what is taught (encodings, properties, widgets, exercises, quizzes, interview questions, and the places
+Each row of the lessons (encodings, properties, widgets, exercises, quizzes, interview questions, and the places
 where lessons are wrong or disagree) and what settles it here.
 
 | row | what | settled by |

@@ -1,4 +1,4 @@
-"""What does a real model do in each of its layers? Read from the config.json that somebody pastes."""
+"""What does a real model do in each of its layers? Read from a pasted config.json."""
 
 import json
 import math

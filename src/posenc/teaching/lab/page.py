@@ -98,7 +98,7 @@ def cards(site: Site = LIVE) -> str:
         ("topic", "topic", list(TOPICS.items())),
         ("stars", "difficulty", [(str(n), "★" * n) for n in (1, 2, 3)]),
         ("lesson", "lesson", [(str(n), str(n)) for n in sorted({n for card in DECK for n in card.lessons})]),
-        ("company", "is about", [(name, name) for name in COMPANIES]),
+        ("company", "company", [(name, name) for name in COMPANIES]),
     ]
     asked = {"deck": DECK, "kinds": KINDS, "topics": TOPICS, "computed": computed}
     return _rendered("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
