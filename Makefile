@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help compare test slow lab docs bench real lint constraints resolve smoke clean
+.PHONY: help compare test slow lab docs pages bench real lint constraints resolve smoke clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -31,6 +31,9 @@ lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 
 docs: .venv/.docs ## Build the documentation into site/
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict && $(BIN)/posenc lab --export site/lab && echo site/index.html
+
+pages: .venv/.dev ## Write what docs and the lab keep of the library: claims, lessons, questions, tables, first answers
+	@$(BIN)/python -m tools.pages
 
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
 	@$(BIN)/python -m benchmarks

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from latex2mathml.converter import convert
+from tools.pages import shipped_encodings
+from tools.pages.models import Model, table
 
 import posenc.workbench
 from posenc import CATALOGUE, Encoding
 from posenc.pictures.ink import rendered
 from posenc.pictures.papers import both_papers
-from posenc.teaching.claims.encodings import table as all_encodings
-from posenc.teaching.claims.models import Model, table
 from posenc.teaching.claims.properties import measured
 from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels
@@ -75,11 +75,11 @@ def on_post_build(config: Any) -> None:
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Fill in what is computed, and give every figure its twin for dark paper; the theme shows one of them."""
-    for marker, made in MADE.items():
+    for marker, table_text in COMPUTED.items():
         if marker in markdown:
-            markdown = markdown.replace(marker, made())
+            markdown = markdown.replace(marker, table_text())
     markdown = STAGE.sub(_opened, markdown)
-    markdown = FORMULA.sub(lambda found: formula(found[1]), markdown)
+    markdown = FORMULA.sub(lambda match: formula(match[1]), markdown)
     return FIGURE.sub(r"![\1](\2.svg#only-light)![\1](\2-dark.svg#only-dark)", markdown)
 
 
@@ -87,11 +87,11 @@ STAGE = re.compile(r"`/(\w+)#([\w-]+)`")
 """The address of a stage of the lab, as pages name it."""
 
 
-def _opened(found: re.Match[str]) -> str:
+def _opened(match: re.Match[str]) -> str:
     """A link to the stage in the lab that lies beside the site; its address alone where that leaves it out."""
-    name, question = found.groups()
+    name, question = match.groups()
     if find(question).fresh:
-        return found[0]
+        return match[0]
     return f'<a href="lab/{name}.html#{question}">{find(question).heading}</a>'
 
 
@@ -101,8 +101,8 @@ FORMULA = re.compile(r"^```math\n(.*?)\n```$", re.MULTILINE | re.DOTALL)
 
 def formula(lines: str) -> str:
     """The formulas as MathML, which browsers show and read aloud without a script."""
-    made = "".join(f"<div>{convert(line, display='block')}</div>" for line in lines.splitlines())
-    return f'<div class="formula" tabindex="0" role="group" aria-label="formula">{made}</div>'
+    rows = "".join(f"<div>{convert(line, display='block')}</div>" for line in lines.splitlines())
+    return f'<div class="formula" tabindex="0" role="group" aria-label="formula">{rows}</div>'
 
 
 FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")
@@ -111,7 +111,14 @@ FIGURE = re.compile(r"!\[([^\]]*)\]\(((?:\.\./)*figures/[\w-]+)\.svg\)")
 
 def properties() -> str:
     """The property table of the catalogue, measured."""
-    names = "encoding", "door", "parameters", "last position", "scores see the offset only", "sees order unmasked"
+    names = (
+        "encoding",
+        "acts on",
+        "parameters",
+        "last position",
+        "scores see the offset only",
+        "sees order unmasked",
+    )
     head = f"| {' | '.join(names)} |\n{'| --- ' * len(names)}|\n"
     rows = []
     for name in CATALOGUE:
@@ -132,10 +139,10 @@ def properties() -> str:
 def four_properties() -> str:
     """Unique, bounded, aware of distance, extrapolates: every encoding, with the number that decides."""
     rows = [f"| encoding | {' | '.join(NAMES)} |", "| --- " * (1 + len(NAMES)) + "|"]
-    for found in map(four, CATALOGUE):
-        numbers = found.closest, found.growth, found.trend, found.unseen
-        cells = (f"{_yes(has)} ({_short(x)})" for has, x in zip(found.has, numbers, strict=True))
-        rows.append(f"| {found.name} | {' | '.join(cells)} |")
+    for row in map(four, CATALOGUE):
+        numbers = row.closest, row.growth, row.trend, row.unseen
+        cells = (f"{_yes(has)} ({_short(x)})" for has, x in zip(row.has, numbers, strict=True))
+        rows.append(f"| {row.name} | {' | '.join(cells)} |")
     return "\n".join(rows) + "\n"
 
 
@@ -154,12 +161,6 @@ def rooms() -> str:
     return "\n".join(f"| {room.short} | {room.title} |" for room in ROOMS)
 
 
-def encodings() -> str:
-    """The table of all encodings, with who ships them."""
-    with (HERE / "shipped.toml").open("rb") as file:
-        return all_encodings(tomllib.load(file))
-
-
 def classes() -> str:
     """Every public encoding for the API reference: its class, and its methods that have a docstring."""
     names = (name for name in posenc.__all__ if isinstance(getattr(posenc, name), type))
@@ -175,12 +176,12 @@ def gallery() -> str:
     )
 
 
-MADE = {
+COMPUTED = {
     "<!-- classes -->": classes,
     "<!-- gallery -->": gallery,
     "<!-- properties -->": properties,
     "<!-- four -->": four_properties,
-    "<!-- encodings -->": encodings,
+    "<!-- encodings -->": shipped_encodings,
     "<!-- models -->": models,
     "<!-- rooms -->": rooms,
 }

@@ -14,13 +14,13 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 import typer.main
+from tools.pages.models import Model, table
 
 import posenc
 import posenc.workbench
 from posenc.commands.app import app
 from posenc.errors import BackendUnavailable, InvalidArgument, UnknownName
 from posenc.integrations import huggingface
-from posenc.teaching.claims.models import Model, table
 from posenc.teaching.lab.rooms import find
 from posenc.workbench.study.presets import PRESETS
 
@@ -163,8 +163,8 @@ def build() -> ModuleType:
 def test_the_tables_of_the_site_are_computed() -> None:
     made = build()
     page = made.on_page_markdown("<!-- properties -->\n<!-- models -->")
-    assert "| rotary | rotate | 0 | 2³¹ − 1 | yes | yes |" in page
-    assert "| learned | embed | 393\u202f216 | 511 | no | yes |" in page
+    assert "| rotary | queries_keys | 0 | 2³¹ − 1 | yes | yes |" in page
+    assert "| learned | embeddings | 393\u202f216 | 511 | no | yes |" in page
     four = made.on_page_markdown("<!-- four -->")
     assert four.count("\n") == len(posenc.CATALOGUE) + 2
     assert "| alibi | yes (0.52) | no (2e+06) | yes (−1) | yes (0.034) |" in four

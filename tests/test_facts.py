@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from posenc.teaching.claims.catalogue import CLAIMS
-from posenc.teaching.claims.page import page
 from posenc.teaching.lab.rooms import ROOMS
 from posenc.teaching.lessons.facts import FACTS, Fact
 from posenc.teaching.views.catalogue import VIEWS
@@ -37,19 +36,6 @@ def test_every_row_is_settled_by_something_that_exists(fact: Fact) -> None:
     assert [by for by in fact.by if not exists(by)] == []
 
 
-def test_claims_and_rows_name_each_other() -> None:
-    by_row = {fact.row: fact.by for fact in FACTS}
-    for name, claim in CLAIMS.items():
-        assert all(row in by_row for row in claim.settles), name
-    named = {by.removeprefix("claim:") for by_of in by_row.values() for by in by_of if by.startswith("claim:")}
-    assert named <= set(CLAIMS)
-    assert {row for c in CLAIMS.values() for row in c.settles} <= set(by_row)
-
-
-def test_the_page_of_claims_is_up_to_date() -> None:
-    assert (DOCS / "claims.md").read_text() == page(list(CLAIMS.values())), (
-        "type: posenc verify --page docs/claims.md"
-    )
 
 
 def test_the_check_can_fail() -> None:

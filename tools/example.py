@@ -27,10 +27,10 @@ def keep(study: Path) -> None:
         tables = [run.plan.id for run in ledger.runs() if run.plan.encoding.startswith("learned")]
     for plan in tables:
         shutil.copy2(study / FOLDER / f"{plan}.safetensors", EXAMPLE / FOLDER)
-    kept = EXAMPLE / "ledger.sqlite"
+    ledger_path = EXAMPLE / "ledger.sqlite"
     with closing(sqlite3.connect(study / "ledger.sqlite")) as db:
-        db.execute("VACUUM INTO ?", (str(kept),))
-    with closing(sqlite3.connect(kept, isolation_level=None)) as db:
+        db.execute("VACUUM INTO ?", (str(ledger_path),))
+    with closing(sqlite3.connect(ledger_path, isolation_level=None)) as db:
         db.execute("DELETE FROM steps")
         db.execute("PRAGMA journal_mode = DELETE")
         db.execute("VACUUM")

@@ -9,12 +9,12 @@ from posenc.teaching.claims.verdicts import Losses, measure, sentences
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.tasks.text import load
 
-KEPT = Path(claims.__file__).with_name("verdicts.json")
+STORED = Path(claims.__file__).with_name("verdicts.json")
 
 
 def write(losses: Losses) -> None:
     """Keep the losses with their date and command, and the sentences that they make."""
-    said = {
+    record = {
         "date": date.today().isoformat(),
         "command": "python tools/verdicts.py",
         "hardware": hardware(),
@@ -22,7 +22,7 @@ def write(losses: Losses) -> None:
         "sentences": sentences(losses),
         "losses": losses,
     }
-    KEPT.write_text(json.dumps(said, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    STORED.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -71,7 +71,6 @@ def test_what_is_refused_is_one_line_and_status_2(
     [
         ("show", "heatmap", "--output", "{}/heatmap.svg"),
         ("show", "all", "--output", "{}"),
-        ("verify", "--page", "{}/claims.md"),
         ("lab", "--export", "{}"),
     ],
 )

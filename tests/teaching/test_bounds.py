@@ -1,4 +1,4 @@
-"""Bounds of settings stand once: every view keeps them, its defaults and the lab's controls lie within them."""
+"""Bounds of settings stand in signatures: views keep them, their defaults and the lab's controls lie within."""
 
 import contextlib
 import inspect
@@ -8,11 +8,13 @@ import sys
 import pytest
 
 from posenc.errors import InvalidArgument
-from posenc.pictures.bounds import BOUNDS
 from posenc.pictures.view import View
 from posenc.teaching.lab.controls import Number, Numbers
 from posenc.teaching.lab.rooms import find, stages
+from posenc.teaching.views.bounds import bounds
 from posenc.teaching.views.catalogue import VIEWS
+
+BOUNDS = {name: bounds(view) for name, view in VIEWS.items()}
 
 
 def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> None:
@@ -20,23 +22,22 @@ def test_every_setting_that_is_a_number_has_bounds_and_nothing_else_has() -> Non
         parameters = inspect.signature(view).parameters.values()
         numbers = {p.name for p in parameters if not isinstance(p.default, bool | str) and p.name != "order"}
         assert numbers == BOUNDS[name].keys(), name
-    assert BOUNDS.keys() == VIEWS.keys()
 
 
 @pytest.mark.parametrize("name", stages())
 def test_the_labs_controls_stay_within_them(name: str) -> None:
     for parameter in find(name).controls:
         if isinstance(parameter, Number | Numbers):
-            bounds = BOUNDS[name][parameter.argument or parameter.name]
-            assert bounds.low <= parameter.low < parameter.high <= bounds.high, parameter.name
+            limit = BOUNDS[name][parameter.argument or parameter.name]
+            assert limit.low <= parameter.low < parameter.high <= limit.high, parameter.name
 
 
 CORNERS = [
     (name, setting, end)
     for name, settings in BOUNDS.items()
-    for setting, bounds in settings.items()
-    for end in (bounds.low, bounds.high)
-    if not bounds.below
+    for setting, limit in settings.items()
+    for end in (limit.low, limit.high)
+    if not limit.below
 ]
 
 
@@ -54,9 +55,9 @@ def test_every_end_of_every_setting_is_answered_or_refused(name: str, setting: s
 
 @pytest.mark.parametrize(("name", "setting", "end"), CORNERS)
 def test_past_every_end_it_is_refused(name: str, setting: str, end: float) -> None:
-    bounds = BOUNDS[name][setting]
+    limit = BOUNDS[name][setting]
     with pytest.raises(InvalidArgument, match=f"{setting}=.* must be between"):
-        at(name, setting, end - 1 if end == bounds.low else end * 2)
+        at(name, setting, end - 1 if end == limit.low else end * 2)
 
 
 def test_one_setting_may_end_where_another_does() -> None:
@@ -66,7 +67,7 @@ def test_one_setting_may_end_where_another_does() -> None:
         VIEWS["waves"](width=8, dimensions=(0, 8))
 
 
-def test_bounds_are_read_without_torch() -> None:
-    program = "import sys; from posenc.pictures.bounds import BOUNDS; print('torch' in sys.modules)"
+def test_controls_are_read_without_torch() -> None:
+    program = "import sys; from posenc.teaching.lab.rooms import ROOMS; print('torch' in sys.modules)"
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"

@@ -23,7 +23,7 @@ CONFIGS = Path(__file__).parent.parent / "data" / "configs"
 SAYS: dict[str, tuple[str, ...]] = {
     "llama-3.1-8b": (
         "llama: rotary positions, base 500 000, Llama 3 scaling by 8.",
-        "32 layers with rotary positions: all 128 channels of a head turn, in half pairs (i, i+64)",
+        "32 layers with rotary positions: all 128 channels of a head rotate, in half pairs (i, i+64)",
         "Trained length 8 192, inputs allowed to 131 072.",
         "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
         "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
@@ -132,7 +132,7 @@ def test_view_of_a_scaling() -> None:
     assert isinstance(wavelength, Lines)
     assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
     assert wavelength.marks[0][0] == 45.5
-    assert view.readouts["pairs that turn within the trained length, unscaled"] == 46
+    assert view.readouts["pairs that complete a turn in training, unscaled"] == 46
     unscaled, scaled = (line.values for line in wavelength.lines[:2])
     assert torch.equal(unscaled[:21], scaled[:21])
     torch.testing.assert_close(scaled[46:], 16 * unscaled[46:], rtol=1e-12, atol=0)

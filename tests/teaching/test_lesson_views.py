@@ -9,27 +9,27 @@ import posenc
 from posenc.errors import UnknownName
 from posenc.pictures.view import Heatmap, Lines, Plane
 from posenc.teaching.lab.rooms import find
-from posenc.teaching.views import counter, four, sums, turning
+from posenc.teaching.views import counter, four, rotation_steps, sums
 
 
 def test_q_and_k_move_apart_and_the_score_is_the_cosine_between_them() -> None:
     for m, n in ((0, 2), (5, 7), (-3, -1)):
-        assert turning.stepper(m=m, n=n).readouts["q·k"] == pytest.approx(0.0, abs=1e-15)
-    assert turning.stepper(m=0, n=4).readouts["q·k"] == pytest.approx(-1.0, abs=1e-15)
-    assert turning.stepper(m=2, n=5, turn="radian").readouts["q·k"] == pytest.approx(math.cos(3), abs=1e-14)
+        assert rotation_steps.stepper(m=m, n=n).readouts["q·k"] == pytest.approx(0.0, abs=1e-15)
+    assert rotation_steps.stepper(m=0, n=4).readouts["q·k"] == pytest.approx(-1.0, abs=1e-15)
+    assert rotation_steps.stepper(m=2, n=5, turn="radian").readouts["q·k"] == pytest.approx(math.cos(3), abs=1e-14)
 
 
 def test_each_frame_shows_one_thing_more() -> None:
     shown = []
     for step in (1, 2, 3, 4):
-        plane, scores = turning.stepper(step).panels
+        plane, scores = rotation_steps.stepper(step).panels
         assert isinstance(plane, Plane)
         assert isinstance(scores, Lines)
         told = scores.lines[0].values[:: scores.between + 1]  # those between only make the wave smooth
         shown.append((len(plane.arrows), int(told.isfinite().sum())))
-        assert (turning.stepper(step).readouts["q·k"] == "–") is (step < 4)
-    assert shown == [(1, 1), (2, 1), (3, 1), (3, 2 * turning.REACH + 1)]
-    q = turning.stepper(1, m=9).panels[0]
+        assert (rotation_steps.stepper(step).readouts["q·k"] == "–") is (step < 4)
+    assert shown == [(1, 1), (2, 1), (3, 1), (3, 2 * rotation_steps.REACH + 1)]
+    q = rotation_steps.stepper(1, m=9).panels[0]
     assert isinstance(q, Plane)
     assert (q.arrows[0].x, q.arrows[0].y, q.arrows[0].ghost) == (1.0, 0.0, False)
 
@@ -60,7 +60,7 @@ def test_a_linear_reading_is_what_the_share_counts() -> None:
 
 
 def test_bits_count_and_hands_are_half_as_fast_each() -> None:
-    view = counter.beside(bits=5, positions=32)
+    view = counter.bits_and_hands(bits=5, positions=32)
     bits, hands = view.panels
     assert isinstance(bits, Heatmap)
     assert isinstance(hands, Heatmap)
@@ -69,7 +69,7 @@ def test_bits_count_and_hands_are_half_as_fast_each() -> None:
     for i in range(4):  # hand i at 2p is hand i + 1 at 4p
         assert torch.allclose(hands.values[i, :16], hands.values[i + 1, ::2], atol=1e-12)
     with pytest.raises(UnknownName, match="did you mean 'halving'"):
-        counter.beside(ladder="halfing")  # type: ignore[arg-type]
+        counter.bits_and_hands(frequencies="halfing")  # type: ignore[arg-type]
 
 
 def test_a_model_of_4096_can_be_drawn_at_a_million() -> None:

@@ -1,27 +1,13 @@
-"""The table of all encodings: made from what they are, refused where a law is broken, written between marks."""
-
-import importlib.util
-from pathlib import Path
-from types import ModuleType
+"""The table of all encodings: made from what they are, refused where a law is broken."""
 
 import pytest
+from tools.pages import shipped_encodings
+from tools.pages.encodings import row, table
 
 import posenc
 from posenc.encodings.catalogue import Entry
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.teaching.claims.encodings import row, table
 from support.mutants import BrokenRotary
-
-ROOT = Path(__file__).parents[2]
-
-
-def tool() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("encodings_table", ROOT / "tools" / "encodings.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def test_rows_say_what_the_encodings_are() -> None:
@@ -43,20 +29,12 @@ def test_rows_say_what_the_encodings_are() -> None:
     assert learned.not_rerotatable.startswith("positions were added")
 
 
-def test_the_page_and_the_tool_have_every_encoding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    page = tmp_path / "page.md"
-    page.write_text("before\n<!-- encodings -->\nold\n<!-- /encodings -->\nafter\n")
-    assert tool().main([str(page)]) == 0
-    text = page.read_text()
-    assert text.startswith("before\n<!-- encodings -->\n\n| encoding |")
-    assert text.endswith("|\n\n<!-- /encodings -->\nafter\n")
-    assert "old" not in text
+def test_the_table_has_every_encoding() -> None:
+    text = shipped_encodings()
+    assert text.startswith("| encoding |")
     for name in posenc.CATALOGUE:
         assert f"| `{name}` |" in text
     assert "| `fope` | queries and keys | no | no | 1 | k, v | no | – | Intern-S1-Pro |" in text
-    (tmp_path / "without.md").write_text("no marks\n")
-    assert tool().main([str(tmp_path / "without.md")]) == 1
-    assert "has 0 places between" in capsys.readouterr().out
 
 
 def test_a_broken_law_makes_no_table(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,8 +35,6 @@ DATA = "[cos kθ, sin kθ] [red]x[/red] [/] :smile: https://a.b 'c' 3"
         ("show heatmap --set width=8 --set width=16", "--set 'width=16' is the second value of width"),
         ("show heatmap --set d_model=64", "unknown setting of heatmap 'd_model'; did you mean 'width'"),
         ("verify --only offset-ony", "unknown claim 'offset-ony'; did you mean 'offset-only'"),
-        ("verify --page claims.md --slow", "leave --only, --json and --slow out"),
-        ("verify --page claims.md --only offset-only", "leave --only, --json and --slow out"),
         (f"inspect {CONFIGS}/gpt2.json --base 500", "base=500 does not apply: the config says all"),
         (f"inspect {CONFIGS}/llama-3.1-8b.json --base 1e4", "base=10000 does not apply: the config says all"),
         (f"inspect {CONFIGS}/gpt2.json -o figure.svg", "--output 'figure.svg' does not apply: the model has no"),
@@ -71,7 +69,7 @@ def test_every_sentence_of_a_claim_is_printed_whole(
     report([Outcome(claim, broken, 0.0, DATA) for claim in CLAIMS.values()], screen())
     printed = capsys.readouterr().out
     for claim in CLAIMS.values():
-        assert claim.told in printed
+        assert claim.statement in printed
         assert claim.precise in printed
     assert printed.count(f"row {DATA}: 1, expected {DATA}") == len(CLAIMS)
 

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,7 +10,6 @@ from rich.progress import track
 from rich.table import Table
 
 from posenc.commands.screen import screen
-from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # claims import torch; help does not need them
     from posenc.teaching.claims.claim import Outcome
@@ -21,21 +19,11 @@ def verify(
     only: Annotated[list[str] | None, typer.Option(help="Name of a claim; may be repeated.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
     slow: Annotated[bool, typer.Option(help="Also run the claims that train a model.")] = False,
-    page_at: Annotated[
-        Path | None,
-        typer.Option("--page", help="Write the page of claims here, and run nothing."),
-    ] = None,
 ) -> None:
     """Run the claims about positional encodings; exit status 1 when a verdict does not stand."""
-    from posenc.teaching.claims.catalogue import CLAIMS, chosen
+    from posenc.teaching.claims.catalogue import chosen
     from posenc.teaching.claims.claim import run
-    from posenc.teaching.claims.page import page
 
-    if page_at is not None:
-        if only or as_json or slow:
-            raise InvalidArgument("--page writes every claim and runs none; leave --only, --json and --slow out")
-        page_at.write_text(page(list(CLAIMS.values())), encoding="utf-8")
-        return
     claims = chosen(only or [], slow)
     progress = screen(stderr=True)
     outcomes = [
@@ -52,11 +40,11 @@ def verify(
 def report(outcomes: "Sequence[Outcome]", console: Console) -> None:
     """A table of verdicts, the findings that broke one, and a line that sums up."""
     table = Table(box=None, pad_edge=False, show_edge=False)
-    for heading in ("verdict", "as told"):
+    for heading in ("verdict", "statement"):
         table.add_column(heading)
     for outcome in outcomes:
         word = str(outcome.claim.verdict) if outcome.stands else "BROKEN"
-        table.add_row(word, outcome.claim.told, style=None if outcome.stands else "red")
+        table.add_row(word, outcome.claim.statement, style=None if outcome.stands else "red")
         table.add_row("", outcome.claim.precise, style="dim")
     console.print(table)
     for outcome in outcomes:
@@ -77,11 +65,10 @@ def described(outcome: "Outcome") -> dict[str, object]:
     claim = outcome.claim
     return {
         "name": claim.name,
-        "told": claim.told,
+        "statement": claim.statement,
         "precise": claim.precise,
         "verdict": claim.verdict.value,
         "source": claim.source,
-        "settles": list(claim.settles),
         "stands": outcome.stands,
         "error": outcome.error,
         "seconds": round(outcome.seconds, 3),

@@ -3,20 +3,14 @@
 Views compute with the library and paint nothing. Figures paint them with matplotlib, the lab on a canvas.
 """
 
-import inspect
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Literal, ParamSpec
+from typing import Literal
 
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.errors import InvalidArgument
-from posenc.pictures.bounds import check
 from posenc.pictures.palette import Scale
-
-P = ParamSpec("P")
 
 
 @dataclass(frozen=True)
@@ -134,30 +128,12 @@ class View:
     python: str = ""
 
 
-def bounded(name: str) -> Callable[[Callable[P, View]], Callable[P, View]]:
-    """Decorate the view of this name: its settings must lie within ``BOUNDS``."""
-
-    def dressed(view: Callable[P, View]) -> Callable[P, View]:
-        signature = inspect.signature(view)
-
-        @wraps(view)
-        def checked(*args: P.args, **kwargs: P.kwargs) -> View:
-            given = signature.bind(*args, **kwargs)
-            given.apply_defaults()
-            check(name, given.arguments)
-            return view(*args, **kwargs)
-
-        return checked
-
-    return dressed
-
-
-def within(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a number that a view derives from its settings."""
-    if not low <= value <= high:
-        raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
-
-
 def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:
     """An axis of ``count`` consecutive integers."""
     return Axis(name, tuple(float(i) for i in range(first, first + count)), unit)
+
+
+def labelled(name: str, labels: Iterable[str]) -> Axis:
+    """An axis of names, such as the words of a sentence."""
+    names = tuple(labels)
+    return Axis(name, tuple(range(len(names))), labels=names)

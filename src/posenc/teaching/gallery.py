@@ -19,12 +19,12 @@ def gallery(names: Iterable[str], folder: Path, lesson: str) -> Path:
     three = Picture(dict.fromkeys(MAKES, lesson), "Three panels")
     parts.append(Part("lesson", "lesson", (three, Code("posenc show lesson"))))
     page = folder / "index.html"
-    made = Page(
+    content = Page(
         "posenc show all",
         "Every figure",
         "Each answers one question, which is its title; its settings are listed by posenc show.",
         tuple(parts),
         "posenc show all",
     )
-    page.write_text(build(made), encoding="utf-8")
+    page.write_text(build(content), encoding="utf-8")
     return page

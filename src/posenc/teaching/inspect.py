@@ -90,22 +90,22 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
 
 def measured(path: Path, *, base: float | None = None) -> str:
     """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it."""
-    found = measure(path)
+    measurement = measure(path)
     try:
-        positions, awaiting = read(found.config, base=base), ""
+        positions, awaiting = read(measurement.config, base=base), ""
     except InvalidArgument as error:
         positions, awaiting = None, str(error)
     lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
-    lines += [f"  {table.module}: {table.describe()}" for table in found.tables]
-    for told, group in groupby(found.layers, key=lambda layer: (layer.tower, layer.describe())):
-        own = [layer.index for layer in group]
-        which = f"layer {own[0]}" if len(own) == 1 else f"layers {own[0]} to {own[-1]}"
-        lines.append(f"  {' '.join(filter(None, (told[0], which)))}: {told[1]}")
+    lines += [f"  {table.module}: {table.describe()}" for table in measurement.tables]
+    for (tower, words), group in groupby(measurement.layers, key=lambda layer: (layer.tower, layer.describe())):
+        indices = [layer.index for layer in group]
+        which = f"layer {indices[0]}" if len(indices) == 1 else f"layers {indices[0]} to {indices[-1]}"
+        lines.append(f"  {' '.join(filter(None, (tower, which)))}: {words}")
     if positions is None:
         return "\n".join([*lines, f"Not compared: {awaiting.partition(';')[0]}."])
-    off = differences(found, positions)
-    said = [f"Differs: {text}." for text in off] or ["The config says the same."]
-    return "\n".join([*lines, *said])
+    off = differences(measurement, positions)
+    verdicts = [f"Differs: {text}." for text in off] or ["The config says the same."]
+    return "\n".join([*lines, *verdicts])
 
 
 def _reads(config: object) -> bool:
@@ -125,16 +125,16 @@ def count(value: float) -> str:
 
 def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
     if not positions.turning or positions.layout:
-        told = dict.fromkeys(encoding.describe() for encoding in encodings.values())
-        return f"{positions.model_type}: {'; '.join(told)}."
+        descriptions = dict.fromkeys(encoding.describe() for encoding in encodings.values())
+        return f"{positions.model_type}: {'; '.join(descriptions)}."
     scaling, _, base = _frequencies(positions.rotary)
-    still = not all(encoding.acts_on for encoding in encodings.values())
-    mixed = " in some of its layers, no positions in the others" if still else ""
+    without_positions = not all(encoding.acts_on for encoding in encodings.values())
+    mixed = " in some of its layers, no positions in the others" if without_positions else ""
     return f"{positions.model_type}: rotary positions{mixed}, base {count(base)}, {describe(scaling)}."
 
 
 def _frequencies(recipe: Recipe) -> tuple[Scaling | LengthScaling, int, float]:
-    """What sets the frequencies of a rotary kind: scaling, channels that turn, base."""
+    """What sets the frequencies of a rotary kind: scaling, channels that rotate, base."""
     return recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
 
 
@@ -148,7 +148,7 @@ def describe(scaling: Scaling | LengthScaling) -> str:
         DynamicNTK: "dynamic NTK: the base grows with the length of the request",
         Llama3: f"Llama 3 scaling by {factor}",
         LongRoPE: f"LongRoPE: a factor per pair, two lists, up to {factor} times the length",
-        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs turn, the others stand still",
+        Proportional: f"the fastest {getattr(scaling, 'fraction', 1):.0%} of pairs rotate, the others do not",
     }
     if isinstance(scaling, YaRN):
         return f"YaRN scaling by {factor}" + ("" if scaling.truncate else ", ramp ends not rounded")
@@ -177,23 +177,23 @@ def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
 
 def _window(positions: ModelPositions, name: str) -> str:
     """How far back layers of this kind see, where that is less than the longest input."""
-    own = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
-    windows = [w for w in own if w and w < positions.max_length]
-    who = "they" if len(windows) == len(own) else f"{len(windows)} of them"
+    all_windows = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
+    windows = [w for w in all_windows if w and w < positions.max_length]
+    who = "they" if len(windows) == len(all_windows) else f"{len(windows)} of them"
     return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""
 
 
 def _channels(recipe: Recipe) -> str:
-    """Which channels of a head turn, in which pairs, and their base."""
+    """Which channels of a head rotate, in which pairs, and their base."""
     head_dim, rotary_dim, base = (recipe.get(name) for name in ("head_dim", "rotary_dim", "base"))
-    turning = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
+    rotated = "all" if rotary_dim == head_dim else f"the first {rotary_dim} of"
     half = f"half pairs (i, i+{rotary_dim // 2})"
     pairs = half if recipe.get("pairing") == "half" else "interleaved pairs (2i, 2i+1)"
-    return f"{turning} {head_dim} channels of a head turn, in {pairs}, base {count(base)}"
+    return f"{rotated} {head_dim} channels of a head rotate, in {pairs}, base {count(base)}"
 
 
 def longest(recipe: Recipe, positions: ModelPositions) -> float:
-    """The wavelength of the slowest pair that turns, in positions, in layers of this recipe."""
+    """The wavelength of the slowest pair that rotates, in positions, in layers of this recipe."""
     scaling, rotary_dim, base = _frequencies(recipe)
     waves = wavelengths(planned(scaling, positions.max_length).frequencies(rotary_dim, base))
     return float(waves[~waves.isnan()].max())
@@ -213,13 +213,13 @@ def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if scaling == Default():
         return facts
     slowed = slowing(plan, rotary_dim, base)
-    kept = sum(s < 1 + 1e-9 for s in slowed)
+    unslowed = sum(s < 1 + 1e-9 for s in slowed)
     full = sum(s > max(slowed) * (1 - 1e-9) for s in slowed) if max(slowed) > 1 else 0
-    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "standing still"
+    most = f"slowed {max(slowed):.4g} times" if math.isfinite(max(slowed)) else "not rotated at all"
     at = f" at {count(positions.max_length)}" if plan is not scaling else ""
     facts.append(
-        f"Scaling{at}: {describe(scaling)}. Of the pairs {kept} keep their frequency, "
-        f"{len(slowed) - kept - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
+        f"Scaling{at}: {describe(scaling)}. Of the pairs {unslowed} keep their frequency, "
+        f"{len(slowed) - unslowed - full} lie between, {full} {'is' if full == 1 else 'are'} {most}."
     )
     if spectrum.attention_factor != 1:
         a = spectrum.attention_factor
@@ -250,7 +250,7 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if isinstance(scaling, YaRN):
         risks.append("YaRN is always on here: short texts are scaled too, and lose a little")
         if scaling.beta_fast >= length / (2 * math.pi):
-            risks.append(f"beta_fast={count(scaling.beta_fast)} is more than the fastest pair turns: none is kept")
+            risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
     if isinstance(scaling, LengthScaling):
         risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
     if scaling == Default():
@@ -274,10 +274,10 @@ def _rounding(spectrum: Frequencies, positions: ModelPositions) -> list[str]:
     if kind in ("float16", "bfloat16"):
         dtype = getattr(torch, str(kind))
         frequencies = torch.tensor(spectrum.float32)
-        turned = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
+        error = float((frequencies.to(dtype).double() - frequencies.double()).abs().max() * last)
         risks.append(
             f"{kind} tables: casting the loaded model with .to({kind}) also rounds its frequency buffers; at "
-            f"position {count(last)} angles are then off by up to {turned:.2g} rad"
+            f"position {count(last)} angles are then off by up to {error:.2g} rad"
         )
     return risks
 

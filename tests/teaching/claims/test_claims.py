@@ -40,9 +40,9 @@ def test_the_verdict_stands(name: str) -> None:
 def test_a_claim_that_trains_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     little = replace(training.PLAN, steps=1, batch=1, test_count=1)
     monkeypatch.setattr(training, "PLAN", little)
-    training.taught.cache_clear()
+    training.trained_model.cache_clear()
     outcome = run(CLAIMS["flat-perplexity-is-no-proof"])
-    training.taught.cache_clear()
+    training.trained_model.cache_clear()
     assert outcome.error == ""
     assert all(math.isfinite(found.value) for found in outcome.findings)
 
@@ -50,10 +50,9 @@ def test_a_claim_that_trains_can_be_asked_alone(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_claim_says_all_it_must(name: str) -> None:
     c = CLAIMS[name]
-    assert c.told.endswith(".")
+    assert c.statement.endswith(".")
     assert c.precise.endswith((".", "…"))
     assert c.source
-    assert c.settles
 
 
 def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,10 +62,10 @@ def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch)
     assert broken(*names) == names
 
 
-def test_a_wrong_base_breaks_the_ladders_claims(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_base_breaks_the_claims_of_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
     right = default.ladder
     monkeypatch.setattr(default, "ladder", lambda dim, base: right(dim, Decimal(base) / 10))
-    names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "ladder-of-the-head"}
+    names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "frequencies-of-the-head"}
     assert broken(*names) == names
 
 
@@ -131,11 +130,11 @@ def test_findings_refuse_what_is_no_number() -> None:
 
 
 def test_a_claim_that_raises_or_finds_nothing_does_not_stand() -> None:
-    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    @claim("statement.", "precise.", Verdict.HOLDS, "nowhere")
     def raises() -> tuple[()]:
         raise ValueError("no such thing")
 
-    @claim("told.", "precise.", Verdict.HOLDS, "nowhere", ("none",))
+    @claim("statement.", "precise.", Verdict.HOLDS, "nowhere")
     def empty() -> tuple[()]:
         return ()
 

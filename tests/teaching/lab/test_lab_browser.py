@@ -278,9 +278,9 @@ def test_an_arrow_is_dragged_and_moved_by_key_and_the_score_stays(visitor: Any) 
 
 
 def test_an_arrow_sets_the_control_whose_argument_it_moves(visitor: Any) -> None:
-    page = visitor.open("/rotation", "turning")
-    page.locator("#turning").get_by_role("slider", name="q at m = 1", exact=True).press("ArrowRight")
-    visitor.answered("turning", "here=2")
+    page = visitor.open("/rotation", "rotation-steps")
+    page.locator("#rotation-steps").get_by_role("slider", name="q at m = 1", exact=True).press("ArrowRight")
+    visitor.answered("rotation-steps", "here=2")
 
 
 def test_a_marked_column_is_dragged(visitor: Any) -> None:

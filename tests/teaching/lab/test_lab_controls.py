@@ -17,7 +17,7 @@ from posenc.teaching.lab.controls import (
 )
 
 WIDTH = Number(name="width", default="64", low=2, high=512)
-BASE = Number(name="base", default="10000", low=2, high=1e9, whole=False, argument="ladder")
+BASE = Number(name="base", default="10000", low=2, high=1e9, integer=False, argument="ladder")
 FIRST = Number(name="first", default="3", low=0, high=511, below="width")
 
 
@@ -98,6 +98,6 @@ def test_arrangements_are_permutations(text: str) -> None:
     ids=lambda value: value.kind if isinstance(value, Control) else "",
 )
 def test_every_stop_of_a_control_is_read(control: Control, held: tuple[str, ...]) -> None:
-    assert control.held == held
+    assert control.settable == held
     for text in held:
         control.read(text)

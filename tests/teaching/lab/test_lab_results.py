@@ -18,7 +18,7 @@ from support.blocks import strays
 
 def test_the_tasks_offered_are_those_there_are() -> None:
     (tasks,) = find("curves").controls
-    assert set(tasks.held) == set(KNOWN)
+    assert set(tasks.settable) == set(KNOWN)
 
 
 def test_curves_are_the_ledgers_numbers(study: Path) -> None:
@@ -66,7 +66,7 @@ def test_what_the_example_lacks_is_said_without_a_path_of_this_machine(study: Pa
     "asked",
     [
         *("curves", "curves?task=language", "curves?task=needle", "positions", "depths"),
-        "trained-table?learnt=ordering",
+        "trained-table?of_task=ordering",
     ],
 )
 def test_until_there_is_a_study_the_example_is_shown_and_says_so(asked: str, study: Path, tmp_path: Path) -> None:

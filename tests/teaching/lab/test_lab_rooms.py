@@ -1,8 +1,6 @@
 """Rooms, stages and views fit together, and their page is complete before any script runs."""
 
 import ast
-import base64
-import gzip
 import inspect
 import re
 import subprocess
@@ -140,17 +138,3 @@ def test_the_stylesheet_names_no_colour() -> None:
     css = (LAB / "static" / "lab.css").read_text()
     assert not re.search(r"#[0-9a-fA-F]{3,8}\b(?!\s*\{)|rgb\(|hsl\(", re.sub(r"#[a-z-]+(?=[ ,{.:])", "", css))
     assert "url(" not in css
-
-
-def test_what_ships_beside_the_pages_is_what_the_library_says() -> None:
-    from support.shipped import files
-
-    for path, text in files().items():
-        there = unpacked(path.read_text(encoding="utf-8"))
-        assert there == unpacked(text), f"{path.name}: python tests/support/shipped.py"
-
-
-def unpacked(text: str) -> str:
-    """What a script holds packed, as every Python's gzip writes other bytes; any other text as it is."""
-    found = re.search(r'"([A-Za-z0-9+/=]{100,})"', text)
-    return gzip.decompress(base64.b64decode(found[1])).decode() if found else text

@@ -173,7 +173,7 @@ def test_a_taken_port_is_refused_in_words() -> None:
 
 def test_the_library_is_imported_once_the_first_page_is_out(monkeypatch: pytest.MonkeyPatch) -> None:
     started = threading.Semaphore(0)
-    monkeypatch.setattr(server, "warm_up", started.release)
+    monkeypatch.setattr(server, "computed", lambda path: started.release())
     monkeypatch.setattr(server, "PAUSE", 0)
     client = TestClient(create_app(), base_url="http://127.0.0.1:8642")
     with anyio.from_thread.start_blocking_portal() as client.portal:  # one loop, which stays
@@ -189,22 +189,21 @@ def test_the_warm_up_and_the_first_question_import_the_library_one_after_the_oth
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Two threads that import it at once meet modules that are half made."""
-    inside, most = [], []
+    inside, most, done = [], [], threading.Semaphore(0)
 
     def slow(path: str, query: str = "") -> replies.Reply:
         inside.append(path)
         most.append(len(inside))
         time.sleep(0.05)
         inside.remove(path)
+        done.release()
         return replies.Reply(b"")
 
-    monkeypatch.setattr(server, "reply", slow)
-    both = [
-        threading.Thread(target=server.warm_up),
-        threading.Thread(target=server.computed, args=("/api/shuffle",)),
-    ]
-    for thread in both:
-        thread.start()
-    for thread in both:
-        thread.join()
+    monkeypatch.setattr(server, "computed", slow)
+    monkeypatch.setattr(server, "PAUSE", 0)
+    client = TestClient(create_app(), base_url="http://127.0.0.1:8642")
+    with anyio.from_thread.start_blocking_portal() as client.portal:
+        client.get("/")
+        client.get("/api/shuffle")
+        assert all(done.acquire(timeout=60) for _ in range(2))
     assert most == [1, 1]

@@ -17,7 +17,7 @@ FRESH = {stage.question for stage in STAGES if stage.fresh}
 
 def ends(control: Control) -> tuple[str, ...]:
     """Where its slider ends, or every choice where there are few."""
-    held = control.held
+    held = control.settable
     return held if len(held) <= 5 else (held[0], held[-1])
 
 
@@ -46,10 +46,10 @@ def test_every_try_and_every_end_of_every_control_is_answered(study: Path, stage
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.question)
 def test_every_stop_and_every_corner_is_answered(study: Path, stage: Stage) -> None:
     for control in stage.controls:
-        for text in control.held:
+        for text in control.settable:
             answered(stage, {control.name: text})
-    names = [control.name for control in stage.controls if control.held]
-    sides = [ends(control)[:: max(1, len(ends(control)) - 1)] for control in stage.controls if control.held]
+    names = [control.name for control in stage.controls if control.settable]
+    sides = [ends(control)[:: max(1, len(ends(control)) - 1)] for control in stage.controls if control.settable]
     for corner in itertools.product(*sides):
         answered(stage, dict(zip(names, corner, strict=True)))
 

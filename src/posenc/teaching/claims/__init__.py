@@ -1,1 +1,1 @@
-"""Statements about positional encodings, as commonly told, each settled by running the library."""
+"""Common statements about positional encodings; each gets its verdict by running the library."""

@@ -24,11 +24,10 @@ LARGE = ("inkling", "transformer-xl", "deberta", "window")
 
 
 @claim(
-    told="A table of 512 rows works up to length 511.",
+    statement="A table of 512 rows works up to length 511.",
     precise="Up to length 512, positions 0 … 511. Length 513 has no row and raises, as 600 does.",
     verdict=Verdict.FAILS,
     source=GEHRING,
-    settles=("b21", "a-encoding-2", "a-widget-lookup"),
 )
 def where_a_table_ends() -> Evidence:
     table = posenc.Learned(512, 8)
@@ -42,12 +41,11 @@ def where_a_table_ends() -> Evidence:
 
 
 @claim(
-    told="Past a learned table lie random embeddings.",
+    statement="Past a learned table lie random embeddings.",
     precise="Two cases. Past the last row: an error, or the last row again where clamping was asked for. Past the "
     "trained length but inside the table: rows that no gradient ever reached.",
     verdict=Verdict.WHEN,
     source=GEHRING,
-    settles=("b20",),
 )
 def two_ways_past_the_end() -> Evidence:
     table = posenc.Learned(64, 32)
@@ -66,21 +64,20 @@ def two_ways_past_the_end() -> Evidence:
 
 
 @claim(
-    told="A learned table costs parameters, a sinusoidal code none.",
+    statement="A learned table costs parameters, a sinusoidal code none.",
     precise="512 × 768 rows are 393 216 parameters; a sinusoidal code, RoPE, ALiBi and NoPE have none. Of the "
     "others only those that learn maps as wide as the model, or a number for every offset of a window, have a "
     "tenth of them.",
     verdict=Verdict.HOLDS,
     source=GEHRING,
-    settles=("a-property-10", "interview-1"),
 )
 def parameters() -> Evidence:
     findings = []
     for name in posenc.CATALOGUE:
-        made = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
-        count = sum(p.numel() for p in made.parameters())
-        if "num_positions" in made.needs:
-            findings.append(same(name, count, 393_216 * made.axes))  # a table an axis
+        encoding = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
+        count = sum(p.numel() for p in encoding.parameters())
+        if "num_positions" in encoding.needs:
+            findings.append(same(name, count, 393_216 * encoding.axes))  # a table an axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))
         elif name in LARGE:
@@ -91,12 +88,11 @@ def parameters() -> Evidence:
 
 
 @claim(
-    told="Positions are added to the token embeddings, not concatenated.",
+    statement="Positions are added to the token embeddings, not concatenated.",
     precise="Width stays. A (128, 512) code, a (2, 128, 128) learned batch and a (1, 8, 64) rotation "
     "keep their shapes.",
     verdict=Verdict.HOLDS,
     source="Vaswani et al. 2017, section 3.5",
-    settles=("a-encoding-1", "a-encoding-8"),
 )
 def shapes_stay() -> Evidence:
     at = posenc.positions.arange(128)

@@ -14,11 +14,10 @@ CODE = "Press et al. 2022, authors' code"
 
 
 @claim(
-    told="ALiBi's slopes are 1/2, 1/4, … 1/256.",
+    statement="ALiBi's slopes are 1/2, 1/4, … 1/256.",
     precise="Only for 8 heads. For n = 2^k heads they are 2^(−8h/n); other counts take two series.",
     verdict=Verdict.WHEN,
     source=f"{PRESS}; {CODE}",
-    settles=("b16", "a-property-8", "a-exercise-3"),
 )
 def slopes_by_head_count() -> Evidence:
     known = {
@@ -37,11 +36,10 @@ def slopes_by_head_count() -> Evidence:
 
 
 @claim(
-    told="ALiBi's slopes form one geometric series.",
+    statement="ALiBi's slopes form one geometric series.",
     precise="For a power of two they do; 12 heads take 8 slopes and then every other one of 16.",
     verdict=Verdict.WHEN,
     source=CODE,
-    settles=("b16", "a-widget-alibi"),
 )
 def one_geometric_series() -> Evidence:
     def spread(heads: int) -> float:
@@ -57,11 +55,10 @@ def one_geometric_series() -> Evidence:
 
 
 @claim(
-    told="The bias is slope·(j − i).",
+    statement="The bias is slope·(j − i).",
     precise="−slope·|i − j|, both ways, after the 1/√D scaling. Without a mask the other form rewards the future.",
     verdict=Verdict.FAILS,
     source=PRESS,
-    settles=("b15", "a-encoding-5", "a-property-8"),
 )
 def sign_of_the_bias() -> Evidence:
     ours = alibi_bias(4, 8)
@@ -74,18 +71,17 @@ def sign_of_the_bias() -> Evidence:
         below("our largest bias", float(ours.max()), 0.0),
         below("ours against its transpose", float((ours - ours.mT).abs().max()), 0.0),
         near("ours, head 1, row 0, key 7", float(ours[0, 0, 7]), -1.75, 0.0),
-        near("the told form there", float(wrong[0, 0, 7]), 1.75, 0.0),
+        near("the common form there", float(wrong[0, 0, 7]), 1.75, 0.0),
         above("its mean weight on the future at length 64", float((rewarded * future).sum(-1)[:-1].mean()), 0.8),
     )
 
 
 @claim(
-    told="ALiBi is added to the scores q·k.",
+    statement="ALiBi is added to the scores q·k.",
     precise="After they are divided by √D: with equal keys a step costs exactly the slope, whatever the "
     "head's size.",
     verdict=Verdict.WHEN,
     source=PRESS,
-    settles=("b15",),
 )
 def after_the_scaling() -> Evidence:
     findings = []
@@ -101,11 +97,10 @@ def after_the_scaling() -> Evidence:
 
 
 @claim(
-    told="ALiBi has no parameters and no largest length.",
+    statement="ALiBi has no parameters and no largest length.",
     precise="The penalty is a formula of distance; no untrained row is ever looked up.",
     verdict=Verdict.HOLDS,
     source=PRESS,
-    settles=("a-property-8", "quiz-11", "interview-6"),
 )
 def defined_at_every_distance() -> Evidence:
     encoding = posenc.ALiBi(8)
@@ -128,12 +123,11 @@ def mirror_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    told="ALiBi gives a model without a causal mask its order.",
+    statement="ALiBi gives a model without a causal mask its order.",
     precise="It gives distances without direction: a sequence and its mirror image look the same. A "
     "causal mask, or RoPE, whose angle has a sign, tells them apart.",
     verdict=Verdict.WHEN,
     source="direct calculation",
-    settles=("a-property-8",),
 )
 def alibi_sees_no_direction() -> Evidence:
     return (
@@ -145,13 +139,12 @@ def alibi_sees_no_direction() -> Evidence:
 
 
 @claim(
-    told="ALiBi lets a model use contexts of any length.",
+    statement="ALiBi lets a model use contexts of any length.",
     precise="It stays stable at any length, and looks near: with equally relevant keys the flattest of 8 "
     "heads gives "
     "99.97 % of its weight to the last 2048 tokens of 131 072.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("quiz-6", "interview-6", "b18"),
 )
 def reach() -> Evidence:
     m = slopes(8)

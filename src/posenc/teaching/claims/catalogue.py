@@ -34,7 +34,7 @@ MODULES = (
     zoo,
 )
 CLAIMS: dict[str, Claim] = {
-    found.name: found for module in MODULES for found in vars(module).values() if isinstance(found, Claim)
+    claim.name: claim for module in MODULES for claim in vars(module).values() if isinstance(claim, Claim)
 }
 
 

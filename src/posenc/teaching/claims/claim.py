@@ -1,4 +1,4 @@
-"""A claim: a sentence as commonly told, the precise one, a verdict, and the findings that the verdict stands on."""
+"""A claim: a common sentence, the precise one, a verdict, and the findings that the verdict stands on."""
 
 import math
 import time
@@ -34,22 +34,20 @@ class Claim:
 
     Args:
         name: short, with hyphens.
-        told: the sentence as it is commonly told.
+        statement: the sentence as people commonly say it.
         precise: what is true instead, or under which condition.
-        verdict: on the sentence as told.
+        verdict: on the statement.
         source: where the precise sentence comes from.
-        settles: rows of ``lessons/facts.toml`` that it settles.
         compute: runs the library and returns the findings.
         topic: the heading it stands under.
         slow: whether it trains a model; left out unless asked for.
     """
 
     name: str
-    told: str
+    statement: str
     precise: str
     verdict: Verdict
     source: str
-    settles: tuple[str, ...]
     compute: Callable[[], Evidence]
     topic: str
     slow: bool = False
@@ -71,14 +69,14 @@ class Outcome:
 
 
 def claim(
-    told: str, precise: str, verdict: Verdict, source: str, settles: tuple[str, ...], slow: bool = False
+    statement: str, precise: str, verdict: Verdict, source: str, slow: bool = False
 ) -> Callable[[Callable[[], Evidence]], Claim]:
     """Decorate the function that computes a claim's evidence; its name becomes the claim's."""
 
     def make(compute: Callable[[], Evidence]) -> Claim:
         name = compute.__name__.replace("_", "-")
         topic = compute.__module__.rpartition(".")[2].capitalize()
-        return Claim(name, told, precise, verdict, source, settles, compute, topic, slow)
+        return Claim(name, statement, precise, verdict, source, compute, topic, slow)
 
     return make
 

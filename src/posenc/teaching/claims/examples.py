@@ -1,4 +1,4 @@
-"""Claims about examples that lessons use: sentences, diagrams and costs that do not show what they are told to."""
+"""Claims about examples that lessons use: sentences, diagrams and costs that do not show what lessons say."""
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -13,19 +13,18 @@ VASWANI = "Vaswani et al. 2017, section 3.5"
 
 
 @claim(
-    told='Attention without positions cannot tell "I love you" from "you love me".',
+    statement='Attention without positions cannot tell "I love you" from "you love me".',
     precise="It can: they are not the same words, I and me differ. Only a rearrangement shows blindness, as "
     '"cat ate fish" and "fish ate cat" do.',
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("other-bag",),
 )
 @torch.no_grad()
 def i_love_you() -> Evidence:
     def moved(one: str, other: str, word: str) -> float:
         """How much the output of a word differs between two sentences, without positions and mask."""
-        found = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
-        return float((found[0] - found[1]).abs().max())
+        outputs = [attend(s.split(), make("nope"), causal=False)[s.split().index(word)] for s in (one, other)]
+        return float((outputs[0] - outputs[1]).abs().max())
 
     return (
         same("the same words", {*["I", "love", "you"]} == {*["you", "love", "me"]}, False),
@@ -37,38 +36,36 @@ def i_love_you() -> Evidence:
 
 
 @claim(
-    told="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
+    statement="“cat” [0.32, −0.71, 0.55, 0.18] at position 0 gets PE(0) = [1.00, 0.00, 0.99, 0.01] added.",
     precise="PE(0) is 0, 1, 0, 1, so the sum is [0.32, 0.29, 0.55, 1.18]. The printed row stands at none of the "
     "first 100 000 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b4", "a-widget-fingerprint"),
 )
 def cat_at_position_0() -> Evidence:
     encoding, cat = posenc.Sinusoidal(4), torch.tensor([0.32, -0.71, 0.55, 0.18], dtype=torch.float64)
-    told = torch.tensor([1.00, 0.00, 0.99, 0.01], dtype=torch.float64)
+    printed = torch.tensor([1.00, 0.00, 0.99, 0.01], dtype=torch.float64)
     placed = encoding.at(torch.tensor([0]), dtype=torch.float64).embed(cat.view(1, 1, 4)).flatten()
     rows = encoding.table(torch.arange(100_000), torch.float64)
     wanted = torch.tensor([0.32, 0.29, 0.55, 1.18], dtype=torch.float64)
     return (
         below("cat + PE(0): off by", float((placed - wanted).abs().max()), 1e-12),
-        near("the told row's largest distance from PE(0)", float((told - rows[0]).abs().max()), 1.0, 1e-12),
-        above("its least distance from any of 100 000 rows", float((told - rows).abs().amax(1).min()), 0.02),
+        near("the printed row's largest distance from PE(0)", float((printed - rows[0]).abs().max()), 1.0, 1e-12),
+        above("its least distance from any of 100 000 rows", float((printed - rows).abs().amax(1).min()), 0.02),
     )
 
 
 @claim(
-    told="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE turns.",
+    statement="The matrix R(ωk) that moves a sinusoidal code is the matrix by which RoPE rotates.",
     precise="Written on (sin, cos) it is RoPE's transposed: [[cos, sin], [−sin, cos]] takes (sin, cos) of p to "
-    "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up turns the wrong way.",
+    "p + k, and RoPE's [[cos, −sin], [sin, cos]] does so on (cos, sin). Mixing them up rotates the wrong way.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("other-transpose", "a-property-3"),
 )
 def two_rotation_matrices() -> Evidence:
     lesson = rotation_matrix(2, 3)
     cos, sin = (x.expand(2, 1) for x in (lesson[0, :1], lesson[0, 1:]))
-    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # rows are turned, columns of R
+    rope = rotate(torch.eye(2, dtype=torch.float64), cos, sin, "interleaved").T  # rows are rotated, columns of R
     swap = torch.eye(2, dtype=torch.float64).flip(0)
     return (
         above("R(3) of the code − RoPE's", float((lesson - rope).abs().max()), 0.1),
@@ -79,7 +76,7 @@ def two_rotation_matrices() -> Evidence:
     )
 
 
-class Made(TorchDispatchMode):
+class OperatorCount(TorchDispatchMode):
     """Counts the numbers that operators compute while it is entered; views compute none."""
 
     def __init__(self) -> None:
@@ -101,20 +98,19 @@ def work(name: str, layers: int, batch: int = 2, heads: int = 4, length: int = 3
     placed = encoding.at(posenc.positions.arange(length))
     x = torch.zeros(batch, length, heads * head_dim)
     q = x.unflatten(-1, (heads, head_dim)).transpose(1, 2).contiguous()
-    with torch.no_grad(), Made() as made:
+    with torch.no_grad(), OperatorCount() as counter:
         placed.embed(x)
         for layer in range(layers):
             placed[layer].rotate(q, q)
-    return made.count
+    return counter.count
 
 
 @claim(
-    told="RoPE needs no extra computation.",
-    precise="It needs no parameters. q and k are turned in every layer: at least four products and two sums a "
+    statement="RoPE needs no extra computation.",
+    precise="It needs no parameters. q and k are rotated in every layer: at least four products and two sums a "
     "pair, so the work grows with the layers, where a table is added once; beside attention itself it is small.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.2; counted here",
-    settles=("other-free",),
 )
 def rope_costs_nothing() -> Evidence:
     channels = 2 * 4 * 32 * 16  # of all queries of a layer

@@ -13,9 +13,9 @@ LENGTH = 8
 
 def model(encoding: str, causal: bool) -> Transformer:
     """A small float64 transformer with this encoding, random weights."""
-    made = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
+    encoded = posenc.encoding(encoding, width=32, heads=4, head_dim=8, num_positions=LENGTH)
     config = TransformerConfig(vocabulary=16, width=32, causal=causal)
-    return Transformer(config, made).initialise(0).double()
+    return Transformer(config, encoded).initialise(0).double()
 
 
 @torch.no_grad()
@@ -28,11 +28,10 @@ def order_error(encoding: str, causal: bool) -> float:
 
 
 @claim(
-    told="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
+    statement="Without positions, self-attention only shuffles its outputs when the inputs are shuffled.",
     precise="f(PX) = P f(X) for every permutation P: equivariance. It needs that there is no causal mask.",
     verdict=Verdict.WHEN,
     source="Vaswani et al. 2017, section 3.5; Zaheer et al. 2017",
-    settles=("a-property-1", "b6", "quiz-3", "quiz-8"),
 )
 def equivariant() -> Evidence:
     # Float64 through two layers: sums of a few hundred terms near 1, reordered.
@@ -43,30 +42,28 @@ def equivariant() -> Evidence:
 
 
 @claim(
-    told="Attention is permutation-invariant.",
+    statement="Attention is permutation-invariant.",
     precise="It is equivariant: outputs move with the inputs. Invariant is only what is pooled over all positions.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("b6", "quiz-3"),
 )
 def invariant() -> Evidence:
     tokens = torch.arange(LENGTH)[None]
     with torch.no_grad():
         f = model("nope", causal=False)
-        plain, turned = f(tokens), f(tokens.flip(1))
+        plain, flipped = f(tokens), f(tokens.flip(1))
     return (
-        above("change of the outputs", float((plain - turned).abs().max()), 0.01),
-        below("change of their mean", float((plain - turned).mean(1).abs().max()), 1e-12),
+        above("change of the outputs", float((plain - flipped).abs().max()), 0.01),
+        below("change of their mean", float((plain - flipped).mean(1).abs().max()), 1e-12),
     )
 
 
 @claim(
-    told="A decoder without positional encoding cannot know order.",
+    statement="A decoder without positional encoding cannot know order.",
     precise="The causal mask leaks it: each token sees another number of keys. Two layers already tell "
     "orders apart.",
     verdict=Verdict.FAILS,
     source="Haviv et al. 2022; Kazemnejad et al. 2023, theorem 1",
-    settles=("b6", "a-encoding-6"),
 )
 @torch.no_grad()
 def nope_leaks_order() -> Evidence:
@@ -90,12 +87,11 @@ def acts_near(encoding: posenc.Encoding) -> bool:
 
 
 @claim(
-    told="Every encoding gives a model without a mask its sense of order.",
+    statement="Every encoding gives a model without a mask its sense of order.",
     precise="Every encoding of the catalogue that acts on embeddings, queries and keys, or scores "
     "breaks equivariance; NoPE, and a scale that only far queries feel, do not.",
     verdict=Verdict.WHEN,
     source=VASWANI,
-    settles=("a-property-1", "a-widget-break", "b28"),
 )
 def encodings_show_order() -> Evidence:
     findings = [same("NoPE is in the catalogue", "nope" in posenc.CATALOGUE, True)]
@@ -113,11 +109,10 @@ def attend(x: Tensor) -> Tensor:
 
 
 @claim(
-    told='"cat ate fish" and "fish ate cat" give the same vectors in permuted order without positions.',
+    statement='"cat ate fish" and "fish ate cat" give the same vectors in permuted order without positions.',
     precise="The same vector for the same word, wherever it stands.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
-    settles=("a-widget-break", "quiz-4"),
 )
 def two_fish_sentences() -> Evidence:
     cat, ate, fish = torch.randn(3, 8, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
@@ -129,11 +124,10 @@ def two_fish_sentences() -> Evidence:
 
 
 @claim(
-    told="Shuffling cat and sat shuffles their outputs and changes no vector.",
+    statement="Shuffling cat and sat shuffles their outputs and changes no vector.",
     precise="With q = k = v = x and scale 1/√4 cat becomes [.4701, .4414, .6885, .2943] in either order.",
     verdict=Verdict.HOLDS,
     source="softmax by hand",
-    settles=("a-widget-shuffle",),
 )
 def cat_sat() -> Evidence:
     x = torch.tensor([[0.8, 0.3, 0.5, 0.2], [0.1, 0.6, 0.9, 0.4]], dtype=torch.float64)

@@ -18,12 +18,11 @@ def error(positions: torch.Tensor, phases: Phases) -> float:
 
 
 @claim(
-    told="float32 is exact enough for a table of positions.",
+    statement="float32 is exact enough for a table of positions.",
     precise="Angles lose digits as positions grow: cos and sin are off by 4e-4 at 5000, 7e-3 at 100 000, 6e-2 at a "
     "million. Phases in integers are right to the last digit of float32 at any position below 2^31.",
     verdict=Verdict.WHEN,
     source=OURS,
-    settles=("b26", "b25"),
 )
 def float32_tables() -> Evidence:
     def last(limit: int) -> torch.Tensor:
@@ -43,13 +42,12 @@ def float32_tables() -> Evidence:
 
 
 @claim(
-    told="Positions can be kept in the model's type.",
+    statement="Positions can be kept in the model's type.",
     precise="bfloat16 has 769 distinct values among 0 … 4095, float16 3073: neighbours become one. "
     "Positions are int64 "
     "here, and another type is refused.",
     verdict=Verdict.FAILS,
     source=OURS,
-    settles=("d-16-bit-positions",),
 )
 def positions_in_16_bits() -> Evidence:
     at = torch.arange(4096)
@@ -66,12 +64,11 @@ def positions_in_16_bits() -> Evidence:
 
 
 @claim(
-    told="Casting a model to bfloat16 leaves its rotary frequencies alone.",
+    statement="Casting a model to bfloat16 leaves its rotary frequencies alone.",
     precise="A float buffer of frequencies is rounded by it: cos is then off by 0.1 at position 100 and "
     "0.9 at 1000. Frequencies kept as integers pass any cast.",
     verdict=Verdict.FAILS,
     source=OURS,
-    settles=("d-buffer-cast",),
 )
 def casting_a_module() -> Evidence:
     at = torch.tensor([100, 1000, 4095])

@@ -26,37 +26,37 @@ class Properties:
     orders: bool
     """Whether a model without a mask can tell orders apart."""
     distinct: bool
-    """Whether two far positions are told apart at all, given that they exist."""
+    """Whether two far positions differ at all, given that they exist."""
 
 
 def measured(name: str) -> Properties:
-    """The properties of a catalogue's encoding, found by running it."""
-    made = _made(name)
+    """The properties of a catalogue's encoding, measured by running it."""
+    encoding = _build(name)
     return Properties(
         name,
-        ", ".join(made.acts_on) or "none",
-        sum(p.numel() for p in made.parameters()),
-        made.position_limit - 1,
+        ", ".join(encoding.acts_on) or "none",
+        sum(p.numel() for p in encoding.parameters()),
+        encoding.position_limit - 1,
         _moves(name, FAR) < 1e-3,
         order_error(name, causal=False) > 1e-6,
         _moves(name, 0, one_further=True) > 1e-6,
     )
 
 
-def _made(name: str) -> posenc.Encoding:
+def _build(name: str) -> posenc.Encoding:
     return posenc.encoding(name, width=WIDTH, heads=HEADS, head_dim=HEAD_DIM, num_positions=ROWS)
 
 
 @torch.no_grad()
 def _moves(name: str, by: int, one_further: bool = False) -> float:
     """How much the scores of two tokens change when both move ``by``, or when one moves one further."""
-    made = _made(name)
-    by = min(by, made.position_limit - 10)  # as far as a table goes
+    encoding = _build(name)
+    by = min(by, encoding.position_limit - 10)  # as far as a table goes
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(1, 2, WIDTH, generator=generator)
 
     def scores(at: list[int]) -> torch.Tensor:
-        placed = made.at(posenc.positions.on_axes(torch.tensor(at), made.axes))
+        placed = encoding.at(posenc.positions.on_axes(torch.tensor(at), encoding.axes))
         embedded = placed.embed(x)
         here, _ = placed.with_content(embedded)
         heads = embedded.view(1, 2, HEADS, HEAD_DIM).transpose(1, 2)
@@ -78,31 +78,29 @@ TAUGHT = {
 
 
 @claim(
-    told="A good encoding is unique, bounded, aware of distance, and extrapolates.",
+    statement="A good encoding is unique, bounded, aware of distance, and extrapolates.",
     precise="Asked before training, of the whole catalogue only Sandwich is all four. RoPE and sinusoidal codes "
     "let unseen distances in; ALiBi keeps them out by a penalty without bound; a learned table knows no distance "
     "until it is trained.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
-    settles=("a-property-9", "b28"),
 )
 def desiderata() -> Evidence:
     findings = [
-        same(f"{name}: {word}", found, taught)
+        same(f"{name}: {word}", has, taught)
         for name, row in TAUGHT.items()
-        for word, found, taught in zip(NAMES, four(name).has, row, strict=True)
+        for word, has, taught in zip(NAMES, four(name).has, row, strict=True)
     ]
-    whole = [name for name in posenc.CATALOGUE if all(four(name).has)]
-    return (*findings, same("Sandwich alone has all four", whole == ["sandwich"], True))
+    all_four = [name for name in posenc.CATALOGUE if all(four(name).has)]
+    return (*findings, same("Sandwich alone has all four", all_four == ["sandwich"], True))
 
 
 @claim(
-    told="An encoding is absolute or relative, and a model with either knows order.",
-    precise="Whether scores see the offset only, whether orders are told apart without a mask, and what it costs, "
-    "is said by each encoding and so measured; NoPE is neither and knows none.",
+    statement="An encoding is absolute or relative, and a model with either knows order.",
+    precise="Each encoding declares whether its scores depend on the offset only, and acts where it declares: "
+    "measurements agree for the whole catalogue. NoPE is neither absolute nor relative, and knows no order.",
     verdict=Verdict.WHEN,
     source="measured on the catalogue",
-    settles=("a-property-10", "b28"),
 )
 def as_declared() -> Evidence:
     taught = {
@@ -114,18 +112,18 @@ def as_declared() -> Evidence:
     }
     findings = []
     for name, (acts_on, parameters, orders, offset_only, distinct) in taught.items():
-        found = measured(name)
+        properties = measured(name)
         findings += [
-            same(f"{name}: acts on {acts_on}", found.acts_on == acts_on, True),
-            same(f"{name}: parameters", found.parameters, parameters),
-            same(f"{name}: tells orders apart without a mask", found.orders, orders),
-            same(f"{name}: scores see the offset only", found.offset_only, offset_only),
-            same(f"{name}: one step further changes a score", found.distinct, distinct),
+            same(f"{name}: acts on {acts_on}", properties.acts_on == acts_on, True),
+            same(f"{name}: parameters", properties.parameters, parameters),
+            same(f"{name}: tells orders apart without a mask", properties.orders, orders),
+            same(f"{name}: scores see the offset only", properties.offset_only, offset_only),
+            same(f"{name}: one step further changes a score", properties.distinct, distinct),
         ]
     for name in posenc.CATALOGUE:
-        made, found = _made(name), measured(name)
+        encoding, properties = _build(name), measured(name)
         findings += [
-            same(f"{name}: scores see the offset only, as it declares", found.offset_only, made.relative),
-            same(f"{name}: tells orders apart by where it acts", found.orders, acts_near(made)),
+            same(f"{name}: scores see the offset only, as it declares", properties.offset_only, encoding.relative),
+            same(f"{name}: tells orders apart by where it acts", properties.orders, acts_near(encoding)),
         ]
     return tuple(findings)

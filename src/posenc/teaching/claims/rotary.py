@@ -24,26 +24,25 @@ def score(q: Tensor, k: Tensor, at_q: int, at_k: int, rotary: posenc.Rotary | No
     """⟨R(m)q, R(n)k⟩ in float64."""
     rotary = rotary or posenc.Rotary(q.shape[-1], pairing="half")
     placed = rotary.at(torch.tensor([at_q]), torch.tensor([at_k]), dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q.view(1, 1, 1, -1), k.view(1, 1, 1, -1))
-    return float((turned_q * turned_k).sum())
+    rotated_q, rotated_k = placed.rotate(q.view(1, 1, 1, -1), k.view(1, 1, 1, -1))
+    return float((rotated_q * rotated_k).sum())
 
 
 def plane_score(m: int, n: int, direction: int = 1) -> float:
     """The widget's score: q = (1.5, 0.5), k = (0.8, 1.0), π/4 per position."""
     q, k = torch.tensor([[1.5, 0.5], [0.8, 1.0]], dtype=torch.float64)
-    turned = [
+    rotated = [
         rotate(v.view(1, 2), (p * QUARTER).cos().view(1, 1), direction * (p * QUARTER).sin().view(1, 1), "half")
         for v, p in ((q, m), (k, n))
     ]
-    return float((turned[0] * turned[1]).sum())
+    return float((rotated[0] * rotated[1]).sum())
 
 
 @claim(
-    told="A rotary score depends on the offset n − m alone.",
+    statement="A rotary score depends on the offset n − m alone.",
     precise="⟨R(m)q, R(n)k⟩ = ⟨q, R(n−m)k⟩ for every q and k, and rotation keeps norms.",
     verdict=Verdict.HOLDS,
     source=SU,
-    settles=("a-property-6", "quiz-10", "interview-5"),
 )
 def offset_only() -> Evidence:
     q, k = draw(2, 64)
@@ -53,18 +52,17 @@ def offset_only() -> Evidence:
         findings.append(near(f"score at ({m}, {n}) − at (0, 7)", score(q, k, m, n) - score(q, k, 0, 7), 0.0, 1e-9))
     placed = posenc.Rotary(64, pairing="half").at(torch.arange(100), dtype=torch.float64)
     x = draw(1, 1, 100, 64)
-    turned, _ = placed.rotate(x, x)
-    findings.append(below("change of a norm", float((turned.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12))
-    findings.append(below("change at position 0", float((turned - x)[0, 0, 0].abs().max()), 0.0))
+    rotated, _ = placed.rotate(x, x)
+    findings.append(below("change of a norm", float((rotated.norm(dim=-1) - x.norm(dim=-1)).abs().max()), 1e-12))
+    findings.append(below("change at position 0", float((rotated - x)[0, 0, 0].abs().max()), 0.0))
     return tuple(findings)
 
 
 @claim(
-    told="Moving every position by 5 leaves rotary scores unchanged.",
+    statement="Moving every position by 5 leaves rotary scores unchanged.",
     precise="Unchanged up to rounding, which in float32 angles grows with position and in exact phases does not.",
     verdict=Verdict.HOLDS,
     source=SU,
-    settles=("a-property-7", "quiz-2", "b25"),
 )
 def shift_by_five() -> Evidence:
     q, k = draw(2, 64)
@@ -79,11 +77,10 @@ def shift_by_five() -> Evidence:
 
 
 @claim(
-    told="The widget's score is −1.100 wherever q and k stand two apart.",
-    precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite turn gives +1.100.",
+    statement="The widget's score is −1.100 wherever q and k stand two apart.",
+    precise="q·k = 1.700 unrotated, −1.100 at offset 2 (key − query); the opposite rotation gives +1.100.",
     verdict=Verdict.HOLDS,
     source=SU,
-    settles=("a-widget-shift", "b14"),
 )
 def widget_numbers() -> Evidence:
     by_offset = {0: 1.7, 1: 0.424, 2: -1.1, 4: -1.7, 8: 1.7}
@@ -94,16 +91,15 @@ def widget_numbers() -> Evidence:
         near("m=100, n=102, off by", plane_score(100, 102) + 1.1, 0.0, 1e-13),
         near("offset −2", plane_score(2, 0), 1.1, 1e-12),
         # A wrong sign at q and k together is the wrong sign of the offset.
-        near("both turned the other way", plane_score(0, 2, direction=-1), 1.1, 1e-12),
+        near("both rotated the other way", plane_score(0, 2, direction=-1), 1.1, 1e-12),
     )
 
 
 @claim(
-    told="The widget's π/4 per position exaggerates the rotation.",
-    precise="The real first pair turns faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
+    statement="The widget's π/4 per position exaggerates the rotation.",
+    precise="The real first pair rotates faster, 1 radian = 57.3°; only slow pairs are exaggerated.",
     verdict=Verdict.FAILS,
     source=SU,
-    settles=("b11",),
 )
 def first_pair_is_faster_than_the_widget() -> Evidence:
     turns = posenc.Rotary(64, pairing="half").clock.turns
@@ -115,13 +111,12 @@ def first_pair_is_faster_than_the_widget() -> Evidence:
 
 
 @claim(
-    told="Rotary scores decay with distance.",
+    statement="Rotary scores decay with distance.",
     precise="Only a bound for aligned vectors falls, and not steadily. Random contents show no decay, "
     "and a key can "
     "be made to score most at any distance.",
     verdict=Verdict.FAILS,
     source="Su et al. 2021, section 3.4.3, against direct calculation; Barbero et al. 2024 (arXiv 2410.06205)",
-    settles=("b10",),
 )
 def decay_with_distance() -> Evidence:
     aligned = scores(*contents("aligned", 64, 0, 0, 1e4), 1024)
@@ -137,11 +132,10 @@ def decay_with_distance() -> Evidence:
 
 
 @claim(
-    told="RoPE pairs channels 2i and 2i+1.",
+    statement="RoPE pairs channels 2i and 2i+1.",
     precise="So do the paper and GPT-J; Llama pairs i and i+d/2. Outputs differ, and agree after one permutation.",
     verdict=Verdict.WHEN,
     source="Su et al. 2021, section 3.2.2; public checkpoints",
-    settles=("b12", "a-encoding-3"),
 )
 def pairings() -> Evidence:
     x, at = draw(1, 1, 256, 64), torch.arange(256)
@@ -149,19 +143,18 @@ def pairings() -> Evidence:
     interleaved = posenc.Rotary(64, pairing="interleaved").at(at, dtype=torch.float64)
     to_half, to_interleaved = half_from_interleaved(64), interleaved_from_half(64)
     permuted = half.rotate(x[..., to_half], x)[0][..., to_interleaved]
-    own = interleaved.rotate(x, x)[0]
+    rotated = interleaved.rotate(x, x)[0]
     return (
-        above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - own).abs().max()), 3.0),
-        below("after the permutation", float((permuted - own).abs().max()), 1e-14),
+        above("difference of the outputs on N(0, 1)", float((half.rotate(x, x)[0] - rotated).abs().max()), 3.0),
+        below("after the permutation", float((permuted - rotated).abs().max()), 1e-14),
     )
 
 
 @claim(
-    told="Rotation by real arithmetic and by complex multiplication are two methods.",
+    statement="Rotation by real arithmetic and by complex multiplication are two methods.",
     precise="One function, (x + iy)·e^{iφ}, written twice.",
     verdict=Verdict.FAILS,
     source="Touvron et al. 2023, Llama's published code",
-    settles=("a-encoding-4",),
 )
 def real_and_complex() -> Evidence:
     x, at = draw(2, 3, 16, 32), torch.arange(16)
@@ -176,31 +169,29 @@ def real_and_complex() -> Evidence:
 
 
 @claim(
-    told="θ is computed from d_model.",
-    precise="From the head's rotary channels: all heads share one ladder, whatever the model's width.",
+    statement="θ is computed from d_model.",
+    precise="From the head's rotary channels: all heads share the same frequencies, whatever the model's width.",
     verdict=Verdict.FAILS,
     source=SU,
-    settles=("b13",),
 )
-def ladder_of_the_head() -> Evidence:
+def frequencies_of_the_head() -> Evidence:
     q, k = draw(2, 1, 4, 8, 16)
     placed = posenc.Rotary(16, pairing="half").at(torch.arange(8), dtype=torch.float64)
     together = placed.rotate(q, k)[0]
     apart = torch.cat([placed.rotate(q[:, h : h + 1], k[:, h : h + 1])[0] for h in range(4)], 1)
-    ladder, wide = Default().frequencies(16, 1e4).exact, Default().frequencies(64, 1e4).exact
+    narrow, wide = Default().frequencies(16, 1e4).exact, Default().frequencies(64, 1e4).exact
     return (
         below("heads rotated together − one by one", float((together - apart).abs().max()), 0.0),
-        near("second frequency, head_dim 16", float(ladder[1]), 0.316228, 1e-6),
+        near("second frequency, head_dim 16", float(narrow[1]), 0.316228, 1e-6),
         near("second frequency, d_model 64", float(wide[1]), 0.749894, 1e-6),
     )
 
 
 @claim(
-    told="RoPE puts positions into q, k and v.",
+    statement="RoPE puts positions into q, k and v.",
     precise="Values are never rotated and embeddings never touched: a copied value arrives bit for bit.",
     verdict=Verdict.FAILS,
     source=SU,
-    settles=("a-encoding-3", "a-property-12", "quiz-13"),
 )
 def values_pass() -> Evidence:
     length, dim = 16, 8
@@ -218,11 +209,10 @@ def values_pass() -> Evidence:
 
 
 @claim(
-    told="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
+    statement="Trained at 4096 and run at 8192, pairs of tokens less than 4096 apart behave as in training.",
     precise="For the same q and k the score is the same. Not the output: more keys share the softmax.",
     verdict=Verdict.WHEN,
     source="direct calculation",
-    settles=("quiz-7",),
 )
 def known_distances_in_a_longer_context() -> Evidence:
     q, k = draw(2, 64)

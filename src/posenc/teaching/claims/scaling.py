@@ -31,13 +31,12 @@ def excess(scaling: Scaling, factor: float) -> list[float]:
 
 
 @claim(
-    told="Position Interpolation lets a model read 8 times its length at no loss.",
+    statement="Position Interpolation lets a model read 8 times its length at no loss.",
     precise="No pair leaves its trained range, and neighbours move 8 times closer at every scale: the "
     "first pair turns "
     "7.2° a step instead of 57.3°. Quality drops at every length until the model is tuned.",
     verdict=Verdict.FAILS,
     source=f"{CHEN}, section 2.3 and table 1",
-    settles=("a-encoding-7",),
 )
 def interpolation_loses_resolution() -> Evidence:
     first = math.degrees(frequencies(Linear(8.0))[0])
@@ -51,13 +50,12 @@ def interpolation_loses_resolution() -> Evidence:
 
 
 @claim(
-    told="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
+    statement="NTK-aware scaling interpolates slow pairs, so that they stay inside the trained range.",
     precise="Only the last pair does. Of the 18 pairs that complete no turn in 4096 tokens, 17 leave it "
     "at factor 8, by "
     "up to 1.75 times.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.1, against direct calculation",
-    settles=("other-ntk", "a-encoding-7"),
 )
 def ntk_leaves_the_trained_range() -> Evidence:
     ranges = excess(NTK(8.0), 8.0)
@@ -73,12 +71,11 @@ def ntk_leaves_the_trained_range() -> Evidence:
 
 
 @claim(
-    told="YaRN is one formula.",
+    statement="YaRN is one formula.",
     precise="The paper ramps over turns within the trained length, the released code over the pair's index. They "
     "differ by up to 3.04 times (d=128, L=4096, s=16, pair 38); checkpoints follow the code.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2, and its authors' code",
-    settles=("a-encoding-7",),
 )
 def yarn_has_two_ramps() -> Evidence:
     by_index = frequencies(YaRN(16.0, LENGTH))
@@ -93,11 +90,10 @@ def yarn_has_two_ramps() -> Evidence:
 
 
 @claim(
-    told="YaRN keeps slow pairs and interpolates fast ones.",
+    statement="YaRN keeps slow pairs and interpolates fast ones.",
     precise="The other way round: fast pairs are kept, slow ones divided by the factor, and the ratio never falls.",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.2",
-    settles=("a-encoding-7",),
 )
 def direction_of_the_ramp() -> Evidence:
     findings = []
@@ -112,11 +108,10 @@ def direction_of_the_ramp() -> Evidence:
 
 
 @claim(
-    told="YaRN's temperature softens attention.",
+    statement="YaRN's temperature softens attention.",
     precise="It sharpens: cos and sin are both multiplied by a = 0.1·ln s + 1, so every score grows by a².",
     verdict=Verdict.FAILS,
     source=f"{PENG}, section 3.3",
-    settles=("other-temperature",),
 )
 def temperature_sharpens() -> Evidence:
     a = YaRN(16.0, LENGTH).frequencies(DIM, BASE).attention_factor
@@ -134,13 +129,12 @@ def temperature_sharpens() -> Evidence:
 
 
 @claim(
-    told="Dynamic NTK scaling always changes the base.",
+    statement="Dynamic NTK scaling always changes the base.",
     precise="Up to the trained length nothing changes; past it the base grows with the length, and keys "
     "cached before "
     "keep the old base unless they are rotated again.",
     verdict=Verdict.WHEN,
     source="released code, as in Hugging Face transformers",
-    settles=("a-encoding-7",),
 )
 def dynamic_by_length() -> Evidence:
     plain = frequencies(Default())
@@ -154,13 +148,12 @@ def dynamic_by_length() -> Evidence:
 
 
 @claim(
-    told="Partial rotation and proportional RoPE are the same thing.",
-    precise="Partial gives its channels a full ladder of their own; proportional keeps the head's ladder "
+    statement="Partial rotation and proportional RoPE are the same thing.",
+    precise="Partial gives its channels a complete set of frequencies; proportional keeps the head's frequencies "
     "and sets its "
     "slow end to zero. A config of one read as the other is another model.",
     verdict=Verdict.FAILS,
     source="Barbero et al. 2024 (arXiv 2410.06205), section 6",
-    settles=("a-encoding-7",),
 )
 def partial_is_not_proportional() -> Evidence:
     partial = frequencies(Default(), DIM // 4)

@@ -8,68 +8,59 @@ import torch
 
 import posenc
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim, near, same
-from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table
+from posenc.teaching.views.sinusoidal import falloff, rotation_matrix, table, wavelength_by_pair
 
 VASWANI = "Vaswani et al. 2017, section 3.5"
 BASE = 10_000.0
 
 
-def wavelengths(width: int, base: float = BASE) -> list[float]:
-    """λ_i of every pair, in positions."""
-    return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
-
-
 @claim(
-    told="The slowest wavelength is 2π·10 000 = 62 832.",
-    precise="It is 2π·10000^((d−2)/d): 60 611 at d=512. The authors' own code spaces the ladder to end at 62 832.",
+    statement="The slowest wavelength is 2π·10 000 = 62 832.",
+    precise="It is 2π·10000^((d−2)/d): 60 611 at d=512. The authors' code spaces the frequencies to end at 62 832.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b1", "quiz-1", "a-property-5"),
 )
 def slowest_wavelength() -> Evidence:
     code = posenc.Sinusoidal(512, spacing="tensor2tensor").clock.frequencies.exact[-1]
-    found = [(512, 60611.477), (128, 54410.143), (64, 47117.243), (8, 6283.185), (4, 628.319)]
+    by_width = [(512, 60611.477), (128, 54410.143), (64, 47117.243), (8, 6283.185), (4, 628.319)]
     return (
-        *(near(f"d={width}", wavelengths(width)[-1], expected, 1e-3) for width, expected in found),
+        *(near(f"d={width}", wavelength_by_pair(width)[-1], expected, 1e-3) for width, expected in by_width),
         near("authors' code, d=512", 2 * math.pi / float(code), 62831.853, 1e-3),
     )
 
 
 @claim(
-    told="The fastest pair makes one turn per position.",
+    statement="The fastest pair makes one turn per position.",
     precise="It turns 1 radian per position, one turn in 6.28 positions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b2",),
 )
 def fastest_pair() -> Evidence:
-    return (near("positions per turn", wavelengths(512)[0], 2 * math.pi, 1e-9),)
+    return (near("positions per turn", wavelength_by_pair(512)[0], 2 * math.pi, 1e-9),)
 
 
 @claim(
-    told="Frequencies span 2π to 10 000·2π, one for each dimension i.",
+    statement="Frequencies span 2π to 10 000·2π, one for each dimension i.",
     precise="Those are wavelengths; frequencies span 1 down to about 1/10000, and i counts pairs, not dimensions.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b3", "a-property-5"),
 )
 def frequencies_are_not_wavelengths() -> Evidence:
-    ladder = [float(f) for f in posenc.scaling.Default().frequencies(512, BASE).exact]
-    ratios = [b / a for a, b in pairwise(ladder)]
+    frequencies = [float(f) for f in posenc.scaling.Default().frequencies(512, BASE).exact]
+    ratios = [b / a for a, b in pairwise(frequencies)]
     return (
-        same("frequencies at d=512", len(ladder), 256),
-        near("largest (radians per position)", max(ladder), 1.0, 1e-12),
-        near("smallest", min(ladder), 1.0366e-4, 1e-8),
+        same("frequencies at d=512", len(frequencies), 256),
+        near("largest (radians per position)", max(frequencies), 1.0, 1e-12),
+        near("smallest", min(frequencies), 1.0366e-4, 1e-8),
         below("spread of neighbours' ratios", max(ratios) - min(ratios), 1e-12),
     )
 
 
 @claim(
-    told="PE(0) is all zeros.",
+    statement="PE(0) is all zeros.",
     precise="PE(0) = 0, 1, 0, 1, …: sines are 0 and cosines 1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b4", "a-widget-fingerprint", "a-widget-fill"),
 )
 def first_rows() -> Evidence:
     zero, one = table(8, [0, 1], BASE)
@@ -85,11 +76,10 @@ def first_rows() -> Evidence:
 
 
 @claim(
-    told="Each dimension has a speed of its own.",
+    statement="Each dimension has a speed of its own.",
     precise="Dimensions come in pairs: 2i and 2i+1 share one frequency, a sine and a cosine. The last is d−1.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b5", "a-property-2"),
 )
 def pairs_share_a_frequency() -> Evidence:
     code = table(16, range(500), BASE)
@@ -102,31 +92,29 @@ def pairs_share_a_frequency() -> Evidence:
 
 
 @claim(
-    told="PE(p+k) is a fixed linear map of PE(p).",
+    statement="PE(p+k) is a fixed linear map of PE(p).",
     precise="The map is block-diagonal, made of [[cos kθ, sin kθ], [−sin kθ, cos kθ]]: a rotation, the "
     "same for all p.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
-    settles=("a-property-3", "quiz-12", "b8", "interview-2"),
 )
 def shift_is_a_rotation() -> Evidence:
     findings = []
     for by in (1, 5, 1000):
         at = [0, 1, 7, 50_000]
         there = table(64, [p + by for p in at], BASE)
-        turned = table(64, at, BASE) @ rotation_matrix(64, by, BASE).T
-        findings.append(below(f"error of R({by})", float((turned - there).abs().max()), 1e-12))
+        moved = table(64, at, BASE) @ rotation_matrix(64, by, BASE).T
+        findings.append(below(f"error of R({by})", float((moved - there).abs().max()), 1e-12))
     rotation = rotation_matrix(64, 5, BASE)
     findings.append(below("R·Rᵀ − 1", float((rotation @ rotation.T - torch.eye(64)).abs().max()), 1e-12))
     return tuple(findings)
 
 
 @claim(
-    told="The geometric spacing of frequencies is what makes a shift linear.",
+    statement="The geometric spacing of frequencies is what makes a shift linear.",
     precise="Any frequencies give the rotation. The spacing gives scales: with one frequency positions collide.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("b7", "interview-3"),
 )
 def any_spacing_rotates() -> Evidence:
     def code(frequencies: list[str], positions: list[int]) -> torch.Tensor:
@@ -145,16 +133,15 @@ def any_spacing_rotates() -> Evidence:
         below("error of the rotation", float((moved - code(odd, [12, 15, 1011])).abs().max()), 1e-12),
         # 710 = 113 · 2π to 6e-5: with all frequencies 1 the two positions have the same code.
         below("equal frequencies: PE(0) − PE(710)", float(collide.abs().max()), 1e-4),
-        above("the geometric ladder: PE(0) − PE(710)", float(apart.abs().max()), 0.5),
+        above("geometric frequencies: PE(0) − PE(710)", float(apart.abs().max()), 0.5),
     )
 
 
 @claim(
-    told="Product-to-sum shows that PE(p+k) is linear in PE(p).",
+    statement="Product-to-sum shows that PE(p+k) is linear in PE(p).",
     precise="Sums of angles show that. Product-to-sum gives the dot product: PE(p)·PE(q) = Σ cos(θ_i (p−q)).",
     verdict=Verdict.FAILS,
     source="trigonometry",
-    settles=("b8", "a-property-4", "interview-2"),
 )
 def dot_product_sees_the_difference() -> Evidence:
     width = 64
@@ -169,29 +156,27 @@ def dot_product_sees_the_difference() -> Evidence:
 
 
 @claim(
-    told="Nearer positions always have the larger dot product.",
+    statement="Nearer positions always have the larger dot product.",
     precise="A trend only: it rises again at 3→4 (d=4, 8), 11→12 (d=128), 43→44 (d=512).",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("b9", "a-property-9"),
 )
 def nearer_is_more_alike() -> Evidence:
     four = table(4, [0, 6], BASE)
-    turns = [(4, 3), (8, 3), (128, 11), (512, 43)]
-    found = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in turns}
+    known = [(4, 3), (8, 3), (128, 11), (512, 43)]
+    rises = {d: float(falloff(d).readouts["first rise after distance"]) for d, _ in known}
     return (
-        *(same(f"first rise after, d={d}", found[d], k) for d, k in turns),
+        *(same(f"first rise after, d={d}", rises[d], k) for d, k in known),
         near("d=4, distance 6, of 2", float(four[0] @ four[1]), 1.958, 5e-4),
     )
 
 
 @claim(
-    told="The code is unique for every position, bounded, and aware of distance.",
+    statement="The code is unique for every position, bounded, and aware of distance.",
     precise="Every row has norm √(d/2) and entries in −1 … 1; up to 5000 rows at d=128 no two come "
     "closer than 1.95.",
     verdict=Verdict.HOLDS,
     source=VASWANI,
-    settles=("a-property-9", "a-property-2"),
 )
 def unique_and_bounded() -> Evidence:
     code = table(128, range(5000), BASE)
@@ -207,15 +192,14 @@ def unique_and_bounded() -> Evidence:
 
 
 @claim(
-    told="The base 10 000 has no particular reason.",
+    statement="The base 10 000 has no particular reason.",
     precise="At base 100 the slowest hand turns once in 617 positions: beyond that every hand repeats. At 10 000 "
     "75 of 256 complete no turn in 4096 positions and keep far positions apart.",
     verdict=Verdict.FAILS,
     source="direct calculation",
-    settles=("quiz-5", "quiz-9"),
 )
 def base_buys_range() -> Evidence:
-    small, usual = wavelengths(512, 100.0), wavelengths(512)
+    small, usual = wavelength_by_pair(512, 100.0), wavelength_by_pair(512)
     return (
         near("slowest wavelength, base 100", small[-1], 617.1168, 1e-3),
         same("hands without a full turn in 4096, base 100", sum(w > 4096 for w in small), 0),
@@ -224,11 +208,10 @@ def base_buys_range() -> Evidence:
 
 
 @claim(
-    told="PE(0)·PE(1) is similar to PE(5)·PE(6).",
+    statement="PE(0)·PE(1) is similar to PE(5)·PE(6).",
     precise="Equal: both are 1.540252, as PE(0)·PE(5) and PE(1)·PE(6) are both 1.282412.",
     verdict=Verdict.FAILS,
     source="by hand, d=4",
-    settles=("a-exercise-1",),
 )
 def by_hand() -> Evidence:
     code = dict(zip((0, 1, 5, 6), table(4, [0, 1, 5, 6], BASE), strict=True))
@@ -246,11 +229,10 @@ def by_hand() -> Evidence:
 
 
 @claim(
-    told="A sinusoidal module has a maximum length of 5000.",
+    statement="A sinusoidal module has a maximum length of 5000.",
     precise="That is the size of a buffer. The formula has a value at every position; ours computes it on demand.",
     verdict=Verdict.FAILS,
     source=VASWANI,
-    settles=("b22", "a-property-10"),
 )
 def no_maximum_length() -> Evidence:
     encoding = posenc.Sinusoidal(8)
@@ -263,11 +245,10 @@ def no_maximum_length() -> Evidence:
 
 
 @claim(
-    told="The width must be even.",
+    statement="The width must be even.",
     precise="An odd width is well defined when the last cosine is left out; pairs that rotate need an even one.",
     verdict=Verdict.WHEN,
     source="Sinusoidal and Rotary, docstrings",
-    settles=("b27",),
 )
 def odd_widths() -> Evidence:
     try:

@@ -25,25 +25,24 @@ PLAN = Plan(
 
 
 @cache
-def taught(encoding: str) -> Taught:
+def trained_model(encoding: str) -> Taught:
     """A model of the plan with this encoding, trained at 128 bytes and tested."""
     return teach(replace(PLAN, encoding=encoding), load())
 
 
 def losses(encoding: str) -> tuple[float, float]:
     """Nats per byte of the same fixed targets at 128 and at 1024 bytes of context."""
-    by_length = {c.length: c.value for c in taught(encoding).cells if c.measure == "loss"}
+    by_length = {c.length: c.value for c in trained_model(encoding).cells if c.measure == "loss"}
     return by_length[PLAN.lengths[0]], by_length[PLAN.lengths[-1]]
 
 
 @claim(
-    told="RoPE and sinusoidal positions generalise past the trained length; ALiBi even gains there.",
+    statement="RoPE and sinusoidal positions generalise past the trained length; ALiBi even gains there.",
     precise="On fixed targets ALiBi stays level; RoPE and sinusoidal get worse. The gain that papers "
     "print for ALiBi "
     "is mostly that later tokens of a window have more context.",
     verdict=Verdict.FAILS,
     source="measured here: 300 steps at 128 bytes, tested at 1024; Press et al. 2022, appendix B",
-    settles=("b17", "b18", "b19"),
     slow=True,
 )
 def past_the_trained_length() -> Evidence:
@@ -57,17 +56,16 @@ def past_the_trained_length() -> Evidence:
 
 
 @claim(
-    told="Flat perplexity past the trained length shows that a long context is used.",
+    statement="Flat perplexity past the trained length shows that a long context is used.",
     precise="A model can be flat and look near. ALiBi's loss hardly moves when everything further back than 256 "
     "bytes is replaced by random bytes.",
     verdict=Verdict.FAILS,
     source="measured here: the same model as above",
-    settles=("other-perplexity",),
     slow=True,
 )
 def flat_perplexity_is_no_proof() -> Evidence:
     near, far = losses("alibi")
-    lost = lost_to_noise(taught("alibi"))
+    lost = lost_to_noise(trained_model("alibi"))
     return (
         below("change of the loss from 128 to 1024 (nats)", abs(far - near), 0.10),
         below("nats lost when the far text is noise", lost, 0.05),
@@ -83,8 +81,8 @@ def lost_to_noise(pupil: Taught) -> float:
     for batch in pupil.task.test_batches(1024, PLAN.test_count):
         scrambled = batch.tokens.clone()
         scrambled[:, : 1024 - 256 - TARGETS] = torch.randint(32, 127, (1024 - 256 - TARGETS,), generator=generator)
-        for tokens, kept in ((batch.tokens, real), (scrambled, noise)):
+        for tokens, losses in ((batch.tokens, real), (scrambled, noise)):
             outputs = pupil.model(tokens)[:, -TARGETS:]
             targets = batch.targets[:, -TARGETS:]
-            kept.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
+            losses.append(torch.nn.functional.cross_entropy(outputs.mT, targets, reduction="none").mean(1))
     return float(torch.cat(noise).mean() - torch.cat(real).mean())

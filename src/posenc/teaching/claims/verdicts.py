@@ -49,7 +49,7 @@ def measure(text: Text, folder: Path, finished: Callable[[Run[Plan] | Failure], 
     Raises:
         RuntimeError: a run failed; the message has its reason.
     """
-    found: Losses = {}
+    losses: Losses = {}
     with Ledger(folder, write=True) as ledger:
         for study in STUDIES:
             for failure in compare(study, text, ledger, Local(), finished=finished).failures:
@@ -57,14 +57,14 @@ def measure(text: Text, folder: Path, finished: Callable[[Run[Plan] | Failure], 
             plans = {plan.id: plan for plan in sorted(study.plans(text), key=lambda plan: plan.seed)}
             runs = {run.plan.id: run for run in ledger.runs(plans)}
             for id, plan in plans.items():
-                by_length = found.setdefault(f"{plan.encoding}@{plan.train_length}", {})
+                by_length = losses.setdefault(f"{plan.encoding}@{plan.train_length}", {})
                 for cell in runs[id].cells:
                     if cell.measure == "loss":
                         by_length.setdefault(str(cell.length), []).append(round(cell.value, 6))
-    return found
+    return losses
 
 
-def kept() -> dict[str, Any]:
+def stored() -> dict[str, Any]:
     """What ``verdicts.json`` holds: date, command, hardware, versions, losses, and a sentence for every claim."""
     text = (files("posenc.teaching.claims") / "verdicts.json").read_text(encoding="utf-8")
     read: dict[str, Any] = json.loads(text)
@@ -87,7 +87,7 @@ def less(ours: Sequence[float], theirs: Sequence[float]) -> list[float]:
     return [a - b for a, b in zip(ours, theirs, strict=True)]
 
 
-def found(losses: Losses) -> dict[str, Interval]:
+def differences_over_seeds(losses: Losses) -> dict[str, Interval]:
     """The differences that decide, each with its interval over seeds."""
     rope = lost(losses, "rotary")
     differences = {
@@ -104,7 +104,7 @@ def found(losses: Losses) -> dict[str, Interval]:
 
 def sentences(losses: Losses) -> dict[str, str]:
     """The precise sentence of each claim, made of the numbers."""
-    by = found(losses)
+    by = differences_over_seeds(losses)
     rope, sines, table, alibi = (
         f"{fmean(lost(losses, name)):.2f}" for name in ("rotary", "sinusoidal", "learned-clamped", "alibi")
     )
@@ -112,26 +112,26 @@ def sentences(losses: Losses) -> dict[str, str]:
         "rope-extrapolates-better": (
             f"Lessons 0 and 2 say so, lesson 4 says ALiBi does best. Trained at {AT} bytes and asked at {FAR}, "
             f"RoPE loses {rope} nats a byte, sinusoidal {sines}, a table that repeats its last row {table}, ALiBi "
-            f"{alibi}. RoPE loses {said(by['RoPE lost − sinusoidal lost'])} more than sinusoidal and "
-            f"{said(by['RoPE lost − learned lost'])} more than the table. It was the best of the three before, and "
-            f"ends {said(by['RoPE − sinusoidal, far'])} from sinusoidal."
+            f"{alibi}. RoPE loses {shown(by['RoPE lost − sinusoidal lost'])} more than sinusoidal and "
+            f"{shown(by['RoPE lost − learned lost'])} more than the table. It was the best of the three before, "
+            f"and ends {shown(by['RoPE − sinusoidal, far'])} from sinusoidal."
         ),
         "learned-inside-its-range": (
             "One lesson says slightly better, another says equal, as the 2017 paper's table of variants "
             f"does. After {COMMON['steps']} steps of small models the loss of a table is "
-            f"{said(by['learned − sinusoidal, inside'])} nats a byte above that of sinusoidal codes at "
-            f"{AT} bytes: every row has to be learnt first. What long training leaves of it was not "
+            f"{shown(by['learned − sinusoidal, inside'])} nats a byte above that of sinusoidal codes at "
+            f"{AT} bytes: every row has to be learned first. What long training leaves of it was not "
             "measured."
         ),
         "trained-short-tested-long": (
             f"Tested at {LONG} bytes, a sinusoidal model trained at {LONG} lies "
-            f"{said(by['sinusoidal trained long − ALiBi'])} nats a byte above ALiBi trained at {AT} on as many "
-            f"bytes, and one trained at {AT} lies {said(by['sinusoidal trained short − ALiBi'])} above it."
+            f"{shown(by['sinusoidal trained long − ALiBi'])} nats a byte above ALiBi trained at {AT} on as "
+            f"many bytes, and one trained at {AT} lies {shown(by['sinusoidal trained short − ALiBi'])} above it."
         ),
     }
 
 
-def said(interval: Interval) -> str:
+def shown(interval: Interval) -> str:
     """A mean with its interval, as a sentence has it."""
     numbers = (f"{x:.2f}".replace("-", MINUS) for x in (interval.mean, interval.low, interval.high))
     return "{} ({} … {})".format(*numbers)

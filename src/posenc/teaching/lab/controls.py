@@ -41,7 +41,7 @@ class Control(ABC):
         """The value that ``text`` stands for; a PosencError where it stands for none."""
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def settable(self) -> tuple[str, ...]:
         """Every text that a pointer can set; empty where only a keyboard can."""
         return ()
 
@@ -64,7 +64,7 @@ class Number(Control):
     low: float
     high: float
     step: int = 1
-    whole: bool = True
+    integer: bool = True
     stops: tuple[float, ...] = ()
     below: str = ""
     play: bool = False
@@ -75,23 +75,23 @@ class Number(Control):
         value = float(text)
         if not self.low <= value <= self.high:
             raise InvalidArgument(f"{self.name}={text[:40]} is out of bounds; give a value {self.bounds}")
-        if self.whole and not value.is_integer():
+        if self.integer and not value.is_integer():
             raise InvalidArgument(f"{self.name}={text!r} is not a whole number; give one {self.bounds}")
-        return int(value) if self.whole else value
+        return int(value) if self.integer else value
 
     @property
     def bounds(self) -> str:
         return f"from {self.low:.12g} to {self.high:.12g}"
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def settable(self) -> tuple[str, ...]:
         stops = self.stops or range(int(self.low), int(self.high) + 1, self.step)
         return tuple(f"{stop:.12g}" for stop in stops)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Numbers(Control):
-    """One to ``most`` whole numbers from ``low`` to ``high``, written ``0,100,511``."""
+    """One to ``most`` integers from ``low`` to ``high``, written ``0,100,511``."""
 
     kind = "text"
     low: int
@@ -119,8 +119,8 @@ class Choice(Control):
     kind = "choice"
     options: Mapping[str, str] | Sequence[str] = ()
     encodings: Sequence[str] = ()
-    whole: bool = False
-    """Whether the names are whole numbers, such as 4, 8 and 12 heads."""
+    integer: bool = False
+    """Whether the names are integers, such as 4, 8 and 12 heads."""
 
     @property
     def shown(self) -> dict[str, str]:
@@ -131,10 +131,10 @@ class Choice(Control):
         text = canonical(text)
         if text not in self.shown:
             raise UnknownName(self.name, text[:40], self.shown)
-        return int(text) if self.whole else text
+        return int(text) if self.integer else text
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def settable(self) -> tuple[str, ...]:
         return tuple(self.shown)
 
 
@@ -151,7 +151,7 @@ class Switch(Control):
         return text == "1"
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def settable(self) -> tuple[str, ...]:
         return ("0", "1")
 
 
@@ -188,7 +188,7 @@ class Arrangement(Control):
         return order
 
     @property
-    def held(self) -> tuple[str, ...]:
+    def settable(self) -> tuple[str, ...]:
         return tuple("-".join(order) for order in itertools.permutations(sorted(self.default.split("-"))))
 
 
@@ -220,12 +220,12 @@ def pairs(query: str) -> dict[str, str]:
     """The names and texts of a query string; a name given twice is refused."""
     if len(query) > MAX_QUERY:
         raise InvalidArgument(f"the query has {len(query)} characters; the lab reads at most {MAX_QUERY}")
-    found: dict[str, str] = {}
-    for name, text in parse_qsl(query, keep_blank_values=True):
-        if name in found:
+    texts: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name in texts:
             raise InvalidArgument(f"{name[:40]} is given twice; give it once")
-        found[name] = text
-    return found
+        texts[name] = value
+    return texts
 
 
 def read(controls: Sequence[Control], texts: Mapping[str, str]) -> dict[str, Any]:

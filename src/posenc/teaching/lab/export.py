@@ -46,32 +46,34 @@ def write(folder: Path) -> list[Path]:
     packs: dict[str, str] = {}
     stops: dict[tuple[str, str], Sequence[str]] = {}
     shown = {room.name: tuple(stage for stage in room.stages if not stage.fresh) for room in ROOMS}
-    shown = {name: own for name, own in shown.items() if own}
+    shown = {name: lasting for name, lasting in shown.items() if lasting}
     for stage in itertools.chain(*shown.values()):
-        packs[stage.question], held = packed(stage, {})
-        stops |= {(stage.question, name): texts for name, texts in held.items()}
-    site = _sealed(replace(saved(), held=lambda stage: f"data/{stage.question}.js", stops=stops))
+        packs[stage.question], slider_stops = packed(stage, {})
+        stops |= {(stage.question, name): texts for name, texts in slider_stops.items()}
+    site = _sealed(replace(saved(), answers_file=lambda stage: f"data/{stage.question}.js", stops=stops))
     pages = {"index": page.home(site), page.CARDS: page.cards(site)}
-    pages |= {name: page.room_page(room(name), {}, site, own) for name, own in shown.items()}
-    made = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
-    for path, text in zip(made, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
+    pages |= {name: page.room_page(room(name), {}, site, lasting) for name, lasting in shown.items()}
+    paths = [folder / f"{name}.html" for name in pages] + [folder / "data" / f"{name}.js" for name in packs]
+    for path, text in zip(paths, (*pages.values(), *itertools.starmap(script_of, packs.items())), strict=True):
         path.write_text(text, encoding="utf-8")
-    return made
+    return paths
 
 
 def page_of(question: str, texts: Mapping[str, str]) -> str:
     """One stage as one file, in this state and with what lies around it."""
     home, stage = stages()[question]
-    found, stops = packed(stage, texts)
+    answers, stops = packed(stage, texts)
     alone = replace(home, stages=(stage,))
-    held = {(question, name): each for name, each in stops.items()}
-    site = replace(saved(), single=True, held=lambda stage: "#", data=script_of(question, found), stops=held)
+    slider_stops = {(question, name): each for name, each in stops.items()}
+    site = replace(
+        saved(), single=True, answers_file=lambda stage: "#", data=script_of(question, answers), stops=slider_stops
+    )
     return page.room_page(alone, texts, _sealed(site))
 
 
 def script_of(name: str, text: str) -> str:
     """A pack as a classic script, which a page opened from disk may load."""
-    return f'(globalThis.posencHeld ??= {{}})["{name}"] = "{text}";\n'
+    return f'(globalThis.posencAnswers ??= {{}})["{name}"] = "{text}";\n'
 
 
 def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[str]]]:
@@ -81,32 +83,33 @@ def packed(stage: Stage, texts: Mapping[str, str]) -> tuple[str, dict[str, list[
     most, and so on.
     """
     answer = cache(partial(_answer, stage))
-    weight = cache(lambda name, *texts: len(held({name: texts})))
+    weight = cache(lambda name, *texts: len(packed_answers({name: texts})))
 
-    def held(stops: Mapping[str, Sequence[str]], *, tries: bool = False) -> str:
+    def packed_answers(stops: Mapping[str, Sequence[str]], *, tries: bool = False) -> str:
         wanted = states(stage, stops, texts, tries=tries)
-        return pack({"&".join(f"{n}={t}" for n, t in state): found for state in wanted if (found := answer(state))})
+        sent = {"&".join(f"{n}={t}" for n, t in state): answer(state) for state in wanted}
+        return pack({address: view for address, view in sent.items() if view})
 
     known = {c.name: c for c in stage.controls}
     stops = {name: _thinned(_reached(stage, c, texts), FINE, c.default) for name, c in known.items()}
-    found = held(stops, tries=True)
-    if len(found) > MOST:
-        found = held(stops)
-    while len(found) > MOST and (many := [name for name, each in stops.items() if len(each) > FEWEST]):
+    answers = packed_answers(stops, tries=True)
+    if len(answers) > MOST:
+        answers = packed_answers(stops)
+    while len(answers) > MOST and (many := [name for name, each in stops.items() if len(each) > FEWEST]):
         name = max(many, key=lambda name: weight(name, *stops[name]))
         stops[name] = _thinned(stops[name], len(stops[name]) // 2 + 1, known[name].default)
-        found = held(stops)
-    return found, {name: each for name, each in stops.items() if isinstance(known[name], Number)}
+        answers = packed_answers(stops)
+    return answers, {name: each for name, each in stops.items() if isinstance(known[name], Number)}
 
 
 def _reached(stage: Stage, control: Control, texts: Mapping[str, str]) -> Sequence[str]:
     """The stops that this state and those to try leave a control, which may have to stay under another."""
     if not (isinstance(control, Number) and control.below):
-        return control.held
+        return control.settable
     over = next(c for c in stage.controls if c.name == control.below)
     asked = [texts, {}, *(t.state for t in stage.tries if control.name in t.state)]
     end = max(float(state.get(over.name, over.default)) for state in asked)
-    return [stop for stop in control.held if float(stop) < end]
+    return [stop for stop in control.settable if float(stop) < end]
 
 
 def states(

@@ -1,4 +1,4 @@
-"""What does a real model do in each of its layers? Read from the config.json that somebody pastes."""
+"""What does a real model do in each of its layers? Read from a pasted config.json."""
 
 import json
 import math
@@ -32,8 +32,8 @@ def layers(config: str) -> "View":
         raise InvalidArgument(
             f"config is a {type(given).__name__}; paste a model's config.json, which begins with {{"
         )
-    found = inspect(given)
-    positions = found.positions
+    inspection = inspect(given)
+    positions = inspection.positions
     waves = {name: longest(recipe, positions) for name, recipe in positions.turning.items()}
     values = {
         "longest wavelength": [waves.get(kind, math.nan) for kind in positions.layers],
@@ -45,12 +45,12 @@ def layers(config: str) -> "View":
         for name, row in values.items()
         if not all(map(math.isnan, row))
     )
-    told: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
-    told["trained length"] = positions.original_length
-    told |= {f"risk {i}": words for i, words in enumerate(found.risks, 1)}
+    readouts: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
+    readouts["trained length"] = positions.original_length
+    readouts |= {f"risk {i}": words for i, words in enumerate(inspection.risks, 1)}
     return View(
-        found.answer,
+        inspection.answer,
         (Lines("layers", lines, counted("layer", len(positions.layers)), "tokens", y_log=True),),
-        told,
+        readouts,
         PYTHON.format(config=json.dumps(given)),
     )

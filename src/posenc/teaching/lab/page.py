@@ -14,7 +14,7 @@ from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ROOMS, Room, Stage, find, place
 from posenc.teaching.lessons import deck
 from posenc.teaching.lessons.card import COMPANIES, DECK, KINDS, TOPICS
-from posenc.teaching.lessons.index import beside, sections
+from posenc.teaching.lessons.index import of_stage, sections
 
 try:
     from latex2mathml.converter import convert
@@ -24,7 +24,7 @@ except ModuleNotFoundError as error:
 CARDS, HERO = "check", "shift-both"
 """The address of the cards, and the stage that the first page shows."""
 FIRST = "/static/first.js"
-"""The first page's answers, held beside the scripts so that it moves before the library is imported."""
+"""The first page's answers: a script, so that the picture moves before the library is imported."""
 STATIC = Path(__file__).parent / "static"
 
 
@@ -35,13 +35,13 @@ class Site:
     Args:
         saved: whether a page brings its style, script and policy with it and asks no server.
         single: whether it stands alone, with no other pages to link to.
-        held: the file of answers of a stage; empty where a server answers, ``"#"`` where ``data`` holds them.
+        answers_file: of a stage; empty where a server answers, ``"#"`` where ``data`` holds the answers.
         stops: texts that a slider may visit, by stage and control; by default all.
     """
 
     saved: bool = False
     single: bool = False
-    held: Callable[[Stage], str] = lambda stage: ""
+    answers_file: Callable[[Stage], str] = lambda stage: ""
     stops: Mapping[tuple[str, str], Sequence[str]] = field(default_factory=dict)
     policy: str = ""
     style: str = ""
@@ -52,9 +52,9 @@ class Site:
 
     @property
     def rooms(self) -> list[tuple[str, str]]:
-        """Names and entries of every page; a site leaves out what is read from somebody's own study."""
-        own = [room for room in ROOMS if self.saved and not self.single and all(s.fresh for s in room.stages)]
-        return [(room.name, room.short) for room in ROOMS if room not in own] + [(CARDS, "Check yourself")]
+        """Names and entries of every page; a site leaves out rooms that show the reader's study."""
+        unsaved = [room for room in ROOMS if self.saved and not self.single and all(s.fresh for s in room.stages)]
+        return [(room.name, room.short) for room in ROOMS if room not in unsaved] + [(CARDS, "Check yourself")]
 
     @property
     def icon(self) -> str:
@@ -71,21 +71,23 @@ class Site:
 LIVE = Site()
 
 
-def _made(template: str, site: Site, **given: object) -> str:
+def _rendered(template: str, site: Site, **given: object) -> str:
     def stops(stage: str, control: Control) -> Sequence[str]:
-        return site.stops.get((stage, control.name), control.held)
+        return site.stops.get((stage, control.name), control.settable)
 
-    made = templates("posenc.teaching.lab")
-    made.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail, "find": find}
-    made.globals |= {"beside": beside, "sections": sections, "place": place}
-    return made.get_template(template).render(site=site, held=site.held, stops=stops, **given)
+    environment = templates("posenc.teaching.lab")
+    environment.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail, "find": find}
+    environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
+    return environment.get_template(template).render(
+        site=site, answers_file=site.answers_file, stops=stops, **given
+    )
 
 
 def home(site: Site = LIVE) -> str:
     """The first page: a rotation to drag, and every room by its question."""
-    moving = site if site.saved else replace(site, held=lambda stage: FIRST)
+    moving = site if site.saved else replace(site, answers_file=lambda stage: FIRST)
     shown = [room for room in ROOMS if room.name in dict(site.rooms)]
-    return _made("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=shown)
+    return _rendered("home.html", moving, title="Rooms", current="", hero=find(HERO), rooms=shown)
 
 
 def cards(site: Site = LIVE) -> str:
@@ -96,10 +98,10 @@ def cards(site: Site = LIVE) -> str:
         ("topic", "topic", list(TOPICS.items())),
         ("stars", "difficulty", [(str(n), "★" * n) for n in (1, 2, 3)]),
         ("lesson", "lesson", [(str(n), str(n)) for n in sorted({n for card in DECK for n in card.lessons})]),
-        ("company", "turns on", [(name, name) for name in COMPANIES]),
+        ("company", "company", [(name, name) for name in COMPANIES]),
     ]
     asked = {"deck": DECK, "kinds": KINDS, "topics": TOPICS, "computed": computed}
-    return _made("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
+    return _rendered("cards.html", site, title="Check yourself", current=CARDS, filters=filters, **asked)
 
 
 def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: Sequence[Stage] = ()) -> str:
@@ -107,7 +109,7 @@ def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: S
     names = site.rooms
     after = names[[name for name, _ in names].index(room.name) + 1]
     shown = stages or room.stages
-    return _made(
+    return _rendered(
         "room.html", site, title=room.title, current=room.name, room=room, stages=shown, texts=texts, after=after
     )
 
@@ -115,8 +117,10 @@ def room_page(room: Room, texts: Mapping[str, str], site: Site = LIVE, stages: S
 @lru_cache
 def formula(lines: tuple[tuple[str, str], ...]) -> str:
     """A room's formulas as MathML, each with how it is read aloud."""
-    made = (convert(tex, display="block").replace("<math ", f'<math alttext="{words}" ', 1) for words, tex in lines)
-    return f'<div class="formula">{"".join(made)}</div>'
+    formulas = (
+        convert(tex, display="block").replace("<math ", f'<math alttext="{words}" ', 1) for words, tex in lines
+    )
+    return f'<div class="formula">{"".join(formulas)}</div>'
 
 
 def thumbnail(name: str) -> str:

@@ -46,9 +46,9 @@ class UnknownPath(PosencError):  # noqa: N818 - says what it is without the suff
 @lru_cache(maxsize=1)
 def static() -> dict[str, Reply]:
     """Every static file by the path it is asked for at, read once."""
-    held = [path for path in page.STATIC.rglob("*") if path.suffix in MEDIA]
-    names = [path.relative_to(page.STATIC).as_posix() for path in held]
-    return {f"/static/{n}": Reply(p.read_bytes(), MEDIA[p.suffix]) for n, p in zip(names, held, strict=True)}
+    paths = [path for path in page.STATIC.rglob("*") if path.suffix in MEDIA]
+    names = [path.relative_to(page.STATIC).as_posix() for path in paths]
+    return {f"/static/{n}": Reply(p.read_bytes(), MEDIA[p.suffix]) for n, p in zip(names, paths, strict=True)}
 
 
 def computes(path: str) -> bool:
@@ -130,15 +130,15 @@ def _export(rest: str, texts: dict[str, str]) -> Reply:
     from posenc.teaching.lab import export
 
     name, _, kind = rest.rpartition(".")
-    made: dict[str, Callable[[View], bytes]] = {
+    formats: dict[str, Callable[[View], bytes]] = {
         "csv": lambda answer: as_csv(answer).encode(),
         "html": lambda _: export.page_of(name, texts).encode(),
         "png": lambda answer: _drawn(answer, "png"),
         "svg": lambda answer: _drawn(answer, "svg"),
     }
-    if kind not in made:
+    if kind not in formats:
         raise UnknownPath(f"/export/{rest[:40]} has no known ending; use .png, .svg, .csv or .html")
-    return Reply(made[kind](_answer(name, texts)), MEDIA[f".{kind}"], filename=f"posenc-{name}.{kind}")
+    return Reply(formats[kind](_answer(name, texts)), MEDIA[f".{kind}"], filename=f"posenc-{name}.{kind}")
 
 
 def _drawn(answer: "View", kind: str) -> bytes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from posenc.workbench.study.results import TaskResult
 
 DEFAULT = Path("study")
-"""The folder that ``posenc compare`` writes unless told otherwise."""
+"""The folder that ``posenc compare`` writes by default."""
 
 _shelf = {"study": DEFAULT}
 
@@ -62,15 +62,15 @@ def table(task: str = "ordering") -> "View":
     from posenc.workbench.study.trained_weights import newest_table
 
     study = shown(_shelf["study"])
-    found = newest_table(study, task)
-    if found is None:
+    trained_table = newest_table(study, task)
+    if trained_table is None:
         raise StudyError(
             f"no learned table of {task} in {_named(study)} yet; type: posenc compare --tasks {task} "
             f"--encodings learned --output {_shelf['study']}"
         )
-    view = trained(found.before, found.after, f"after {found.plan.steps} steps of {task}")
+    view = trained(trained_table.before, trained_table.after, f"after {trained_table.plan.steps} steps of {task}")
     return _labelled(
-        replace(view, python=TABLE_PYTHON.format(rows=f"{study}/checkpoints/{found.plan.id}.safetensors"))
+        replace(view, python=TABLE_PYTHON.format(rows=f"{study}/checkpoints/{trained_table.plan.id}.safetensors"))
     )
 
 
@@ -99,12 +99,12 @@ def _charted(chart: "Callable[[TaskResult], View | None]", task: str) -> "View":
 
     study = shown(_shelf["study"])
     with Ledger(study) as ledger:
-        found = newest(ledger.runs(), task)
-    if found is None:
+        newest_runs = newest(ledger.runs(), task)
+    if newest_runs is None:
         raise StudyError(
             f"no {task} run in {_named(study)} yet; type: posenc compare --tasks {task} --output {_shelf['study']}"
         )
-    view = chart(found)
+    view = chart(newest_runs)
     if view is None:
         raise StudyError(f"the {task} runs of this study measured nothing by place; run posenc compare again")
     return _labelled(replace(view, python=PYTHON.format(study=str(study), task=task)))

@@ -1,7 +1,7 @@
 """The lab's server: replies over HTTP on this machine, one computation at a time, the newest request first served.
 
-Pages are words and controls, and need no torch. A thread of its own imports what the answers need, once the first
-page is out.
+Pages are words and controls, and need no torch. A task imports what the answers need in the background, once the
+first page is out.
 """
 
 import asyncio
@@ -27,7 +27,6 @@ except ModuleNotFoundError as error:
     raise MissingExtra(error.name or "starlette", "lab") from error
 
 log = logging.getLogger("posenc.lab")
-_computing = threading.Lock()
 
 PAUSE = 0.5
 """Seconds from the first page to the import of torch, for style and script: an import may hold up everything."""
@@ -38,55 +37,54 @@ def create_app(hosts: Collection[str] = LOOPBACK, *, warm: bool = True) -> ASGIA
 
     An exception is logged here and never sent.
     """
-    turn = asyncio.Lock()
-    cold = warm
+    # One reply at a time: modules that two threads import at once see each other half made.
+    computing = asyncio.Lock()
+    warming: asyncio.Task[None] | None = None
 
     async def answer(request: Request) -> Reply:
-        nonlocal cold
+        nonlocal warming
         path, query = request.url.path, request.url.query
         if no := refusal(request, {*hosts, *LOOPBACK}):
             return no
         if not computes(path):
-            made = reply(path, query)
-            if cold and made.media == HTML:
-                cold = False
-                asyncio.get_running_loop().call_later(PAUSE, threading.Thread(target=warm_up, daemon=True).start)
-            return made
-        async with turn:
+            answered = reply(path, query)
+            if warm and warming is None and answered.media == HTML:
+                warming = asyncio.create_task(warm_up())
+            return answered
+        async with computing:
             # Whoever left while waiting (a slider moved on) is not computed for.
             if await request.is_disconnected():
                 return Reply(b"", status=499)
             return await run_in_threadpool(computed, path, query)
 
+    async def warm_up() -> None:
+        """Import what the first answers need, so that nobody waits for it at the first slider."""
+        await asyncio.sleep(PAUSE)
+        async with computing:
+            await run_in_threadpool(computed, "/api/shift-both")
+
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            made = await answer(request)
+            answered = await answer(request)
         except Exception:
             log.exception("%s failed", request.url.path)
-            made = refused("the lab failed to answer; its terminal says why", 500)
-        headers = {"content-disposition": f'attachment; filename="{made.filename}"'} if made.filename else {}
-        await Response(made.body, made.status, HEADERS | headers, made.media)(scope, receive, send)
+            answered = refused("the lab failed to answer; its terminal says why", 500)
+        headers = (
+            {"content-disposition": f'attachment; filename="{answered.filename}"'} if answered.filename else {}
+        )
+        await Response(answered.body, answered.status, HEADERS | headers, answered.media)(scope, receive, send)
 
     return app
 
 
 def computed(path: str, query: str = "") -> Reply:
-    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait.
+    """A reply by one thread: pictures are too small to share out, and two threads on a busy machine wait."""
+    import torch
 
-    One reply at a time: modules that two threads import at once see each other half made.
-    """
-    with _computing:
-        import torch
-
-        if torch.get_num_threads() != 1:
-            torch.set_num_threads(1)
-        return reply(path, query)
-
-
-def warm_up() -> None:
-    """Import what the first answers need, so that nobody waits for it at the first slider."""
-    computed("/api/shift-both")
+    if torch.get_num_threads() != 1:
+        torch.set_num_threads(1)
+    return reply(path, query)
 
 
 def settings(hosts: Collection[str] = LOOPBACK) -> uvicorn.Config:
@@ -117,8 +115,8 @@ def serve(host: str, port: int, *, open_page: bool) -> None:
         listening = socket.create_server((host, port), family=family, backlog=256)
     except OSError as error:
         if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
-            said = f"host={host!r} is no address of this computer; give one of its own, such as 127.0.0.1"
-            raise InvalidArgument(said) from error
+            message = f"host={host!r} is no address of this computer; give one of its own, such as 127.0.0.1"
+            raise InvalidArgument(message) from error
         raise InvalidArgument(f"port {port} on {host} cannot be used; choose another with --port") from error
     address = f"http://{name}:{listening.getsockname()[1]}/"
     print(f"The lab is at {address}  (Ctrl+C ends it)", flush=True)

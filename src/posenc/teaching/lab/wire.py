@@ -18,12 +18,12 @@ from posenc.pictures.view import View
 
 def view(answer: View) -> dict[str, Any]:
     """Everything that the page shows of a view."""
-    made = scene(answer)
+    drawn = scene(answer)
     return {
-        "title": made.title,
-        "panels": [_panel(panel, made.bars) for panel in made.panels],
-        "readouts": [{"name": name, "text": text} for name, text in made.readouts],
-        "python": made.python,
+        "title": drawn.title,
+        "panels": [_panel(panel, drawn.bars) for panel in drawn.panels],
+        "readouts": [{"name": name, "text": text} for name, text in drawn.readouts],
+        "python": drawn.python,
     }
 
 

@@ -18,7 +18,7 @@ KINDS = {"recall": "Recall", "derivation": "Derivation", "trade-off": "Trade-off
 
 @dataclass(frozen=True)
 class Option:
-    """A choice, and what is said to whoever takes it."""
+    """A choice, and the words for whoever takes it."""
 
     words: str
     why: str
@@ -27,7 +27,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Card:
-    """A question with choices, a number to type, or words to compare with one's own.
+    """A question with choices, a number to type, or words to compare with the reader's.
 
     Args:
         name: its address.
@@ -35,7 +35,7 @@ class Card:
         topic: one of ``TOPICS``.
         stars: how hard it is, 1 to 3.
         lessons: that ask it, 0 to 4.
-        companies: whose models or papers it turns on.
+        companies: whose models or papers it is about.
         rows: of ``lessons/facts.toml`` that it stands for.
         stage: of the lab that answers it, as ``room/question``.
         claims: that answer it.
@@ -66,9 +66,9 @@ class Card:
 
     @property
     def shown(self) -> tuple[Option, ...]:
-        """The options in the page's order, turned by the card's own name: the right one may stand anywhere."""
-        turn = sum(self.name.encode()) % max(1, len(self.options))
-        return self.options[turn:] + self.options[:turn]
+        """The options in the page's order, rotated by the card's name: the right one may stand anywhere."""
+        start = sum(self.name.encode()) % max(1, len(self.options))
+        return self.options[start:] + self.options[:start]
 
     @property
     def form(self) -> str:
@@ -89,4 +89,4 @@ def read(text: str) -> tuple[Card, ...]:
 DECK = read((files("posenc.teaching.lessons") / "cards.toml").read_text(encoding="utf-8"))
 """Every card there is."""
 COMPANIES = tuple(sorted({company for card in DECK for company in card.companies}))
-"""Whose models or papers some card turns on."""
+"""Whose models or papers some card is about."""

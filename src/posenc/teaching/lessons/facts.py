@@ -1,4 +1,4 @@
-"""What is taught, row by row: which lessons teach it, and what settles it here."""
+"""The rows of the lessons: which lessons teach each, and what settles it here."""
 
 import tomllib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ KINDS = ("claim", "page", "room", "test", "view")
 
 @dataclass(frozen=True)
 class Fact:
-    """A row of what is taught; ``by`` holds what settles it, as ``kind:name``; no lessons: told elsewhere."""
+    """A row of the lessons; ``by`` holds what settles it, as ``kind:name``; no lessons: other sources teach it."""
 
     row: str
     what: str

@@ -56,23 +56,23 @@ def entry(fact: Fact) -> Entry:
 def of_lesson(number: int) -> list[Entry]:
     """The sections of a lesson, in the order of the groups."""
     order = list(dict.fromkeys(GROUPS.values()))
-    found = [entry(fact) for fact in FACTS if number in fact.lessons]
-    return sorted(found, key=lambda made: order.index(made.group))
+    entries = [entry(fact) for fact in FACTS if number in fact.lessons]
+    return sorted(entries, key=lambda entry: order.index(entry.group))
 
 
-def beside(stage: str) -> Entry:
+def of_stage(stage: str) -> Entry:
     """What belongs to a stage of the lab, ``room/stage``: the pages, claims, exercises and questions about it."""
     facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
     cards = tuple(card for card in DECK if card.stage == stage)
-    made = [entry(fact) for fact in facts]
+    entries = [entry(fact) for fact in facts]
     return Entry(
         stage,
         "",
-        _once(*(one.pages for one in made)),
-        _once(*(one.claims for one in made), *(card.claims for card in cards)),
+        _once(*(one.pages for one in entries)),
+        _once(*(one.claims for one in entries), *(card.claims for card in cards)),
         (stage,),
-        _once(*(one.views for one in made)),
-        _once(*(one.exercises for one in made)),
+        _once(*(one.views for one in entries)),
+        _once(*(one.exercises for one in entries)),
         cards,
     )
 
@@ -83,7 +83,7 @@ def sections(stage: str) -> tuple[Fact, ...]:
 
 
 def group(row: str) -> str:
-    """The part of a lesson that a row belongs to; rows told elsewhere have none."""
+    """The part of a lesson that a row belongs to; rows of no lesson have none."""
     for start, words in GROUPS.items():
         if row.startswith(f"{start}-") or row == start or (row[len(start) :].isdecimal() and row.startswith(start)):
             return words

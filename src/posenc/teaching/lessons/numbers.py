@@ -23,8 +23,8 @@ def change_under_shift() -> float:
     q, k = torch.randn(2, 1, 1, 8, 64, generator=torch.Generator().manual_seed(0))
     scores = []
     for offset in (0, 5):
-        turned_q, turned_k = rope.at(posenc.positions.arange(8, offset=offset)).rotate(q, k)
-        scores.append(turned_q @ turned_k.mT)
+        rotated_q, rotated_k = rope.at(posenc.positions.arange(8, offset=offset)).rotate(q, k)
+        scores.append(rotated_q @ rotated_k.mT)
     return round(float((scores[0] - scores[1]).abs().max()), 4)
 
 

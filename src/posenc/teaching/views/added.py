@@ -1,19 +1,24 @@
 """What an encoding adds to the scores at a distance, head by head."""
 
+from typing import Annotated
+
 import torch
 
 import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
 from posenc.pictures.palette import style
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
+from posenc.teaching.views.bounds import Bounds, Furthest, Seed, bounded
 from posenc.teaching.views.layer import python, visible
 
 HEAD_DIM = 8
 
 
-@bounded("added")
-def distance(encoding: str = "kerple", heads: int = 4, furthest: int = 256, seed: int = 0) -> View:
+@bounded
+def distance(
+    encoding: str = "kerple", heads: Annotated[int, Bounds(1, 8)] = 4, furthest: Furthest = 256, seed: Seed = 0
+) -> View:
     """The bias of a fresh encoding for the last token looking back, where positions alone decide it."""
     encoding = canonical_text(encoding)
     values = added(encoding, heads, furthest, seed)
@@ -42,12 +47,12 @@ print(bias.rows(0, 1, len(keys))[0, :, 0, 0])    # every head, at the furthest d
 @torch.no_grad()
 def added(encoding: str, heads: int, furthest: int, seed: int) -> torch.Tensor:
     """The bias at distances 0 … furthest, ``(heads, furthest + 1)`` in float64."""
-    made = visible(encoding, _shape(heads, furthest), 1.0, seed)
-    if made.acts_on != ("bias",) or made.uses_queries or made.needs_content or made.axes > 1:
+    layer = visible(encoding, _shape(heads, furthest), 1.0, seed)
+    if layer.acts_on != ("bias",) or layer.uses_queries or layer.needs_content or layer.axes > 1:
         raise InvalidArgument(
             f"encoding={encoding!r} adds nothing that the distance alone decides; take kerple, fire, t5 or alibi"
         )
     keys = posenc.positions.arange(furthest + 1)
-    bias = made.at(keys[-1:], keys, dtype=torch.float64)[0].bias
+    bias = layer.at(keys[-1:], keys, dtype=torch.float64)[0].bias
     assert bias is not None
     return bias.rows(0, 1, furthest + 1)[0, :, 0].double().flip(-1)

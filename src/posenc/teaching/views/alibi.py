@@ -1,17 +1,21 @@
 """What ALiBi adds: its slopes, its penalty map head by head, and the attention that is left at a distance."""
 
 import math
+from typing import Annotated
 
 import torch
 
 import posenc
 from posenc.encodings.alibi import alibi_bias, slopes
 from posenc.pictures.numbers import fraction
-from posenc.pictures.view import Heatmap, Line, Lines, View, bounded, counted
+from posenc.pictures.view import Heatmap, Line, Lines, View, counted
+from posenc.teaching.views.bounds import Bounds, Length, bounded
 
 
-@bounded("slopes")
-def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
+@bounded
+def slopes_of_heads(
+    heads: Annotated[int, Bounds(1, 128)] = 8, max_exponent: Annotated[float, Bounds(1, 16)] = 8.0
+) -> View:
     """The slope of every head."""
     values = torch.tensor(slopes(heads, max_exponent), dtype=torch.float64)
     ratios = values[1:] / values[:-1]
@@ -25,8 +29,10 @@ def ladder(heads: int = 8, max_exponent: float = 8.0) -> View:
     )
 
 
-@bounded("bias")
-def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
+@bounded
+def bias(
+    heads: Annotated[int, Bounds(1, 8)] = 4, length: Annotated[int, Bounds(2, 512)] = 8, causal: bool = False
+) -> View:
     """The penalty of every query and key, one map a head, all on one scale."""
     maps = alibi_bias(heads, length).to(torch.float64)
     if causal:
@@ -48,8 +54,8 @@ def bias(heads: int = 4, length: int = 8, causal: bool = False) -> View:
     )
 
 
-@bounded("weights")
-def weights(heads: int = 8, length: int = 64) -> View:
+@bounded
+def weights(heads: Annotated[int, Bounds(1, 16)] = 8, length: Length = 64) -> View:
     """What softmax leaves at each distance when every key is equally relevant, the last token looking back."""
     keys = posenc.positions.arange(length)
     placed = posenc.ALiBi(heads).at(keys[-1:], keys)

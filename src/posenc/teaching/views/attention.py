@@ -10,7 +10,8 @@ import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.encodings.encoding import Encoding
 from posenc.pictures.palette import style
-from posenc.pictures.view import Axis, Heatmap, View, bounded, within
+from posenc.pictures.view import Heatmap, View, labelled
+from posenc.teaching.views.bounds import Seed, bounded, within
 from posenc.teaching.views.layer import python, visible
 
 WIDTH, MAX_WORDS = 32, 24
@@ -33,8 +34,10 @@ q, k = here.rotate((x @ w_q)[:, None], (x @ w_k)[:, None])
 print(posenc.scores(q, k, here, causal={causal})[0, 0].softmax(-1))"""
 
 
-@bounded("attention")
-def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: int = 0) -> View:
+@bounded
+def maps(
+    words: str = "the cat saw the cat", encoding: str = "rotary", causal: bool = False, seed: Seed = 0
+) -> View:
     """Where each word looks, one head of a random layer: first without positions, then with the encoding's.
 
     Words that repeat have the same vector, so without positions and without a mask their rows are equal.
@@ -42,8 +45,7 @@ def maps(words: str = "the cat saw the cat", encoding: str = "rotary", causal: b
     tokens, encoding = words.split(), canonical_text(encoding)
     within("number of words", len(tokens), 1, MAX_WORDS)
     without, with_positions = (weights(tokens, fitting(name, seed), causal, seed) for name in ("nope", encoding))
-    places = tuple(float(i) for i in range(len(tokens)))
-    axis, rows = Axis("key", places, labels=tuple(tokens)), Axis("query", places, labels=tuple(tokens))
+    axis, rows = labelled("key", tokens), labelled("query", tokens)
     limit = float(max(without.nan_to_num().max(), with_positions.nan_to_num().max()))
     moved = float((without - with_positions).nan_to_num().abs().max())
     return View(

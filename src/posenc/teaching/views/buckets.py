@@ -1,9 +1,12 @@
 """Which distances share a number in T5? The bucket of every distance, wider the further back."""
 
+from typing import Annotated
+
 import torch
 
 import posenc
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
+from posenc.teaching.views.bounds import Bounds, bounded
 
 PYTHON = """\
 import torch, posenc
@@ -12,8 +15,13 @@ t5 = posenc.T5(1, buckets={buckets}, max_distance={max_distance}, two_sided={two
 print(t5.bucket(-torch.arange({furthest} + 1)))    # keys behind: key position − query position is negative"""
 
 
-@bounded("buckets")
-def shared(buckets: int = 32, max_distance: int = 128, two_sided: bool = False, furthest: int = 160) -> View:
+@bounded
+def shared(
+    buckets: Annotated[int, Bounds(4, 512)] = 32,
+    max_distance: Annotated[int, Bounds(3, 8192)] = 128,
+    two_sided: bool = False,
+    furthest: Annotated[int, Bounds(8, 1024)] = 160,
+) -> View:
     """The bucket of each distance back, and ahead where both sides have their own."""
     t5 = posenc.T5(1, buckets=buckets, max_distance=max_distance, two_sided=two_sided)
     away = torch.arange(furthest + 1)
@@ -29,7 +37,7 @@ def shared(buckets: int = 32, max_distance: int = 128, two_sided: bool = False, 
         {
             "distances with a bucket of their own": alone,
             "the last bucket begins at": last,
-            "numbers learnt for each head": buckets,
+            "learned numbers for each head": buckets,
         },
         PYTHON.format(buckets=buckets, max_distance=max_distance, two_sided=two_sided, furthest=furthest),
     )

@@ -1,15 +1,16 @@
 """What have sines to do with a binary counter? Bits and hands of the same positions, one over the other."""
 
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
 
 from posenc.errors import UnknownName
-from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+from posenc.pictures.view import Heatmap, View, counted
+from posenc.teaching.views.bounds import Bounds, bounded
 from posenc.teaching.views.sinusoidal import table
 
-Ladder = Literal["halving", "real"]
-"""Each hand half as fast as the one before, as bits are; or the ladder of base 10 000."""
+Frequencies = Literal["halving", "real"]
+"""Each hand half as fast as the one before, as bits are; or the frequencies of base 10 000."""
 
 PYTHON = """\
 import torch, posenc
@@ -19,16 +20,20 @@ print(positions >> bits[:, None] & 1)                                          #
 print(posenc.Sinusoidal({width}, base={base!r}).table(positions)[:, 1::2].T)    # the cosine of every hand"""
 
 
-@bounded("counter")
-def beside(bits: int = 4, positions: int = 32, ladder: Ladder = "halving") -> View:
+@bounded
+def bits_and_hands(
+    bits: Annotated[int, Bounds(1, 8)] = 4,
+    positions: Annotated[int, Bounds(2, 256)] = 32,
+    frequencies: Frequencies = "halving",
+) -> View:
     """Bits of every position, fastest first, over the cosine of as many hands at the same positions.
 
     A bit flips where its hand has turned by π: bit i every 2^i positions, hand i every π/θ_i. The counter jumps
-    and needs as many bits as there are positions to tell apart; hands move smoothly, so that a step is a turn.
+    and needs as many bits as there are positions to separate; hands move smoothly, so that a step is a turn.
     """
-    if ladder not in get_args(Ladder):
-        raise UnknownName("ladder", ladder, get_args(Ladder))
-    base = float(2**bits) if ladder == "halving" else 10_000.0
+    if frequencies not in get_args(Frequencies):
+        raise UnknownName("frequencies", frequencies, get_args(Frequencies))
+    base = float(2**bits) if frequencies == "halving" else 10_000.0
     at = torch.arange(positions)
     counter = at >> torch.arange(bits)[:, None] & 1
     hands = table(2 * bits, range(positions), base)[:, 1::2].T
@@ -38,8 +43,8 @@ def beside(bits: int = 4, positions: int = 32, ladder: Ladder = "halving") -> Vi
     return View(
         "A binary counter with smooth bits: the first flips at every step, each next one more slowly",
         (
-            Heatmap("bits", counter.double(), _rows("bit", bits), columns, "magnitude", limit=1.0),
-            Heatmap("cosines of the hands", hands, _rows("pair", bits), columns, "signed", limit=1.0),
+            Heatmap("bits", counter.double(), counted("bit", bits), columns, "magnitude", limit=1.0),
+            Heatmap("cosines of the hands", hands, counted("pair", bits), columns, "signed", limit=1.0),
         ),
         {
             "flips of the first bit": int(flips[0]),
@@ -49,7 +54,3 @@ def beside(bits: int = 4, positions: int = 32, ladder: Ladder = "halving") -> Vi
         },
         PYTHON.format(positions=positions, bits=bits, width=2 * bits, base=base),
     )
-
-
-def _rows(name: str, count: int) -> Axis:
-    return Axis(name, tuple(float(i) for i in range(count)))

@@ -5,9 +5,19 @@ import math
 import torch
 from torch import Tensor
 
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Frequencies, method, planned
-from posenc.teaching.views.scaling import LABELS, frequencies, slowing, wavelengths
+from posenc.teaching.views.bounds import bounded
+from posenc.teaching.views.scaling import (
+    LABELS,
+    Factor,
+    RopeBase,
+    Rotated,
+    Trained,
+    frequencies,
+    slowing,
+    wavelengths,
+)
 
 METHODS = ("linear", "ntk", "yarn", "llama3")
 
@@ -20,9 +30,9 @@ pairs = zip(plain.exact, scaled.exact)
 print([{factor} * float(s / p) for p, s in pairs if 2 * math.pi / float(p) > {original_length}])"""
 
 
-@bounded("extension")
+@bounded
 def methods(
-    rotary_dim: int = 128, base: float = 10_000.0, factor: float = 8.0, original_length: int = 4096
+    rotary_dim: Rotated = 128, base: RopeBase = 10_000.0, factor: Factor = 8.0, original_length: Trained = 4096
 ) -> View:
     """Every method on one picture.
 
@@ -47,10 +57,10 @@ def methods(
     panels = [Lines("slowed, by pair", tuple(slower), counted("pair", len(plain)), "times slower", y_log=True)]
     if never:
         further = tuple(Line(label, ratio) for label, ratio in angles.items())
-        slow_pairs = counted("pair that never turned", never, first=len(plain) - never)
+        slow_pairs = counted("pair without a full turn", never, first=len(plain) - never)
         panels.append(Lines("largest angle, of the largest in training", further, slow_pairs, "ratio"))
     outside = {label: int((ratio > 1 + ROUNDING).sum()) for label, ratio in angles.items() if label != "none"}
-    readouts: dict[str, float | str] = {"pairs that never turned in training": never}
+    readouts: dict[str, float | str] = {"pairs without a full turn in training": never}
     for label, count in outside.items():
         readouts[f"{label}: pairs beyond trained angles"] = count
         if count:

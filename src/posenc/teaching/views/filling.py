@@ -3,7 +3,8 @@
 import math
 
 import posenc
-from posenc.pictures.view import Heatmap, View, bounded, counted
+from posenc.pictures.view import Heatmap, View, counted
+from posenc.teaching.views.bounds import Step, bounded
 
 POSITIONS, WIDTH = 12, 8
 ROWS = (0, 1, 2, POSITIONS)
@@ -16,8 +17,8 @@ code = posenc.Sinusoidal({width}).table(posenc.positions.arange({positions}))
 print({printed})"""
 
 
-@bounded("fill")
-def filled(step: int = 4) -> View:
+@bounded
+def filled(step: Step = 4) -> View:
     """The lessons' frames: empty, row 0 (0 1 0 1 …), row 1 (sines and cosines of the frequencies), all rows."""
     rows = ROWS[step - 1]
     values = posenc.Sinusoidal(WIDTH).table(posenc.positions.arange(POSITIONS))

@@ -3,7 +3,8 @@
 import torch
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+from posenc.pictures.view import Heatmap, View, counted, labelled
+from posenc.teaching.views.bounds import Position, bounded
 
 CAT = (0.32, -0.71, 0.55, 0.18)
 
@@ -15,13 +16,13 @@ placed = posenc.Sinusoidal(4).at(torch.tensor([{position}]))
 print(placed.embed(cat))"""
 
 
-@bounded("fingerprint")
-def added(position: int = 0) -> View:
+@bounded
+def added(position: Position = 0) -> View:
     """The word, PE(position) and the vector that the first layer reads."""
     encoding, at = posenc.Sinusoidal(4), torch.tensor([position])
     cat = torch.tensor([CAT])
     rows = torch.cat((cat, encoding.table(at), encoding.at(at).embed(cat[None])[0]))
-    names = Axis("vector", (0, 1, 2), labels=("cat", f"PE({position})", "sum"))
+    names = labelled("vector", ("cat", f"PE({position})", "sum"))
     return View(
         title=f"“cat” at position {position} is another vector than “cat” elsewhere",
         panels=(Heatmap("word + position", rows, names, counted("dimension", 4), "signed"),),

@@ -9,12 +9,12 @@ from torch import Tensor
 import posenc
 from posenc.encodings.catalogue import canonical_text
 from posenc.pictures.palette import style
-from posenc.pictures.view import Axis, Heatmap, View, bounded
+from posenc.pictures.view import Heatmap, View, labelled
 
 WIDTH, HEADS, HEAD_DIM, WORDS = 256, 4, 64, 4
 LENGTH, SIDE, LONGER, FAR = 512, 64, 8, 10**9
 """The trained length, that of each axis of a picture, how many times longer the long row is, and how far is far."""
-TOLD_APART, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
+DISTINCT, GROWTH, TREND, UNSEEN = 1e-6, 2.0, -0.5, 0.25
 """Where each property begins; what the numbers are is said at ``Four``."""
 NAMES = ("unique", "bounded", "aware of distance", "extrapolates")
 
@@ -61,7 +61,7 @@ class Four:
     def has(self) -> tuple[bool, bool, bool, bool]:
         """Which of the four properties it has, in the order of ``NAMES``."""
         return (
-            self.closest > TOLD_APART,
+            self.closest > DISTINCT,
             self.growth <= GROWTH,
             self.trend <= TREND,
             self.unseen <= UNSEEN,
@@ -72,14 +72,14 @@ class Four:
 @torch.no_grad()
 def four(name: str) -> Four:
     """The four properties of an encoding of the catalogue, for 512 trained positions."""
-    made = _made(name)
+    encoding = _build(name)
     generator = torch.Generator().manual_seed(0)
     words = torch.randn(WORDS, 1, WIDTH, generator=generator, dtype=torch.float64)
-    limit = made.position_limit
+    limit = encoding.position_limit
     length = min(LENGTH, limit)
     trained, longer = (posenc.positions.arange(n) for n in (length, min(LONGER * LENGTH, limit)))
-    row, long = (_row(made, words, at) for at in (trained, longer))
-    far = _row(made, words, trained.index_fill(0, trained[-1:], min(FAR, limit - 1)))
+    row, long = (_row(encoding, words, at) for at in (trained, longer))
+    far = _row(encoding, words, trained.index_fill(0, trained[-1:], min(FAR, limit - 1)))
     return Four(
         name,
         _closest(row.flatten(0, 1).T),
@@ -89,24 +89,24 @@ def four(name: str) -> Four:
     )
 
 
-def _made(name: str) -> posenc.Encoding:
+def _build(name: str) -> posenc.Encoding:
     """A fresh one, the same every time."""
     shape = {"width": WIDTH, "heads": HEADS, "head_dim": HEAD_DIM}
     with torch.random.fork_rng(devices=()):
         torch.manual_seed(0)
         small = posenc.encoding(name, **shape, num_positions=SIDE)
         torch.manual_seed(0)
-        whole = posenc.encoding(name, **shape, num_positions=LENGTH) if small.axes == 1 else small
-    return whole.double()
+        encoding = posenc.encoding(name, **shape, num_positions=LENGTH) if small.axes == 1 else small
+    return encoding.double()
 
 
-def _row(made: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
+def _row(encoding: posenc.Encoding, words: Tensor, places: Tensor) -> Tensor:
     """Scores of the last token over all that are the same word, ``(words, heads, keys)``."""
-    at = posenc.positions.on_axes(places, made.axes)
-    placed = made.at(at, dtype=words.dtype)
+    at = posenc.positions.on_axes(places, encoding.axes)
+    placed = encoding.at(at, dtype=words.dtype)
     embedded = placed.embed(words.expand(-1, len(places), -1))
     state = placed[0].with_content(embedded)[1]
-    last = made.at(at[..., -1:], at, dtype=words.dtype)[0].with_content(embedded[:, -1:])[0].with_state(state)
+    last = encoding.at(at[..., -1:], at, dtype=words.dtype)[0].with_content(embedded[:, -1:])[0].with_state(state)
     heads = embedded.unflatten(-1, (HEADS, HEAD_DIM)).transpose(1, 2)
     return posenc.scores(*last.rotate(heads[:, :, -1:], heads), last, causal=True)[:, :, 0]
 
@@ -141,19 +141,18 @@ def _spearman(values: Tensor) -> float:
     return float(centred[0] @ centred[1] / norms.prod()) if norms[0] else 0.0
 
 
-@bounded("properties")
 def properties(encoding: str = "rotary") -> View:
     """Every encoding of the catalogue against the four properties, with the numbers of one of them beside it."""
     names = list(posenc.CATALOGUE)
     encoding = canonical_text(encoding)
     chosen = four(encoding)
     values = torch.tensor([four(name).has for name in names], dtype=torch.float64)
-    whole = " and ".join(style(name).label for name in names if all(four(name).has))
-    rows = Axis("encoding", tuple(range(len(names))), labels=tuple(style(name).label for name in names))
-    columns = Axis("property", tuple(range(4)), labels=NAMES)
+    all_four = " and ".join(style(name).label for name in names if all(four(name).has))
+    rows = labelled("encoding", (style(name).label for name in names))
+    columns = labelled("property", NAMES)
     marked = (names.index(encoding),) if encoding in names else ()
     return View(
-        f"All four before any training: {whole or 'none'}",
+        f"All four before any training: {all_four or 'none'}",
         (Heatmap("has it", values, rows, columns, "magnitude", limit=1.0, marked_rows=marked),),
         {
             "least difference of two positions": chosen.closest,
@@ -161,5 +160,5 @@ def properties(encoding: str = "rotary") -> View:
             "rank correlation of score and distance": chosen.trend,
             "attention on unseen distances": chosen.unseen,
         },
-        PYTHON.format(encoding=encoding, length=min(LENGTH, _made(encoding).position_limit)),
+        PYTHON.format(encoding=encoding, length=min(LENGTH, _build(encoding).position_limit)),
     )

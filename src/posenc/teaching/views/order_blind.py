@@ -9,7 +9,8 @@ from torch import Tensor
 import posenc
 from posenc.encodings.catalogue import ModelShape, canonical_text
 from posenc.errors import InvalidArgument
-from posenc.pictures.view import Axis, Heatmap, View, bounded
+from posenc.pictures.view import Heatmap, View, counted, labelled
+from posenc.teaching.views.bounds import Step, bounded
 from posenc.teaching.views.layer import python, visible
 
 WIDTH, HEADS = 8, 2
@@ -80,7 +81,6 @@ def make(name: str) -> posenc.Encoding:
     return visible(name, SHAPE, 0.5, seed=1)
 
 
-@bounded("shuffle")
 def shuffle(
     sentence: str = "cat ate fish",
     order: tuple[int, ...] = (2, 1, 0),
@@ -105,10 +105,10 @@ def shuffle(
             f"give each of 0 … {len(words) - 1} once"
         )
     encoding = canonical_text(encoding)
-    made = make(encoding)
+    layer_encoding = make(encoding)
     moved = [words[i] for i in order]
     with torch.no_grad():
-        y, shuffled = attend(words, made, causal=causal), attend(moved, made, causal=causal)
+        y, shuffled = attend(words, layer_encoding, causal=causal), attend(moved, layer_encoding, causal=causal)
     difference = float((shuffled - y[list(order)]).abs().max())
     follows = difference < FOLLOWS
     blind = "No: the outputs follow the words" if follows else "Yes: the same word now gets another output"
@@ -128,12 +128,11 @@ FOLLOWS = 1e-5
 
 
 def _outputs(name: str, y: Tensor, words: list[str]) -> Heatmap:
-    rows = Axis("word", tuple(range(len(words))), labels=tuple(words))
-    return Heatmap(name, y, rows, Axis("channel", tuple(range(y.shape[1]))), "signed")
+    return Heatmap(name, y, labelled("word", words), counted("channel", y.shape[1]), "signed")
 
 
-@bounded("cat-sat")
-def cat_sat(step: int = 3) -> View:
+@bounded
+def cat_sat(step: Step = 3) -> View:
     """The lessons' two words, four frames: the words, their attention, the outputs, the words swapped.
 
     Q = K = V = X and scale 1/√4, no positions: swapping the words swaps the outputs and changes no number.
@@ -144,12 +143,13 @@ def cat_sat(step: int = 3) -> View:
     y = posenc.attention(x[None, None], x[None, None], x[None, None], placed)[0, 0]
     # Attention over the identity as values returns the weights themselves.
     weights = posenc.attention(x[None, None], x[None, None], torch.eye(2)[None, None], placed)[0, 0]
-    words = Axis("word", (0, 1), labels=tuple(names))
-    channel = Axis("channel", (0, 1, 2, 3))
+    words = labelled("word", names)
+    channel = counted("channel", 4)
     panels = [Heatmap("x, the words", x, words, channel, "signed")]
     if step >= 2:
-        seen = Axis("sees", (0, 1), labels=tuple(names))
-        panels.append(Heatmap("softmax(x xᵀ / √4)", weights, words, seen, "magnitude", "weight", limit=1.0))
+        panels.append(
+            Heatmap("softmax(x xᵀ / √4)", weights, words, labelled("sees", names), "magnitude", "weight", limit=1.0)
+        )
     if step >= 3:
         panels.append(Heatmap("outputs", y, words, channel, "signed"))
     return View(

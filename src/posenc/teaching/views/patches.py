@@ -1,7 +1,10 @@
 """Where is a patch of a picture or of a video? Time, row and column of every token, as Qwen2-VL counts them."""
 
+from typing import Annotated
+
 import posenc
-from posenc.pictures.view import Heatmap, View, bounded, counted
+from posenc.pictures.view import Heatmap, View, counted
+from posenc.teaching.views.bounds import Bounds, bounded
 
 PYTHON = """\
 from posenc.positions import Text, Video, multimodal
@@ -11,9 +14,15 @@ positions, following = multimodal(spans, "qwen2-vl")      # time, row and column
 print(following - 2, positions[:, {token}])"""
 
 
-@bounded("patches")
+@bounded
 def patches(
-    frames: int = 1, frame: int = 0, rows: int = 4, columns: int = 6, before: int = 3, row: int = 1, column: int = 2
+    frames: Annotated[int, Bounds(1, 8)] = 1,
+    frame: Annotated[int, Bounds(0, 7, below="frames")] = 0,
+    rows: Annotated[int, Bounds(1, 10)] = 4,
+    columns: Annotated[int, Bounds(1, 12)] = 6,
+    before: Annotated[int, Bounds(1, 64)] = 3,
+    row: Annotated[int, Bounds(0, 9, below="rows")] = 1,
+    column: Annotated[int, Bounds(0, 11, below="columns")] = 2,
 ) -> View:
     """The three coordinates of every token of one frame, with text before and after.
 

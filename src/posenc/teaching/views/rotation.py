@@ -1,17 +1,18 @@
-"""How RoPE turns queries and keys: both shifted together, every pair at once, and the two pairings."""
+"""How RoPE rotates queries and keys: both shifted together, every pair at once, and the two pairings."""
 
 import math
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from torch import Tensor
 
 import posenc
 from posenc.encodings.rotary import Pairing, half_from_interleaved, rotate
-from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Plane, View, bounded
+from posenc.pictures.view import Arrow, Grip, Heatmap, Plane, View, counted, labelled
 from posenc.scaling.scaling import TWO_PI
+from posenc.teaching.views.bounds import FAR, Base, Bounds, Position, Seed, bounded
 
 Q, K = (1.5, 0.5), (0.8, 1.0)
 """Vectors that give the lessons' numbers: q·k = 1.700, and −1.100 at offset 2 with an eighth of a turn a step."""
@@ -50,16 +51,20 @@ permuted, _ = posenc.Rotary({head_dim}, pairing="half").at(p).rotate(x[..., orde
 print((half - inter).abs().max(), (permuted - inter[..., order]).abs().max())"""
 
 
-@bounded("shift-both")
-def shift_both(m: int = 1, offset: int = 2, turn: Turn = "eighth") -> View:
+@bounded
+def shift_both(
+    m: Annotated[int, Bounds(0, 2**30)] = 1,
+    offset: Annotated[int, Bounds(-(2**30), 2**30)] = 2,
+    turn: Turn = "eighth",
+) -> View:
     """q at position m and k at n = m + offset in one rotated plane, with the score at m = 0 beside it.
 
     The offset is key − query. Moving both leaves the score alone; a transposed rotation would show +1.100.
     """
     n = m + offset
     q, k = torch.tensor(Q, dtype=torch.float64), torch.tensor(K, dtype=torch.float64)
-    q_m, k_n = turned(q, m, turn), turned(k, n, turn)
-    k_reference = turned(k, offset, turn)
+    q_m, k_n = rotate_pair(q, m, turn), rotate_pair(k, n, turn)
+    k_reference = rotate_pair(k, offset, turn)
     arrows = (
         arrow("q", q, "query", ghost=True),
         arrow("k", k, "key", ghost=True),
@@ -91,21 +96,27 @@ def arrow(name: str, tip: Tensor, role: Role, *, ghost: bool = False, grip: Grip
 
 def tips(vector: Tensor, values: Sequence[int], after: int, turn: Turn) -> tuple[tuple[float, float, float], ...]:
     """Where the vector's tip is at each position ``after`` + value."""
-    points = ((value, *turned(vector, after + value, turn).tolist()) for value in values)
+    points = ((value, *rotate_pair(vector, after + value, turn).tolist()) for value in values)
     return tuple((float(value), x, y) for value, x, y in points)
 
 
-def turned(vector: Tensor, position: int, turn: Turn) -> Tensor:
-    """A vector of one pair turned by its position, ``STEPS[turn]`` radians each."""
+def rotate_pair(vector: Tensor, position: int, turn: Turn) -> Tensor:
+    """A vector of one pair, rotated by its position, ``STEPS[turn]`` radians each."""
     step = STEPS[turn]
     clock = posenc.Clock(posenc.scaling.Frequencies((step,), (float(step),)))
     cos, sin = clock(torch.tensor([position]), torch.float64)
     return rotate(vector[None], cos, sin, "interleaved")[0]
 
 
-@bounded("every-pair")
-def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10_000.0, seed: int = 0) -> View:
-    """Every pair of a random q and k at positions m and m + offset: fast pairs turn far, slow ones hardly."""
+@bounded
+def every_pair(
+    m: Annotated[int, Bounds(0, FAR - 4096)] = 1,
+    offset: Annotated[int, Bounds(0, 4096)] = 2,
+    head_dim: Annotated[int, Bounds(2, 64)] = 16,
+    base: Base = 10_000.0,
+    seed: Seed = 0,
+) -> View:
+    """Every pair of a random q and k at positions m and m + offset: fast pairs rotate far, slow ones hardly."""
     rope = posenc.Rotary(head_dim, pairing="interleaved", base=base)
     q, k = torch.randn(2, 1, 1, 1, head_dim, generator=torch.Generator().manual_seed(seed))
     placed = rope.at(torch.tensor([m]), torch.tensor([m + offset]))
@@ -120,15 +131,15 @@ def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10
             (
                 arrow("q", plain[0][i], "query", ghost=True),
                 arrow("k", plain[1][i], "key", ghost=True),
-                arrow("q turned", after[0][i], "query"),
-                arrow("k turned", after[1][i], "key"),
+                arrow("q rotated", after[0][i], "query"),
+                arrow("k rotated", after[1][i], "key"),
             ),
             limit,
         )
         for i in range(head_dim // 2)
     )
     return View(
-        title="Fast pairs turn far, slow pairs hardly move",
+        title="Fast pairs rotate far, slow pairs hardly move",
         panels=panels,
         readouts={
             "score, unrotated": float((q * k).sum()),
@@ -139,8 +150,8 @@ def every_pair(m: int = 1, offset: int = 2, head_dim: int = 16, base: float = 10
     )
 
 
-@bounded("pairings")
-def pairings(position: int = 3, head_dim: int = 8) -> View:
+@bounded
+def pairings(position: Position = 3, head_dim: Annotated[int, Bounds(2, 64)] = 8) -> View:
     """One vector rotated under both pairings, and under "half" after the permutation that links them."""
     x = torch.randn(1, 1, 1, head_dim, generator=torch.Generator().manual_seed(0))
     order = half_from_interleaved(head_dim)
@@ -154,10 +165,10 @@ def pairings(position: int = 3, head_dim: int = 8) -> View:
         ("interleaved, permuted", inter[..., order]),
     )
     values = torch.stack([row.flatten() for _, row in rows])
-    names = Axis("rotated as", tuple(range(len(rows))), labels=tuple(name for name, _ in rows))
+    names = labelled("rotated as", (name for name, _ in rows))
     return View(
         title="Two pairings, one permutation apart",
-        panels=(Heatmap(f"position {position}", values, names, Axis("channel", tuple(range(head_dim))), "signed"),),
+        panels=(Heatmap(f"position {position}", values, names, counted("channel", head_dim), "signed"),),
         readouts={
             "largest difference, half and interleaved": float((half - inter).abs().max()),
             "the same after permuting channels": float((permuted - inter[..., order]).abs().max()),

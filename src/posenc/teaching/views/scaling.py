@@ -1,23 +1,30 @@
 """A scaling drawn: frequency and wavelength of every pair beside the unscaled ones, the trained length marked."""
 
 import math
+from typing import Annotated
 
 import torch
 
-from posenc.pictures.view import Line, Lines, View, bounded, counted
+from posenc.pictures.view import Line, Lines, View, counted
 from posenc.scaling import Default, Frequencies, Scaling, method, planned, to_dict
+from posenc.teaching.views.bounds import FAR, Bounds, bounded
+
+Rotated = Annotated[int, Bounds(4, 1024)]
+RopeBase = Annotated[float, Bounds(100, 1e9)]
+Factor = Annotated[float, Bounds(1, 1024)]
+Trained = Annotated[int, Bounds(2, FAR)]
 
 LABELS = {"linear": "PI", "ntk": "NTK", "dynamic": "dynamic NTK", "yarn": "YaRN", "llama3": "Llama 3"}
 """How scalings are called in text, where that is not their name."""
 
 
-@bounded("scaling")
-def ladder(
+@bounded
+def scaled(
     scaling: str = "yarn",
-    rotary_dim: int = 128,
-    base: float = 10_000.0,
-    factor: float = 8.0,
-    original_length: int = 4096,
+    rotary_dim: Rotated = 128,
+    base: RopeBase = 10_000.0,
+    factor: Factor = 8.0,
+    original_length: Trained = 4096,
 ) -> View:
     """What a scaling does to the frequency and wavelength of every pair."""
     fixed = planned(method(scaling, factor, original_length), math.ceil(factor * original_length))
@@ -25,57 +32,59 @@ def ladder(
 
 
 def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) -> View:
-    """Any fixed scaling, at these channels and this base, beside the unscaled ladder."""
-    scaled, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
-    same = scaled.exact == plain.exact
+    """Any fixed scaling, at these channels and this base, beside the unscaled frequencies."""
+    stretched, plain = scaling.frequencies(rotary_dim, base), Default().frequencies(rotary_dim, base)
+    same = stretched.exact == plain.exact
     pairs = counted("pair", rotary_dim // 2)
     known = to_dict(scaling)["scaling"]
     name = LABELS.get(known, known)
-    turning = turns(plain, original_length)
-    mark = ((turning - 0.5, "slower: no full turn in training"),) if 0 < turning < len(plain) else ()
+    complete = turns(plain, original_length)
+    mark = ((complete - 0.5, "slower: no full turn in training"),) if 0 < complete < len(plain) else ()
     panels = []
     for title, unit, show in (
         ("frequency", "radians per position", frequencies),
         ("wavelength", "positions", wavelengths),
     ):
         lines = [] if same else [Line("unscaled", show(plain))]
-        lines.append(Line(name, show(scaled), "rotary"))
+        lines.append(Line(name, show(stretched), "rotary"))
         if title == "wavelength":
             lines.append(Line("trained length", torch.full((len(plain),), float(original_length))))
         panels.append(Lines(title, tuple(lines), pairs, title, unit, y_log=True, marks=mark))
     slowed = slowing(scaling, rotary_dim, base)
-    kept, most = sum(s < 1.0 + 1e-9 for s in slowed), max(slowed)
+    unslowed, most = sum(s < 1.0 + 1e-9 for s in slowed), max(slowed)
     readouts: dict[str, float | str] = {
-        "pairs that keep their frequency": kept,
+        "pairs that keep their frequency": unslowed,
         "most slowed pair": f"{most:.4g} times" if math.isfinite(most) else "stands still",
-        "pairs that turn within the trained length, unscaled": turning,
-        "and scaled": turns(scaled, original_length),
-        "attention factor": scaled.attention_factor,
+        "pairs that complete a turn in training, unscaled": complete,
+        "and scaled": turns(stretched, original_length),
+        "attention factor": stretched.attention_factor,
     }
     return View(
-        f"{name}: {kept} of {len(plain)} pairs keep their frequency" if not same else "The unscaled ladder",
+        f"{name}: {unslowed} of {len(plain)} pairs keep their frequency"
+        if not same
+        else "The unscaled frequencies",
         tuple(panels),
         readouts,
         f"from posenc.scaling import *\n\nprint({scaling!r}.frequencies({rotary_dim}, {base!r}))",
     )
 
 
-def frequencies(spectrum: Frequencies) -> torch.Tensor:
-    """θ_i in radians per position; NaN for a pair that stands still, which a logarithmic axis cannot show."""
-    return torch.tensor([float(f) if f else math.nan for f in spectrum.exact], dtype=torch.float64)
+def frequencies(pairs: Frequencies) -> torch.Tensor:
+    """θ_i in radians per position; NaN for a pair that does not rotate, which a logarithmic axis cannot show."""
+    return torch.tensor([float(f) if f else math.nan for f in pairs.exact], dtype=torch.float64)
 
 
-def wavelengths(spectrum: Frequencies) -> torch.Tensor:
+def wavelengths(pairs: Frequencies) -> torch.Tensor:
     """2π/θ_i in positions."""
-    return 2 * math.pi / frequencies(spectrum)
+    return 2 * math.pi / frequencies(pairs)
 
 
-def turns(spectrum: Frequencies, length: int) -> int:
+def turns(pairs: Frequencies, length: int) -> int:
     """How many pairs complete a turn within ``length`` positions."""
-    return int((wavelengths(spectrum) <= length).sum())
+    return int((wavelengths(pairs) <= length).sum())
 
 
 def slowing(scaling: Scaling, rotary_dim: int, base: float) -> list[float]:
-    """By how much each pair is slowed; infinity for one that stands still."""
+    """By how much each pair is slowed; infinity for one that does not rotate."""
     plain, scaled = (s.frequencies(rotary_dim, base).exact for s in (Default(), scaling))
     return [float(p / s) if s else math.inf for p, s in zip(plain, scaled, strict=True)]

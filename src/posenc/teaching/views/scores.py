@@ -1,7 +1,7 @@
 """How a rotary score changes with distance, for contents that show what it does and does not promise."""
 
 import math
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
 import torch
 from jaxtyping import Float
@@ -9,7 +9,8 @@ from torch import Tensor
 
 import posenc
 from posenc.errors import UnknownName
-from posenc.pictures.view import Axis, Line, Lines, View, bounded, counted
+from posenc.pictures.view import Axis, Line, Lines, View, counted
+from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bounded
 
 Content = Literal["aligned", "random", "peaked"]
 """``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
@@ -49,8 +50,8 @@ def scores(
     rotary = posenc.Rotary(q.shape[-1], pairing="half", base=base)
     keys = posenc.positions.arange(furthest + 1)
     placed = rotary.at(keys[-1:], keys, dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q.view(1, 1, 1, -1), k.expand(1, 1, furthest + 1, -1))
-    return (turned_k[0, 0] @ turned_q[0, 0, 0]).flip(0)
+    rotated_q, rotated_k = placed.rotate(q.view(1, 1, 1, -1), k.expand(1, 1, furthest + 1, -1))
+    return (rotated_k[0, 0] @ rotated_q[0, 0, 0]).flip(0)
 
 
 def contents(content: Content, head_dim: int, peak: int, seed: int, base: float) -> tuple[Tensor, Tensor]:
@@ -62,25 +63,25 @@ def contents(content: Content, head_dim: int, peak: int, seed: int, base: float)
     if content == "random":
         return q, torch.randn(head_dim, generator=generator, dtype=torch.float64)
     if content == "peaked":
-        # k = R(peak)·q: the key's own turn is undone exactly when it lies `peak` positions back.
+        # k = R(peak)·q: the key's rotation is undone exactly when it lies `peak` positions back.
         at = torch.tensor([peak])
-        turned, _ = (
+        rotated, _ = (
             posenc.Rotary(head_dim, pairing="half", base=base)
             .at(at, dtype=torch.float64)
             .rotate(q.view(1, 1, 1, -1), q.view(1, 1, 1, -1))
         )
-        return q, turned.flatten()
+        return q, rotated.flatten()
     raise UnknownName("content", content, get_args(Content))
 
 
-@bounded("score")
+@bounded
 def distance(
-    head_dim: int = 64,
-    furthest: int = 1024,
+    head_dim: Width = 64,
+    furthest: Furthest = 1024,
     content: Content = "aligned",
-    peak: int = 300,
-    seed: int = 0,
-    base: float = 10_000.0,
+    peak: Annotated[int, Bounds(0, 8191, below="furthest")] = 300,
+    seed: Seed = 0,
+    base: Base = 10_000.0,
 ) -> View:
     """The score of one q and k against their distance."""
     q, k = contents(content, head_dim, peak, seed, base)
@@ -108,16 +109,21 @@ def distance(
     )
 
 
-@bounded("spread")
-def spread(head_dim: int = 128, furthest: int = 1024, draws: int = 200, seed: int = 0) -> View:
+@bounded
+def spread(
+    head_dim: Annotated[int, Bounds(2, 512)] = 128,
+    furthest: Furthest = 1024,
+    draws: Annotated[int, Bounds(2, 1000)] = 200,
+    seed: Seed = 0,
+) -> View:
     """Mean and standard deviation of the score over many random q and k: the same at every distance."""
     generator = torch.Generator().manual_seed(seed)
     q, k = torch.randn(2, draws, 1, 1, head_dim, generator=generator, dtype=torch.float64)
     keys = posenc.positions.arange(furthest + 1)
     at = torch.arange(0, furthest + 1, max(1, furthest // 128))
     placed = posenc.Rotary(head_dim, pairing="half").at(keys[-1:], furthest - at, dtype=torch.float64)
-    turned_q, turned_k = placed.rotate(q, k.expand(-1, -1, len(at), -1))
-    drawn = (turned_k @ turned_q.mT)[:, 0, :, 0]
+    rotated_q, rotated_k = placed.rotate(q, k.expand(-1, -1, len(at), -1))
+    drawn = (rotated_k @ rotated_q.mT)[:, 0, :, 0]
     mean, sd = drawn.mean(0), drawn.std(0)
     axis = Axis("distance", tuple(float(d) for d in at), "positions")
     return View(

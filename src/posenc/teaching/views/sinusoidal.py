@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from typing import get_args
+from typing import Annotated, get_args
 
 import torch
 from jaxtyping import Float
@@ -12,19 +12,8 @@ import posenc
 from posenc.encodings.sinusoidal import Order
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.pictures.numbers import count, short
-from posenc.pictures.view import (
-    Arrow,
-    Axis,
-    Grip,
-    Heatmap,
-    Line,
-    Lines,
-    Plane,
-    View,
-    bounded,
-    counted,
-    within,
-)
+from posenc.pictures.view import Arrow, Axis, Grip, Heatmap, Line, Lines, Plane, View, counted
+from posenc.teaching.views.bounds import Base, Bounds, Length, Position, Width, bounded, within
 
 MAX_LENGTH = 4096
 
@@ -39,15 +28,15 @@ def table(width: int, positions: Sequence[int], base: float, order: Order = "int
     return encoding.table(torch.tensor(list(positions)), torch.float64)
 
 
-@bounded("heatmap")
+@bounded
 def heatmap(
-    width: int = 64,
-    length: int = 50,
-    base: float = 10_000.0,
+    width: Width = 64,
+    length: Length = 50,
+    base: Base = 10_000.0,
     order: Order = "interleaved",
     transposed: bool = False,
-    first: int | None = None,
-    second: int | None = None,
+    first: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
+    second: Annotated[int | None, Bounds(0, 4095, below="length")] = None,
 ) -> View:
     """Every value of the code; two positions, when given, are marked and compared.
 
@@ -77,8 +66,8 @@ def heatmap(
     )
 
 
-@bounded("hands")
-def hands(width: int = 8, position: int = 5, base: float = 10_000.0) -> View:
+@bounded
+def hands(width: Annotated[int, Bounds(2, 16)] = 8, position: Position = 5, base: Base = 10_000.0) -> View:
     """A clock with width/2 hands, at one position; slower hands are drawn shorter, as on a clock."""
     row = table(width, [position], base)[0].view(-1, 2)
     pairs = len(row)
@@ -113,13 +102,13 @@ def _tip(pair: Tensor) -> tuple[float, float]:
     return cos, sin
 
 
-@bounded("waves")
+@bounded
 def waves(
-    width: int = 512,
-    dimensions: tuple[int, ...] = (0, 100, 511),
-    first: int = 0,
-    last: int = 20,
-    base: float = 10_000.0,
+    width: Width = 512,
+    dimensions: Annotated[tuple[int, ...], Bounds(0, 1023, below="width")] = (0, 100, 511),
+    first: Annotated[int, Bounds(0, 1_000_000)] = 0,
+    last: Annotated[int, Bounds(1, 1_004_096)] = 20,
+    base: Base = 10_000.0,
 ) -> View:
     """Single columns of the code against position."""
     within("last", last, first + 1, first + MAX_LENGTH)
@@ -147,15 +136,15 @@ def _smooth(width: int, positions: range, base: float, between: int) -> tuple[tu
     exact = table(width, positions, base)
     count = (len(positions) - 1) * (between + 1) + 1
     fine = torch.arange(count, dtype=torch.float64) / (between + 1) + positions[0]
-    frequencies = 2 * math.pi / torch.tensor(_ladder(width, base), dtype=torch.float64)
+    frequencies = 2 * math.pi / torch.tensor(wavelength_by_pair(width, base), dtype=torch.float64)
     angles = fine[:, None] * frequencies
     values = torch.stack((angles.sin(), angles.cos()), -1).flatten(-2)
     values[:: between + 1] = exact
     return tuple(fine.tolist()), values
 
 
-@bounded("similarity")
-def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> View:
+@bounded
+def similarity(width: Width = 128, length: Length = 50, base: Base = 10_000.0) -> View:
     """Cosine of the codes of every two positions: a function of their distance alone."""
     values = table(width, range(length), base)
     cosine = values @ values.T / (width / 2)
@@ -169,12 +158,12 @@ def similarity(width: int = 128, length: int = 50, base: float = 10_000.0) -> Vi
     )
 
 
-@bounded("wavelengths")
-def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
-    """The wavelength of every pair, a geometric ladder from 2π; and where it ends, for other widths."""
-    ladder = torch.tensor(_ladder(width, base), dtype=torch.float64)
+@bounded
+def wavelengths(width: Width = 512, base: Base = 10_000.0) -> View:
+    """The wavelength of every pair, a geometric series from 2π; and where it ends, for other widths."""
+    by_pair = torch.tensor(wavelength_by_pair(width, base), dtype=torch.float64)
     widths = [w for w in (4, 8, 16, 32, 64, 128, 256, 512, 1024) if w <= max(width, 8)]
-    slowest = torch.tensor([_ladder(w, base)[-1] for w in widths], dtype=torch.float64)
+    slowest = torch.tensor([wavelength_by_pair(w, base)[-1] for w in widths], dtype=torch.float64)
     limit = 2 * math.pi * base
     by_width = Axis("width", tuple(float(w) for w in widths), log=True)
     ends = Line("slowest", slowest, "sinusoidal"), Line("2π·base", torch.full_like(slowest, limit))
@@ -183,8 +172,8 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
         (
             Lines(
                 f"pairs at width {width}",
-                (Line("wavelength", ladder, "sinusoidal"),),
-                counted("pair", len(ladder)),
+                (Line("wavelength", by_pair, "sinusoidal"),),
+                counted("pair", len(by_pair)),
                 "wavelength",
                 "positions",
                 y_log=True,
@@ -198,24 +187,24 @@ def wavelengths(width: int = 512, base: float = 10_000.0) -> View:
     )
 
 
-def _ladder(width: int, base: float) -> list[float]:
+def wavelength_by_pair(width: int, base: float = 10_000.0) -> list[float]:
     """The wavelength of every pair, in positions."""
     return [2 * math.pi / float(f) for f in posenc.scaling.Default().frequencies(width, base).exact]
 
 
-@bounded("falloff")
-def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> View:
-    """Dot product against distance: a trend downwards that turns up again, first where the mark is."""
+@bounded
+def falloff(width: Width = 128, furthest: Annotated[int, Bounds(2, 4096)] = 60, base: Base = 10_000.0) -> View:
+    """Dot product against distance: a trend downwards that rises again, first where the mark is."""
     values = table(width, range(furthest + 1), base)
     dots = values @ values[0]
     rises = (dots.diff() > 0).nonzero().flatten()
     marks: tuple[tuple[float, str], ...] = ()
     readouts: dict[str, float | str] = {"at distance 0": float(dots[0]), "at distance 1": float(dots[1])}
     if len(rises):
-        turn = int(rises[0])
-        marks = ((float(turn), f"rises again: {turn} → {turn + 1}"),)
-        readouts |= {"first rise after distance": turn, "just before": float(dots[turn])}
-        readouts["just after"] = float(dots[turn + 1])
+        rise = int(rises[0])
+        marks = ((float(rise), f"rises again: {rise} → {rise + 1}"),)
+        readouts |= {"first rise after distance": rise, "just before": float(dots[rise])}
+        readouts["just after"] = float(dots[rise + 1])
     line = Line("PE(p)·PE(p+k)", dots, "sinusoidal")
     axis = counted("distance k", furthest + 1, unit="positions")
     return View(
@@ -228,24 +217,26 @@ def falloff(width: int = 128, furthest: int = 60, base: float = 10_000.0) -> Vie
     )
 
 
-@bounded("shift")
-def shift(width: int = 8, by: int = 5, base: float = 10_000.0) -> View:
+@bounded
+def shift(
+    width: Annotated[int, Bounds(2, 32)] = 8, by: Annotated[int, Bounds(0, 10_000)] = 5, base: Base = 10_000.0
+) -> View:
     """R(k), the one matrix that takes every PE(p) to PE(p+k): found by least squares and by formula."""
     rotation = rotation_matrix(width, by, base)
-    # Positions far apart, so that even the slowest pair moves enough to be fitted.
+    # Positions far apart, so that even the slowest pair moves enough to be solved for.
     at = [997 * i for i in range(4 * width)]
     here, there = table(width, at, base), table(width, [p + by for p in at], base)
-    fitted = torch.linalg.lstsq(here, there).solution.T
+    solved = torch.linalg.lstsq(here, there).solution.T
     dims = counted("dimension", width)
     identity = torch.eye(width, dtype=torch.float64)
-    errors = (here @ rotation.T - there, fitted - rotation, rotation @ rotation.T - identity)
+    errors = (here @ rotation.T - there, solved - rotation, rotation @ rotation.T - identity)
     worst = torch.stack([error.abs().max() for error in errors]).max()
-    fitted = torch.where(fitted.abs() < 1e-9, 0.0, fitted)  # rounding of a zero is not a number to read
+    solved = torch.where(solved.abs() < 1e-9, 0.0, solved)  # rounding of a zero is not a number to read
     return View(
         f"One fixed rotation moves every code by {by}",
         (
             Heatmap("by formula: R(k)", rotation, dims, dims, "signed", limit=1.0),
-            Heatmap("by least squares", fitted, dims, dims, "signed", limit=1.0),
+            Heatmap("by least squares", solved, dims, dims, "signed", limit=1.0),
         ),
         {
             "moving, fitting and R·Rᵀ = 1 all hold within": _bound(worst),

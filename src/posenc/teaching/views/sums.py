@@ -1,12 +1,14 @@
 """How far can content and position be taken apart once they are added?"""
 
 import math
+from typing import Annotated
 
 import torch
 from torch import Tensor
 
 import posenc
-from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, bounded
+from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
+from posenc.teaching.views.bounds import Bounds, Seed, Width, bounded
 
 WIDTHS = (4, 8, 16, 32, 64, 128, 256, 512)
 PARTS = ("word", "position")
@@ -19,13 +21,18 @@ content = torch.randn({words}, {width}, generator=generator, dtype=torch.float64
 code = posenc.Sinusoidal({width}).table(posenc.positions.arange({length}), torch.float64)
 sums = content[:, None] + code
 for book, true in ((content, torch.arange({words})[:, None]), (code, torch.arange({length}))):
-    told = (sums @ book.T - book.square().sum(1) / 2).argmax(-1)
-    print((told == true).double().mean())    # the share told right: words, then positions"""
+    nearest = (sums @ book.T - book.square().sum(1) / 2).argmax(-1)
+    print((nearest == true).double().mean())    # the share recovered: words, then positions"""
 
 
-@bounded("sums")
-def apart(width: int = 64, words: int = 200, length: int = 64, seed: int = 0) -> View:
-    """Shares of sums word + PE(p) from which a linear reading tells the word, and the position, by width.
+@bounded
+def apart(
+    width: Width = 64,
+    words: Annotated[int, Bounds(2, 300)] = 200,
+    length: Annotated[int, Bounds(2, 128)] = 64,
+    seed: Seed = 0,
+) -> View:
+    """Shares of sums word + PE(p) from which a linear layer recovers the word, and the position, by width.
 
     Args:
         width: d, for the picture of overlaps and the numbers.
@@ -42,7 +49,7 @@ def apart(width: int = 64, words: int = 200, length: int = 64, seed: int = 0) ->
         "In a wide sum words and positions hardly touch; in a narrow one they mix",
         (
             Lines(
-                "told from the sum",
+                "recovered from the sum",
                 tuple(Line(name, share) for name, share in zip(PARTS, shares, strict=True)),
                 Axis("width", tuple(float(w) for w in WIDTHS), "channels", log=True),
                 "share right",
@@ -50,16 +57,16 @@ def apart(width: int = 64, words: int = 200, length: int = 64, seed: int = 0) ->
             Heatmap(
                 f"overlap at width {width}",
                 overlap,
-                Axis("word", tuple(float(i) for i in range(len(few)))),
-                Axis("position", tuple(float(p) for p in range(length))),
+                counted("word", len(few)),
+                counted("position", length),
                 "signed",
                 "cosine",
                 limit=1.0,
             ),
         ),
         {
-            "words told right": word,
-            "positions told right": position,
+            "words recovered": word,
+            "positions recovered": position,
             "typical overlap (root mean square cosine)": float(overlap.square().mean().sqrt()),
             "1/√width": 1 / math.sqrt(width),
         },
@@ -80,10 +87,10 @@ def recovered(width: int, words: int, length: int, seed: int) -> tuple[float, fl
     The reading is what one linear layer can do: the largest of x·c − |c|²/2 over the vectors c of a codebook.
     """
     content, code = codebooks(width, words, length, seed)
-    told = [  # products are linear: every word's and every position's once, and their sums (words, length, vectors)
+    nearest = [  # products are linear: each word's and each position's once, then sums (words, length, vectors)
         ((content @ book.T)[:, None] + code @ book.T - book.square().sum(1) / 2).argmax(-1)
         for book in (content, code)
     ]
-    word = told[0] == torch.arange(words)[:, None]
-    position = told[1] == torch.arange(length)
+    word = nearest[0] == torch.arange(words)[:, None]
+    position = nearest[1] == torch.arange(length)
     return float(word.double().mean()), float(position.double().mean())

@@ -1,6 +1,7 @@
 """What is in a learned table, where does it end, and what happens one past the end?"""
 
 import math
+from typing import Annotated
 
 import torch
 from torch import Tensor
@@ -8,7 +9,8 @@ from torch import Tensor
 import posenc
 from posenc.encodings.learned import PastEnd
 from posenc.errors import PositionOutOfRange
-from posenc.pictures.view import Axis, Heatmap, View, bounded, counted
+from posenc.pictures.view import Axis, Heatmap, View, counted
+from posenc.teaching.views.bounds import Bounds, Position, Step, Width, bounded
 
 ROWS, WIDTH = 8, 8
 
@@ -44,16 +46,16 @@ def refusal(rows: int, position: int) -> str:
     return ""
 
 
-@bounded("lookup")
-def lookup(position: int = 8, rows: int = ROWS, past_end: PastEnd = "clamp") -> View:
+@bounded
+def lookup(
+    position: Position = 8, rows: Annotated[int, Bounds(1, 4096)] = ROWS, past_end: PastEnd = "clamp"
+) -> View:
     """A table of ``rows`` rows and what the library answers when one position is looked up in it."""
     table = posenc.Learned(rows, WIDTH, past_end=past_end)
     with torch.no_grad():
         table.weight.copy_(random_rows(rows, WIDTH))
-    channel = Axis("channel", tuple(range(WIDTH)))
-    panels = [
-        Heatmap("the whole table", table.weight.detach(), Axis("position", tuple(range(rows))), channel, "signed")
-    ]
+    channel = counted("channel", WIDTH)
+    panels = [Heatmap("the whole table", table.weight.detach(), counted("position", rows), channel, "signed")]
     readouts: dict[str, float | str] = {"rows": str(rows), "last position": str(rows - 1)}
     try:
         row = table.table(torch.tensor([position])).detach()
@@ -69,13 +71,13 @@ def lookup(position: int = 8, rows: int = ROWS, past_end: PastEnd = "clamp") -> 
     return View(title=title, panels=tuple(panels), readouts=readouts, python=python)
 
 
-@bounded("table")
-def frames(step: int = 3) -> View:
+@bounded
+def frames(step: Step = 3) -> View:
     """The lessons' four frames: empty, allocated, looked up, out of range."""
     if step >= 3:
         return lookup(ROWS - 3 if step == 3 else ROWS, past_end="error")
     values = torch.full((ROWS, WIDTH), math.nan) if step == 1 else random_rows(ROWS, WIDTH)
-    position, channel = Axis("position", tuple(range(ROWS))), Axis("channel", tuple(range(WIDTH)))
+    position, channel = counted("position", ROWS), counted("channel", WIDTH)
     return View(
         title="A table with a row per position" if step == 1 else "Rows start random and are trained",
         panels=(Heatmap("the whole table", values, position, channel, "signed"),),
@@ -86,21 +88,21 @@ def frames(step: int = 3) -> View:
     )
 
 
-@bounded("rows")
-def similarity(rows: int = 64, width: int = 64) -> View:
+@bounded
+def similarity(rows: Width = 64, width: Width = 64) -> View:
     """Cosine similarity of every two rows, before any training and as the sinusoidal table has it."""
     unit = [_normal(random_rows(rows, width)), _normal(_sinusoidal(rows, width))]
-    key = Axis("position", tuple(range(rows)))
+    key = counted("position", rows)
     names = ("learned, before training", "sinusoidal, for comparison")
     panels = tuple(
         Heatmap(name, x @ x.T, key, key, "magnitude", "cosine") for name, x in zip(names, unit, strict=True)
     )
-    beside = float((unit[0] @ unit[0].T).diagonal(1).mean())
+    neighbours = float((unit[0] @ unit[0].T).diagonal(1).mean())
     return View(
         title="Before training, neighbours are no more alike than strangers",
         panels=panels,
         readouts={
-            "cosine of neighbours, learned": beside,
+            "cosine of neighbours, learned": neighbours,
             "cosine of neighbours, sinusoidal": float((unit[1] @ unit[1].T).diagonal(1).mean()),
         },
         python=RANDOM_PYTHON.format(rows=rows, width=width),

@@ -57,8 +57,8 @@ class Stage:
     def function(self) -> Callable[..., "View"]:
         """The view, imported when it is first asked."""
         module, name = self.view.split(":")
-        found: Callable[..., View] = getattr(import_module(f"posenc.teaching.{module}"), name)
-        return found
+        view: Callable[..., View] = getattr(import_module(f"posenc.teaching.{module}"), name)
+        return view
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ def place(stage: Stage) -> str:
 
 def room(name: str) -> Room:
     """The room at this address."""
-    for found in ROOMS:
-        if found.name == name:
-            return found
-    raise UnknownName("room", name[:40], [found.name for found in ROOMS])
+    by_name = {room.name: room for room in ROOMS}
+    if name not in by_name:
+        raise UnknownName("room", name[:40], by_name)
+    return by_name[name]

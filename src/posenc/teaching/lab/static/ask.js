@@ -41,14 +41,14 @@ export async function getJson(address) {
 // What a page holds: classic scripts, in the page or in files of their own, so that they open from disk.
 const packs = new Map();
 
-export function held(file, name) {
+export function packed(file, name) {
   if (!packs.has(name)) packs.set(name, taken(file, name).then(unpacked));
   return packs.get(name);
 }
 
 const taken = (file, name) => new Promise((resolve, reject) => {
-  const load = () => resolve(globalThis.posencHeld[name]);
-  if (globalThis.posencHeld?.[name]) return load();
+  const load = () => resolve(globalThis.posencAnswers[name]);
+  if (globalThis.posencAnswers?.[name]) return load();
   const error = () => reject(new Error(`${file} does not lie beside this page. Copy the whole folder.`));
   document.head.append(html("script", { src: file, load, error }));
 });

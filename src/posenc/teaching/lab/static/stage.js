@@ -1,5 +1,5 @@
 // One stage: asks its question for the state, paints the panels, and keeps readouts, table, Python and links true.
-import { getJson, held, newest } from "./ask.js";
+import { getJson, newest, packed } from "./ask.js";
 import { html } from "./paint/elements.js";
 import { painter } from "./paint/painter.js";
 import { toned } from "./paint/tones.js";
@@ -7,7 +7,7 @@ import { savePicture } from "./picture.js";
 
 export class Stage {
   constructor(section, state) {
-    const { question, parameters, picks = "", held: file } = section.dataset;
+    const { question, parameters, picks = "", answers: file } = section.dataset;
     const [names, picked] = [parameters, picks].map((list) => list.split(" ").filter(Boolean));
     Object.assign(this, { section, state, question, file, parameters: names, picks: picked, awake: false, pick: 0, panels: [] });
     this.find = (selector) => section.querySelector(selector);
@@ -30,7 +30,7 @@ export class Stage {
   wish() {
     const name = this.address();
     const key = this.state.pairs(this.parameters).map(([each, text]) => `${each}=${text}`).join("&");
-    const answer = async () => (this.file ? fromHeld(await held(this.file, this.question), key) : getJson(name));
+    const answer = async () => (this.file ? fromPacked(await packed(this.file, this.question), key) : getJson(name));
     const get = async () => {
       const view = await answer();
       if (view.panels.some(({ kind }) => kind === "heatmap")) await toned();
@@ -170,7 +170,7 @@ export class Stage {
   }
 }
 
-function fromHeld(content, key) {
+function fromPacked(content, key) {
   if (key in content) return content[key];
   const count = Object.keys(content).length;
   throw new Error(`This page holds ${count} states of this stage, and not this one. Take one step back, or Reset; posenc lab answers every state.`);

@@ -25,8 +25,8 @@ class Model:
         width, heads: channels of the embeddings, and query heads.
         encoding: its kind.
         source: where the facts are stated.
-        base: of sinusoidal and rotary ladders.
-        rotary_dim: channels of a head that turn; all by default.
+        base: of sinusoidal and rotary frequencies.
+        rotary_dim: channels of a head that rotate; all by default.
         trained: the length before its scaling stretched it; ``length`` by default.
         length: the longest context it is released for; 0 where none is stated.
         max_exponent: of ALiBi's slopes.
@@ -52,12 +52,12 @@ class Model:
 
     @property
     def channels(self) -> int:
-        """Channels of the ladder: the width where sines are added, those of a head that turn in RoPE."""
+        """Channels with frequencies: the width where sines are added, the rotated ones of a head in RoPE."""
         return self.width if self.encoding == "sinusoidal" else self.rotary_dim or self.width // self.heads
 
     @property
     def wavelengths(self) -> list[float]:
-        """λ_i in positions of the ladder it was trained with; empty where it has none."""
+        """λ_i in positions, of the frequencies it was trained with; empty where it has none."""
         if self.encoding not in ("sinusoidal", "rotary"):
             return []
         return [2 * math.pi / float(f) for f in Default().frequencies(self.channels, self.base).exact]

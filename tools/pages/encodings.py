@@ -57,7 +57,7 @@ class Row:
 
 
 def row(name: str) -> Row:
-    """The row of one encoding, found by running it."""
+    """The row of one encoding, measured by running it."""
     subject = Subject.of(name, heads=HEADS, head_dim=HEAD_DIM, num_positions=LENGTH)
     encoding = subject.declared
     alone = subject.make()
@@ -80,10 +80,10 @@ def row(name: str) -> Row:
 
 def holds(law: Law, subject: Subject) -> bool:
     """Whether a law is kept; an error where one that is owed is broken."""
-    found = verdict(law, subject)
-    if found.outcome not in KEPT:
-        raise InvalidArgument(f"{subject.name} breaks {law.name}: {found.detail}; mend it before a table says so")
-    return KEPT[found.outcome]
+    answer = verdict(law, subject)
+    if answer.outcome not in KEPT:
+        raise InvalidArgument(f"{subject.name} breaks {law.name}: {answer.detail}; mend it before a table says so")
+    return KEPT[answer.outcome]
 
 
 def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
@@ -91,12 +91,12 @@ def methods(encoding: posenc.Encoding) -> tuple[str, ...]:
     if encoding.scaling is None:
         return ()
     before = encoding.scaling
-    found = []
+    names = []
     for name in METHODS:
         scaling = planned(method(name, 4.0, LENGTH), 4 * LENGTH)
         if name != "none" and encoding.with_scaling(scaling).scaling != before:
-            found.append(name)
-    return tuple(found)
+            names.append(name)
+    return tuple(names)
 
 
 def table(shipped: Mapping[str, Sequence[str]]) -> str:
@@ -104,25 +104,25 @@ def table(shipped: Mapping[str, Sequence[str]]) -> str:
     for name in shipped:
         posenc.encodings.catalogue.lookup(name)  # a name that is gone is an error
     lines = [f"| {' | '.join(COLUMNS)} |", "| --- " * len(COLUMNS) + "|"]
-    for found in map(row, posenc.CATALOGUE):
+    for encoding in map(row, posenc.CATALOGUE):
         cells = (
-            f"`{found.name}`",
-            ", ".join(found.acts_on).replace("_", " and ") or "–",
-            _yes(found.relative),
-            _yes(found.isometric) if "queries_keys" in found.acts_on else "–",
-            str(found.axes),
-            _cache(found),
-            _yes(not found.not_rerotatable),
-            ", ".join(found.methods) or "–",
-            ", ".join(shipped.get(found.name, ())) or "research",
+            f"`{encoding.name}`",
+            ", ".join(encoding.acts_on).replace("_", " and ") or "–",
+            _yes(encoding.relative),
+            _yes(encoding.isometric) if "queries_keys" in encoding.acts_on else "–",
+            str(encoding.axes),
+            _cache(encoding),
+            _yes(not encoding.not_rerotatable),
+            ", ".join(encoding.methods) or "–",
+            ", ".join(shipped.get(encoding.name, ())) or "research",
         )
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _cache(found: Row) -> str:
-    keys = "k, v" if found.key_channels == 1 else f"{found.key_channels:g}·k, v"
-    return keys if not found.state_size else f"{keys}, {found.state_size / HEADS:g} a head"
+def _cache(encoding: Row) -> str:
+    keys = "k, v" if encoding.key_channels == 1 else f"{encoding.key_channels:g}·k, v"
+    return keys if not encoding.state_size else f"{keys}, {encoding.state_size / HEADS:g} a head"
 
 
 def _yes(value: bool) -> str:

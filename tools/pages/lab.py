@@ -1,7 +1,4 @@
-"""Makes what ships beside the lab's pages: the first page's answers and the rooms' thumbnails.
-
-``python tests/support/shipped.py`` writes them; a test holds them to what the library says today.
-"""
+"""Files that ship beside the lab's pages: the first page's answers and the rooms' thumbnails."""
 
 from pathlib import Path
 
@@ -21,9 +18,9 @@ def first() -> str:
 
 def thumbnails() -> dict[str, str]:
     """A small picture of every room's first stage, in colours that the page decides."""
-    found = {room.name: drawn(room.stages[0].question) for room in ROOMS if not room.stages[0].fresh}
+    drawings = {room.name: drawn(room.stages[0].question) for room in ROOMS if not room.stages[0].fresh}
     curves = "".join(curve([0.3 * i * share for i in range(5)], name) for share, name in LINES)
-    return found | {"results": wrapped(curves), "check": wrapped(QUESTION)}
+    return drawings | {"results": wrapped(curves), "check": wrapped(QUESTION)}
 
 
 LINES = ((0.1, "encoding-alibi"), (0.35, "encoding-nope"), (0.75, "encoding-rotary"))
@@ -31,10 +28,10 @@ QUESTION = f'<text x="{WIDE / 2}" y="{TALL / 2}" class="middle">which? why? how 
 
 
 def drawn(question: str) -> str:
-    made = scene(find(question).answer({}))
-    panel = made.panels[0]
+    picture = scene(find(question).answer({}))
+    panel = picture.panels[0]
     if isinstance(panel, Map):
-        return wrapped(cells(panel, made.bars[panel.bar]))
+        return wrapped(cells(panel, picture.bars[panel.bar]))
     return wrapped(chart(panel) if isinstance(panel, Chart) else disc(panel))
 
 
@@ -45,7 +42,7 @@ def wrapped(inside: str) -> str:
 def cells(panel: Map, bar: Bar) -> str:
     rows, columns = (min(most, n) for most, n in zip((12, 32), panel.values.shape, strict=True))
     wide, tall = WIDE / columns, TALL / rows
-    found = []
+    shapes = []
     for r in range(rows):
         for c in range(columns):
             value = float(panel.values[r * panel.values.shape[0] // rows, c * panel.values.shape[1] // columns])
@@ -53,8 +50,8 @@ def cells(panel: Map, bar: Bar) -> str:
             kind = "much" if bar.scale == "magnitude" else "plus" if value > 0 else "minus"
             place = f'x="{c * wide:.1f}" y="{r * tall:.1f}" width="{wide:.1f}" height="{tall:.1f}"'
             if share > 0.04:
-                found.append(f'<rect {place} class="{kind}" fill-opacity="{min(1.0, share):.2f}"/>')
-    return "".join(found)
+                shapes.append(f'<rect {place} class="{kind}" fill-opacity="{min(1.0, share):.2f}"/>')
+    return "".join(shapes)
 
 
 def curve(values: list[float], name: str) -> str:
@@ -63,29 +60,24 @@ def curve(values: list[float], name: str) -> str:
 
 
 def chart(panel: Chart) -> str:
-    found = []
+    shapes = []
     for line in panel.curves:
         every = max(1, len(line.values) // 60)
         shares = [share for v in line.values[::every] if (share := panel.y.place(v)) is not None]
-        found.append(curve(shares, line.colour))
-    return "".join(found)
+        shapes.append(curve(shares, line.colour))
+    return "".join(shapes)
 
 
 def disc(panel: Disc) -> str:
-    found = []
+    shapes = []
     for vector in panel.vectors:
         if not vector.arrow.ghost:
             x, y = (34 * v / panel.limit for v in (vector.arrow.x, vector.arrow.y))
-            found.append(f'<path class="stroke {vector.colour}" d="M80 40L{80 + x:.1f} {40 - y:.1f}"/>')
-    return '<circle cx="80" cy="40" r="27" class="orbit"/>' + "".join(found)
+            shapes.append(f'<path class="stroke {vector.colour}" d="M80 40L{80 + x:.1f} {40 - y:.1f}"/>')
+    return '<circle cx="80" cy="40" r="27" class="orbit"/>' + "".join(shapes)
 
 
 def files() -> dict[Path, str]:
     """Every shipped file with its text."""
-    made = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
-    return made | {STATIC / "first.js": first()}
-
-
-if __name__ == "__main__":
-    for path, text in files().items():
-        path.write_text(text, encoding="utf-8")
+    texts = {STATIC / "thumbnails" / f"{name}.svg": text for name, text in thumbnails().items()}
+    return texts | {STATIC / "first.js": first()}

@@ -1,24 +1,24 @@
-"""The page of claims: every sentence with its verdict, and what settles each row of what is taught."""
+"""The page of claims: every statement with its verdict, and what settles each row of the lessons."""
 
-from collections.abc import Sequence
 from itertools import groupby
 
+from posenc.teaching.claims.catalogue import CLAIMS
 from posenc.teaching.claims.claim import Claim
 from posenc.teaching.lessons.facts import FACTS
 
 HEAD = """# Claims
 
-What is told about positional encodings, and what becomes of it when it is run. `posenc verify` runs every claim
-and leaves with status 1 when a verdict does not stand; `posenc verify --only NAME` shows one, `--json` prints the
-numbers, `--slow` adds those that train a model. The tests run the quick ones on every change.
+Common statements about positional encodings, and the verdict on each. `posenc verify` runs every claim and ends
+with status 1 when a verdict does not stand; `posenc verify --only NAME` runs one, `--json` prints the numbers, and
+`--slow` adds the claims that train a model. The tests run the quick claims on every change.
 
-This page is written by `posenc verify --page docs/claims.md`.
+`make pages` writes this page.
 """
 
 MAP = """
 ## What settles what
 
-Each row of what is taught (encodings, properties, widgets, exercises, quizzes, interview questions, and the places
+Each row of the lessons (encodings, properties, widgets, exercises, quizzes, interview questions, and the places
 where lessons are wrong or disagree) and what settles it here.
 
 | row | what | settled by |
@@ -26,10 +26,10 @@ where lessons are wrong or disagree) and what settles it here.
 """
 
 
-def page(claims: Sequence[Claim]) -> str:
-    """The whole page in Markdown. It holds no measured digits, so that every machine writes the same."""
+def page() -> str:
+    """The page in Markdown. It holds no measured digits, so that every machine writes the same."""
     parts = [HEAD]
-    for module, group in groupby(claims, key=lambda c: c.topic):
+    for module, group in groupby(CLAIMS.values(), key=lambda c: c.topic):
         parts.append(f"\n## {module}\n")
         parts += [_claim(c) for c in group]
     parts.append(MAP)
@@ -40,7 +40,7 @@ def page(claims: Sequence[Claim]) -> str:
 def _claim(claim: Claim) -> str:
     slow = " Trains a model: `--slow`." if claim.slow else ""
     return (
-        f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.told}"\n\n'
+        f'\n### {claim.name} {{ #{claim.name} }}\n\n"{claim.statement}"\n\n'
         f"**{claim.verdict.value.capitalize()}.** {claim.precise}\n\nSource: {claim.source}.{slow}\n"
     )
 

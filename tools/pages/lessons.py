@@ -7,7 +7,7 @@ from posenc.teaching.lessons.deck import answered
 from posenc.teaching.lessons.facts import LESSONS
 from posenc.teaching.lessons.index import Entry, of_lesson
 
-WRITTEN_BY = "\nThis page is written by `python tools/lessons.py docs`.\n"
+WRITTEN_BY = "\n`make pages` writes this page.\n"
 
 INDEX = """# By lesson
 
@@ -21,7 +21,7 @@ QUESTIONS = """# Questions
 
 Short answers to what is asked in lessons and interviews; numbers are computed by the library. ★ is easy, ★★ common,
 ★★★ hard; a question wants something recalled, derived, or weighed (a trade-off). Companies are those whose models
-or papers it turns on. The lab asks the same questions, one at a time, and says why a wrong choice is wrong;
+or papers it is about. The lab asks the same questions, one at a time, and says why a wrong choice is wrong;
 `posenc lab --get /api/quiz` prints them.
 """
 

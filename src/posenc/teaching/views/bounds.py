@@ -1,0 +1,79 @@
+"""Bounds of a view's settings, which its signature states: ``width: Annotated[int, Bounds(2, 1024)] = 64``."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Annotated, ParamSpec, get_type_hints
+
+from posenc.errors import InvalidArgument
+from posenc.pictures.view import View
+
+P = ParamSpec("P")
+
+FAR = 2**31 - 1
+"""The last position whose phase the clock promises."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """From ``low`` to ``high``, and below the setting named ``below`` where there is one.
+
+    A setting that holds several numbers bounds each.
+    """
+
+    low: float
+    high: float
+    below: str = ""
+
+
+Width = Annotated[int, Bounds(2, 1024)]
+Length = Annotated[int, Bounds(2, 4096)]
+Furthest = Annotated[int, Bounds(1, 8192)]
+Position = Annotated[int, Bounds(0, FAR)]
+Base = Annotated[float, Bounds(2, 1e9)]
+Seed = Annotated[int, Bounds(0, FAR)]
+Step = Annotated[int, Bounds(1, 4)]
+
+
+def bounds(view: Callable[..., View]) -> dict[str, Bounds]:
+    """The bounds of a view's settings by name; a setting that is no number has none."""
+    hints = get_type_hints(view, include_extras=True)
+    notes = {name: getattr(hint, "__metadata__", (None,))[0] for name, hint in hints.items()}
+    return {name: note for name, note in notes.items() if isinstance(note, Bounds)}
+
+
+def bounded(view: Callable[P, View]) -> Callable[P, View]:
+    """Decorate a view: it refuses settings outside what it can compute or anyone can see."""
+    signature, limits = inspect.signature(view), bounds(view)
+
+    @wraps(view)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> View:
+        given = signature.bind(*args, **kwargs)
+        given.apply_defaults()
+        check(limits, given.arguments)
+        return view(*args, **kwargs)
+
+    return checked
+
+
+def check(limits: Mapping[str, Bounds], settings: Mapping[str, object]) -> None:
+    """Refuse a setting outside its bounds."""
+    for setting, limit in limits.items():
+        given = settings[setting]
+        for value in given if isinstance(given, tuple) else (given,):
+            if not isinstance(value, int | float):
+                continue
+            other = settings.get(limit.below)
+            high = min(limit.high, other - 1) if isinstance(other, int) else limit.high
+            if not limit.low <= value <= high:
+                until = f"; {limit.below} is {other}" if high < limit.high else ""
+                raise InvalidArgument(
+                    f"{setting}={value:.12g} must be between {limit.low:.12g} and {high:.12g}{until}"
+                )
+
+
+def within(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a number that a view derives from its settings."""
+    if not low <= value <= high:
+        raise InvalidArgument(f"{name}={value:g} must be between {low:g} and {high:g}")
