@@ -19,19 +19,19 @@ def config(**more: Any) -> dict[str, Any]:
 
 
 def test_sections_are_read_as_axes() -> None:
-    (recipe,) = read(config(mrope_section=[20, 22, 22])).kinds.values()
+    (recipe,) = read(config(mrope_section=[20, 22, 22])).recipes.values()
     assert str(recipe.get("axes")) == "chunked(20, 22, 22)"
 
 
 def test_a_silent_config_has_the_sections_of_the_code() -> None:
-    (recipe,) = read(config()).kinds.values()
+    (recipe,) = read(config()).recipes.values()
     assert str(recipe.get("axes")) == "chunked(16, 24, 24)"
 
 
 def test_the_older_spelling_says_the_same() -> None:
     old = {"model_type": "qwen2_vl_text", **SIZES, "rope_theta": 1e6}
     said = read({**old, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}})
-    assert said.kinds == read(config(mrope_section=[16, 24, 24])).kinds
+    assert said.recipes == read(config(mrope_section=[16, 24, 24])).recipes
 
 
 @pytest.mark.parametrize(

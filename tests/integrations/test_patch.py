@@ -152,7 +152,7 @@ def test_a_block_within_a_block_lays_angles_out_as_the_class_does(family: str) -
     """Without rotation all halves are alike: the layout cannot be read off a module that is patched already."""
     model, ids = tiny(family), tokens()
     before, encoding = logits(model, ids), own(tiny(family), "float32")
-    still = {name: posenc.NoPE() for name in read(model.config).turning}
+    still = {name: posenc.NoPE() for name in read(model.config).rotary_recipes}
     with patched(model, still):
         without = logits(model, ids)
         with patched(model, encoding):

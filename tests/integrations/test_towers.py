@@ -8,7 +8,7 @@ from tools.walk_type import completed
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.integrations.huggingface import patched, read
-from posenc.integrations.huggingface.tower import AROUND
+from posenc.integrations.huggingface.language_model import AROUND
 from support.feeding import answers, fed, takes
 from support.small_models import other, own
 

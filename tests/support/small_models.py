@@ -20,11 +20,11 @@ from posenc.encodings.nope import NoPE
 from posenc.encodings.sinusoidal import Sinusoidal
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.measuring.shown import Shown
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 from posenc.integrations.huggingface.patch import TABLES
 from posenc.integrations.huggingface.patch_attention import first_row
-from posenc.integrations.huggingface.tower import language
 
 transformers.logging.set_verbosity_error()
 
@@ -51,7 +51,7 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
     """The model's own positions by kind, its tables and biases among them."""
     positions = read(model.config)
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
-    if positions.turning:
+    if positions.rotary_recipes:
         return {kind: one for kind, one in encodings.items() if one.acts_on}
     for encoding, (module, table) in zip(encodings.values(), _tables(model), strict=False):
         held = dict(encoding.named_parameters()).get("weight")

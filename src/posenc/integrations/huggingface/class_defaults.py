@@ -14,7 +14,7 @@ from typing import Any
 @cache
 def class_defaults() -> Mapping[str, Mapping[str, Any]]:
     """Per model_type the keys that its config class has, each with the value it takes by itself."""
-    found: Mapping[str, Mapping[str, Any]] = json.loads(
+    defaults: Mapping[str, Mapping[str, Any]] = json.loads(
         (files(__package__) / "class_defaults.json").read_text("utf-8")
     )
-    return found
+    return defaults

@@ -57,13 +57,13 @@ def convert_pairing(
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
     turned = half_from_interleaved(rotary_dim) if to == "half" else interleaved_from_half(rotary_dim)
-    layout = Layout(heads, kv_heads or heads, head_dim, [*turned, *range(rotary_dim, head_dim)])
+    heads_order = HeadOrder(heads, kv_heads or heads, head_dim, [*turned, *range(rotary_dim, head_dim)])
     converted = dict(state_dict)
     touched = 0
     for name, tensor in state_dict.items():
-        found = layout.order_of(name, tuple(tensor.shape))
-        if found is not None:
-            axis, order = found
+        axis_order = heads_order.order_of(name, tuple(tensor.shape))
+        if axis_order is not None:
+            axis, order = axis_order
             converted[name] = tensor.index_select(axis, torch.tensor(order, device=tensor.device))
             touched += 1
     if not touched:
@@ -74,7 +74,7 @@ def convert_pairing(
 
 
 @dataclass(frozen=True)
-class Layout:
+class HeadOrder:
     """Heads and the new order of a head's channels; answers which row or column goes where."""
 
     heads: int
@@ -84,9 +84,9 @@ class Layout:
 
     def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
         """The axis of this tensor that has channels of heads, and its new order; None where it keeps its own."""
-        found = SEPARATE.search(name)
-        if found and found["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
-            heads = self.heads if found["which"] == "q" else self.kv_heads
+        match = SEPARATE.search(name)
+        if match and match["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
+            heads = self.heads if match["which"] == "q" else self.kv_heads
             if shape != (heads, self.head_dim):
                 raise InvalidArgument(f"{name} is {shape}; heads and head_dim make {(heads, self.head_dim)}")
             return 1, self.order
@@ -103,9 +103,9 @@ class Layout:
             )
         if LATENT.search(name):
             raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
-        if found := SEPARATE.search(name):
-            heads = self.heads if found["which"] == "q" else self.kv_heads
-            if found["what"] != "proj" and count == self.head_dim:
+        if match := SEPARATE.search(name):
+            heads = self.heads if match["which"] == "q" else self.kv_heads
+            if match["what"] != "proj" and count == self.head_dim:
                 heads = 1
             self._check(name, count, heads)
             return self._permuted(heads)

@@ -7,9 +7,9 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 
-LAYERS = 10_000
+MOST_LAYERS = 10_000
 """More layers than any model has, and few enough to list."""
-POSITIONS = 2**31 - 1
+LAST_POSITION = 2**31 - 1
 """As far as the clock counts."""
 LARGEST = 1e18
 """No base or factor comes near it, and it fits into 64 bits as a whole number."""
@@ -41,10 +41,10 @@ def _listed(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 SIZE = whole(1, 2**24)
-LENGTH = whole(1, POSITIONS)
-WINDOW = whole(0, POSITIONS)
-DEPTH = whole(1, LAYERS)
-START = whole(0, LAYERS)
+LENGTH = whole(1, LAST_POSITION)
+WINDOW = whole(0, LAST_POSITION)
+DEPTH = whole(1, MOST_LAYERS)
+START = whole(0, MOST_LAYERS)
 TOKEN = whole(0, 2**24)
 NUMBER = Values("a number below 10^18", _finite)
 POSITIVE = Values("a number above 0 and below 10^18", lambda value: _finite(value) and value > 0)
@@ -62,13 +62,15 @@ SIDES = Values(
     "a size, or one for each side", lambda value: SIZE.holds(value) or (SIZES.holds(value) and len(value) == 2)
 )
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
-NUMBERED = Values("a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < LAYERS))
+NUMBERED = Values(
+    "a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < MOST_LAYERS)
+)
 BOTH = Values("true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision"))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
 PATTERN = Values(
     "a number, or letters L (sees a window) and G (sees all)",
     lambda value: (
-        (type(value) is int and 0 <= value <= LAYERS)
+        (type(value) is int and 0 <= value <= MOST_LAYERS)
         or (isinstance(value, str) and value != "" and not set(value) - set("LG"))
     ),
 )
@@ -188,7 +190,7 @@ RARE: dict[str, Key] = {
     "image_size": Key(SIDES, "the sides of a picture"),
     "patch_size": Key(SIDES, "the sides of a patch of it"),
     "position_buckets": Key(SIZE, "the number of buckets of distances on either side"),
-    "max_relative_positions": Key(whole(-1, POSITIONS), "the distance from which on all share a bucket"),
+    "max_relative_positions": Key(whole(-1, LAST_POSITION), "the distance from which on all share a bucket"),
     "position_biased_input": Key(FLAG, "whether there is a table of positions besides"),
     "pos_att_type": Key(ANY, "whether queries, keys or both meet a table of distances"),
     "use_absolute_position_embeddings": Key(FLAG, "whether there is a table of places"),
