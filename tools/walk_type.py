@@ -143,9 +143,7 @@ def _family(name: str, measured: Measured) -> list[str] | None:
     common = (("partial", "partial_rotary_factor"), ("pairing", "interleaved"), ("head_dim", "qk_rope_head_dim"))
     candidates: dict[str, tuple[Family, dict[str, str]]] = {repr(Family()): (Family(), {"like": "llama"})}
     for chosen in product((False, True), repeat=len(common)):
-        facts = {
-            key: value for fact, taken in zip(common, chosen, strict=True) if taken for key, value in fact.items()
-        }
+        facts = dict(fact for fact, taken in zip(common, chosen, strict=True) if taken)
         family = Family(**facts)  # type: ignore[arg-type]
         candidates.setdefault(repr(family), (family, facts))
     for other, family in FAMILIES.items():
