@@ -33,10 +33,10 @@ def test_frequencies_are_known_past_whole_turns() -> None:
 @pytest.mark.parametrize(
     ("family", "said"),
     [
-        ("llama-2-yarn", "8 half pairs of 16 channels turn by 1 to"),
-        ("cohere", "8 interleaved pairs of 16 channels turn by 1 to 0.0003162"),
-        ("phi", "4 half pairs of 16 channels turn by 1 to 0.001"),
-        ("gemma3", "16 half pairs of 32 channels turn by 1 to"),
+        ("llama-2-yarn", "8 half pairs of 16 channels rotate by 1 to"),
+        ("cohere", "8 interleaved pairs of 16 channels rotate by 1 to 0.0003162"),
+        ("phi", "4 half pairs of 16 channels rotate by 1 to 0.001"),
+        ("gemma3", "16 half pairs of 32 channels rotate by 1 to"),
         ("smollm3", "1 × no positions"),
         ("bloom", "2 × a bias on scores"),
         ("gpt2", "a trained table of 256 rows"),
@@ -117,7 +117,7 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
 @pytest.mark.parametrize(
     ("model_type", "wrong", "said"),
     [
-        ("afmoe", {"rotates": Rotates()}, "layer 3 .*: queries at position .* this layer turns nothing"),
+        ("afmoe", {"rotates": Rotates()}, "layer 3 .*: queries at position .* this layer rotates nothing"),
         ("cohere2", {"pairing": "half"}, "layer 0 .*: queries at position .* measured 64 interleaved pairs"),
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
         ("roberta", {"tables": Tables()}, "read a table of 512 rows, measured 510"),

@@ -64,7 +64,7 @@ def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Cal
 
 
 def _thirds(pairing: str) -> Callable[[int], str]:
-    """A text with 2⌊D/6⌋ channels for each of three axes, and what is left over not turned."""
+    """A text with 2⌊D/6⌋ channels for each of three axes, and what is left over not rotated."""
     return lambda D: (
         f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing={pairing})"
     )

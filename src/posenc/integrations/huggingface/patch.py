@@ -1,6 +1,6 @@
 """Swaps one loaded model's positions for ours, and undoes it on the way out; only T5's attention stays registered.
 
-A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and turns its queries and keys
+A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and rotates its queries and keys
 itself, so that module's ``forward`` is all that is replaced, on this one instance. ALiBi families are handed
 another bias through a hook on each attention module, learned tables another lookup.
 """
@@ -123,15 +123,15 @@ def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     if not encoding.acts_on:
         return
     if not isinstance(encoding, RotaryEncoding):
-        raise InvalidArgument(f"encoding is {encoding.name}; this model turns q and k: pass Rotary or NoPE")
+        raise InvalidArgument(f"encoding is {encoding.name}; this model rotates q and k: pass Rotary or NoPE")
     pairing, rotary_dim = recipe.get("pairing"), recipe.get("rotary_dim")
     if encoding.pairing != pairing:
         raise InvalidArgument(
-            f"encoding has pairing={encoding.pairing!r} and the model turns {pairing!r} pairs; weights of "
+            f"encoding has pairing={encoding.pairing!r} and the model rotates {pairing!r} pairs; weights of "
             "the other pairing go through convert_pairing first"
         )
     if encoding.rotary_dim != rotary_dim:
-        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model turns {rotary_dim}")
+        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model rotates {rotary_dim}")
 
 
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
@@ -196,16 +196,16 @@ def _over_a_grid(
     both = torch.arange(2, device=device)[:, None].expand(-1, read.axes)
     lay = _layout(ask(position_ids=both), pairs)
 
-    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, turned: bool) -> Any:
-        cos, sin = _cos_sin(encoding, (at.flip(-1) if turned else at).mT[:, None], pairs)
+    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, flipped: bool) -> Any:
+        cos, sin = _cos_sin(encoding, (at.flip(-1) if flipped else at).mT[:, None], pairs)
         return lay(cos[0], sin[0], dtype)
 
     one = both.clone()
     one[1, :-1] = 0
     theirs = ask(position_ids=one)
-    ways = [laid(read, one, theirs[0].dtype, turned) for turned in (False, True)]
-    turned = ((ways[1][1] - theirs[1]).abs().max() < (ways[0][1] - theirs[1]).abs().max()).item()
-    return partial(laid, turned=bool(turned))
+    ways = [laid(read, one, theirs[0].dtype, flipped) for flipped in (False, True)]
+    flipped = ((ways[1][1] - theirs[1]).abs().max() < (ways[0][1] - theirs[1]).abs().max()).item()
+    return partial(laid, flipped=bool(flipped))
 
 
 def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
@@ -221,7 +221,7 @@ def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype],
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE turns nothing."""
+    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE rotates nothing."""
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text alone, which stands at one position on all of them
         positions = positions.expand(encoding.axes, -1, -1)

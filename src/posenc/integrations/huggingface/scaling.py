@@ -187,7 +187,7 @@ def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: flo
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Any fixed scaling whose pairs all turn, as a longrope whose two lists are the same."""
+    """Any fixed scaling whose pairs all rotate, as a longrope whose two lists are the same."""
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length)")
     if isinstance(scaling, PerPair):

@@ -109,10 +109,10 @@ _WIDTH = Key(SIZE, "the model's width")
 _DEPTH = Key(DEPTH, "the number of layers")
 _BASE = Key(POSITIVE, "the base of rotary frequencies")
 _NEAR_BASE = Key(POSITIVE, "the rotary base of layers that see a window")
-_TURNING = Key(SHARE, "the share of a head's channels that turn", idle=(1,))
+_ROTATED_SHARE = Key(SHARE, "the share of a head's channels that rotate", idle=(1,))
 _ROPE = Key(DICTIONARY, "how rotary frequencies are scaled, see transformers' rope_parameters", idle=({},))
 _PATTERN = Key(PATTERN, "the distance from one full layer to the next, or a pattern of letters")
-_ON = Key(SWITCH, "whether queries and keys are turned", idle=(True,))
+_ON = Key(SWITCH, "whether queries and keys are rotated", idle=(True,))
 _BESIDE = Key(NUMBER, "part of a rope dictionary, and says nothing beside it")
 
 KEYS: dict[str, Key] = {
@@ -135,7 +135,7 @@ KEYS: dict[str, Key] = {
     **dict.fromkeys(("num_decoder_layers", "decoder_layers"), Key(DEPTH, "the number of layers of the decoder")),
     **dict.fromkeys(("rope_theta", "rotary_emb_base", "global_rope_theta"), _BASE),
     **dict.fromkeys(("rope_local_base_freq", "local_rope_theta"), _NEAR_BASE),
-    **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _TURNING),
+    **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _ROTATED_SHARE),
     **dict.fromkeys(("rope_scaling", "rope_parameters"), _ROPE),
     **dict.fromkeys(("sliding_window_pattern", "global_attn_every_n_layers"), _PATTERN),
     **dict.fromkeys(("rotary", "use_rope"), _ON),
@@ -146,9 +146,9 @@ KEYS: dict[str, Key] = {
     "global_head_dim": Key(SIZE, "the channels of a head in full layers"),
     "per_layer_config": Key(DICTIONARY, "what single layers have of their own"),
     "kv_channels": Key(SIZE, "the channels of a head"),
-    "qk_rope_head_dim": Key(SIZE, "the channels of a head that turn"),
-    "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not turn"),
-    "rotary_dim": Key(SIZE, "the channels of a head that turn"),
+    "qk_rope_head_dim": Key(SIZE, "the channels of a head that rotate"),
+    "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not rotate"),
+    "rotary_dim": Key(SIZE, "the channels of a head that rotate"),
     "original_max_position_embeddings": Key(LENGTH, "the trained length"),
     "original_max_length": Key(LENGTH, "the trained length"),
     "rope_interleave": Key(FLAG, "whether stored weights have neighbours as pairs"),
@@ -166,8 +166,8 @@ KEYS: dict[str, Key] = {
     "use_bidirectional_attention": Key(BOTH, "who sees what comes after", idle=(True, "all", "vision")),
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
-    "no_rope_layers": Key(SWITCHES, "for every layer whether it turns, 1, or not, 0"),
-    "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not turn to the next"),
+    "no_rope_layers": Key(SWITCHES, "for every layer whether it rotates, 1, or not, 0"),
+    "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not rotate to the next"),
     "attn_layer_indices": Key(NUMBERED, "the layers that attend, the others being recurrent"),
     "layer_rope_theta": Key(BASES, "the base of every layer"),
     "attention_chunk_size": Key(LENGTH, "how many tokens a chunk of attention has"),
@@ -209,21 +209,21 @@ ROPE: dict[str, Key] = {
     "rope_type": Key(TEXT, "the kind of scaling"),
     "type": Key(TEXT, "the kind of scaling"),
     "rope_theta": _BASE,
-    "partial_rotary_factor": _TURNING,
+    "partial_rotary_factor": _ROTATED_SHARE,
     "factor": Key(NUMBER, "target length over trained length"),
     "original_max_position_embeddings": KEYS["original_max_position_embeddings"],
     "max_position_embeddings": _LENGTH,
     "attention_factor": Key(POSITIVE, "what cos and sin are multiplied by"),
-    "beta_fast": Key(NUMBER, "the turns above which a pair is kept"),
-    "beta_slow": Key(NUMBER, "the turns below which a pair is interpolated"),
+    "beta_fast": Key(NUMBER, "the rotations above which a pair is kept"),
+    "beta_slow": Key(NUMBER, "the rotations below which a pair is interpolated"),
     "mscale": Key(NUMBER, "DeepSeek's first number"),
     "mscale_all_dim": Key(NUMBER, "DeepSeek's second number"),
     "truncate": Key(FLAG, "whether the ends of YaRN's ramp are rounded"),
     "finetuned": Key(FLAG, "a remark of YaRN's authors"),
     "short_factor": Key(NUMBERS, "a factor for every pair"),
     "long_factor": Key(NUMBERS, "a factor for every pair beyond the trained length"),
-    "low_freq_factor": Key(NUMBER, "the turns below which a pair is interpolated"),
-    "high_freq_factor": Key(NUMBER, "the turns above which a pair is kept"),
+    "low_freq_factor": Key(NUMBER, "the rotations below which a pair is interpolated"),
+    "high_freq_factor": Key(NUMBER, "the rotations above which a pair is kept"),
     "llama_4_scaling_beta": KEYS["llama_4_scaling_beta"],
     "mrope_section": Key(SIZES, "the pairs of every axis of positions"),
     "mrope_interleaved": Key(FLAG, "whether axes take turns, which is in the family's code"),

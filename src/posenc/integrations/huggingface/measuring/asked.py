@@ -1,7 +1,7 @@
 """One model being asked: the same tokens at position 0 and at positions p, and what differs between them.
 
 Queries at p are R·queries at 0, and least squares over a few hundred of them give R whole: which channels pair, how
-many turn, how fast, which layers do not.
+many rotate, how fast, which layers do not.
 """
 
 import inspect
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.language_model import text_config
-from posenc.integrations.huggingface.measuring.maps import Rotation, fitted, rotation_of, scores_of, source
+from posenc.integrations.huggingface.measuring.maps import Rotation, least_squares, rotation_of, scores_of, source
 from posenc.integrations.huggingface.measuring.measured import AXES, EXACT, Measured, MeasuredLayer, Table
 from posenc.integrations.huggingface.measuring.record import Attention, Recording, recorded
 
@@ -26,7 +26,7 @@ TOKENS, DECODED = 13, 11
 READ = 23
 """Tokens of the texts that windows and biases are read from."""
 SQUARE = 1e-2
-"""How far a map may be from keeping angles, as turns do: less than any that bends, more than rounding makes."""
+"""How far a map may be from keeping angles, as rotations do: less than any that bends, more than rounding makes."""
 
 
 class Asked:
@@ -142,13 +142,13 @@ def _by_token(one: Attention) -> Attention:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Attention], at: tuple[int, ...]) -> MeasuredLayer:
-    """A layer with the axis that makes each of its pairs turn, each of which only one does."""
+    """A layer with the axis that makes each of its pairs rotate, each of which only one does."""
     if layer.rotation is None or not layer.exact:
         return layer
     of_pair: dict[tuple[int, int], int] = {}
     for axis, one in enumerate(moved):
         q = one.q.flatten(1, 2)
-        rotation = rotation_of(fitted(q[0], q)[0], at)
+        rotation = rotation_of(least_squares(q[0], q)[0], at)
         of_pair |= dict.fromkeys(() if rotation is None else rotation.pairs, axis)
     known = [of_pair.get(pair) for pair in layer.rotation.pairs]
     axes = tuple(axis for axis in known if axis is not None)
@@ -159,28 +159,28 @@ def layer_of(
     plain: Attention,
     moved: Attention | None,
     at: tuple[int, ...],
-    turns: Callable[[Tensor, tuple[int, ...]], Rotation | None] = rotation_of,
+    find: Callable[[Tensor, tuple[int, ...]], Rotation | None] = rotation_of,
 ) -> MeasuredLayer:
     """A layer, from how it attends to several texts and to the same content at every position ``at``.
 
-    ``turns`` finds the pairs that turn in the maps from the first position to each.
+    ``find`` finds the pairs that rotate in the maps from the first position to each.
     """
     scores = scores_of(plain.q, plain.k, plain.scores)
     maps, residual, rotation, factor = None, float("inf"), None, None
     growth: tuple[float, ...] = ()
     if moved is not None:
         q = moved.q.flatten(1, 2)
-        maps, residual = fitted(q[0], q)
+        maps, residual = least_squares(q[0], q)
         growth = tuple(float(x) for x in maps.square().sum((-1, -2)).div(maps.shape[-1]).sqrt())
     if maps is not None and residual < EXACT:
         plainly = maps / torch.tensor(growth)[:, None, None]
-        order, factor = _source(plain, turns(plainly, at))
+        order, factor = _source(plain, find(plainly, at))
         back = torch.tensor(order).argsort()
         maps = maps[:, back][:, :, back]
         plainly = plainly[:, back][:, :, back]
-        rotation = turns(plainly, at)
+        rotation = find(plainly, at)
         bent = (plainly.mT @ plainly - torch.eye(len(order), dtype=maps.dtype)).abs().amax()
-        if rotation is not None and rotation.pairing == "other" and bent > SQUARE:  # no pairs, and so no turns
+        if rotation is not None and rotation.pairing == "other" and bent > SQUARE:  # no pairs, and so no rotation
             rotation, residual = None, float(bent)
     tower, index = _place(plain.module)
     heads, head_dim = plain.q.shape[1], plain.q.shape[-1]
@@ -190,9 +190,9 @@ def layer_of(
 
 
 def _source(plain: Attention, rotation: Rotation | None) -> tuple[list[int], float | None]:
-    """The order in which a layer takes its channels up before it turns them, and its factor where that shows."""
+    """The order in which a layer takes its channels up before it rotates them, and its factor where that shows."""
     B, H, T, D = plain.q.shape
-    turned = [] if rotation is None else [channel for pair in rotation.pairs for channel in pair]
+    rotated = [] if rotation is None else [channel for pair in rotation.pairs for channel in pair]
     first = plain.q[:, :, 0].flatten(0, 1)
     for x in reversed(plain.inputs):
         rows = x.reshape(B, T, -1)[:, 0]
@@ -202,7 +202,7 @@ def _source(plain: Attention, rotation: Rotation | None) -> tuple[list[int], flo
         elif rows.shape[-1] % H == 0:  # joined head by head
             forms.append(rows.unflatten(-1, (H, -1))[..., :D])
         for before in forms:
-            known = source(first, before.flatten(0, 1).float(), turned)
+            known = source(first, before.flatten(0, 1).float(), rotated)
             if known is not None:
                 return known
     return list(range(D)), None

@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.measuring.measured import EXACT, Measured, 
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 
 ROUNDING = 1e-5
-"""How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
+"""How far maps may lie apart: float32 rotated queries, fitted in float64 with at least twice as many samples as
 channels, of a condition below some tens of 2^-24."""
 
 
@@ -57,9 +57,9 @@ def _numbered(measured: Measured) -> list[tuple[MeasuredLayer, int]]:
 
 def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding: Encoding) -> list[str]:
     if "embeddings" in encoding.acts_on:
-        return _bias(layer, encoding) + ["read a table, and its queries turn"] * (layer.rotation is not None)
+        return _bias(layer, encoding) + ["read a table, and its queries rotate"] * (layer.rotation is not None)
     if not layer.exact:
-        return [f"queries do more than turn with their positions (a share of {layer.residual:.1g} is left over)"]
+        return [f"queries do more than rotate with their positions (a share of {layer.residual:.1g} is left over)"]
     assert layer.maps is not None
     texts = []
     expected = _maps(encoding, positions, positions.scales.get(kind, NOPE), layer)
@@ -103,8 +103,8 @@ def _maps(
         return None
     at = _places(encoding, positions, layer)
     eye = torch.eye(d)[None, :, None].expand(1, d, P, d)
-    turned = encoding.at(at).rotate(eye, eye)[0] if "queries_keys" in encoding.acts_on else eye
-    maps = turned[0].permute(1, 2, 0).double()
+    rotated = encoding.at(at).rotate(eye, eye)[0] if "queries_keys" in encoding.acts_on else eye
+    maps = rotated[0].permute(1, 2, 0).double()
     maps = maps @ torch.linalg.inv(maps[:1])
     rows = build(scale, ModelShape()).at(torch.tensor(layer.positions)).scale
     grown = torch.ones(P).double() if rows is None else rows.flatten().double()
@@ -134,7 +134,7 @@ def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
 
 
 def _axes(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
-    """Which coordinate every pair turns by, of a model that takes several."""
+    """Which coordinate every pair rotates by, of a model that takes several."""
     if layer.axes is None or layer.places is not None:  # maps of all places of a picture say it already
         return []
     axis_map = getattr(encoding, "axis_map", None)
@@ -150,7 +150,7 @@ def _counts(axes: tuple[int, ...]) -> str:
 
 def _said(layer: MeasuredLayer) -> str:
     if layer.rotation is None:
-        return "this layer turns nothing"
+        return "this layer rotates nothing"
     rotation = layer.rotation
     ends = f"{rotation.frequencies[0]:.4g} to {rotation.frequencies[-1]:.4g}"
     return f"measured {len(rotation.pairs)} {rotation.pairing} pairs, from {ends}"
@@ -185,8 +185,8 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
 def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
     every = [*positions.recipes.values(), *filter(None, [positions.added_table])]
     read = [recipe for recipe in every if recipe.get("width")]
-    turns = bool(positions.rotary_recipes)  # the table of a model that turns is one of cos and sin
-    widest = [table for table in measured.tables if table.width > 1 and (table.trained or not turns)]
+    rotates = bool(positions.rotary_recipes)  # the table of a model that rotates is one of cos and sin
+    widest = [table for table in measured.tables if table.width > 1 and (table.trained or not rotates)]
     if bool(read) != bool(widest):
         return [
             "read a table of positions, looked up none"

@@ -10,7 +10,9 @@ UNMOVED = 1e-5
 """Below this an entry of a map is rounding: of float32 products, fitted to twice as many samples as unknowns."""
 
 
-def fitted(first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]) -> tuple[Float[Tensor, "P D D"], float]:
+def least_squares(
+    first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]
+) -> tuple[Float[Tensor, "P D D"], float]:
     """M with later = M·first by least squares, and the largest share of a row that no M explains."""
     x, y = first.double(), later.double()
     columns = y.permute(1, 0, 2).flatten(1)  # one factorisation for all positions
@@ -21,11 +23,11 @@ def fitted(first: Float[Tensor, "n D"], later: Float[Tensor, "P n D"]) -> tuple[
 
 @dataclass(frozen=True)
 class Rotation:
-    """Which channels of a head turn together.
+    """Which channels of a head rotate together.
 
     Args:
-        pairs: the two channels of every pair that turns.
-        frequencies: radians a position of every pair; negative where it turns the other way.
+        pairs: the two channels of every pair that rotates.
+        frequencies: radians a position of every pair; negative where it rotates the other way.
         pairing: ``"half"``, ``"interleaved"``, or ``"other"``.
     """
 
@@ -35,7 +37,7 @@ class Rotation:
 
 
 def rotation_of(maps: Float[Tensor, "P D D"], positions: tuple[int, ...]) -> Rotation | None:
-    """The pairs of a map that turns, or None for one that is the same at every position."""
+    """The pairs of a map that rotates, or None for one that is the same at every position."""
     D = maps.shape[-1]
     apart = maps.abs().amax(0) * (1 - torch.eye(D, dtype=maps.dtype))
     most, partner = apart.max(-1)
@@ -58,9 +60,9 @@ def pairing_of(pairs: tuple[tuple[int, int], ...]) -> str:
 def over_a_grid(
     maps: Float[Tensor, "P D D"], shape: tuple[int, int]
 ) -> tuple[Rotation, tuple[int, ...] | None] | None:
-    """The pairs that turn from place to place of a picture, and the axis of each: None for pairs that turn by both.
+    """The pairs that rotate over a picture, and the axis of each: None for pairs that rotate by both.
 
-    ``maps`` are of places row by row; along the first column and along the first row each turns by one axis.
+    ``maps`` are of places row by row; along the first column and along the first row each rotates by one axis.
     """
     laid = maps.unflatten(0, shape)
     along = [rotation_of(one, tuple(range(len(one)))) for one in (laid[:, 0], laid[0])]
@@ -139,9 +141,9 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
 
 
 def source(
-    q: Float[Tensor, "n D"], before: Float[Tensor, "n D"], turned: list[int]
+    q: Float[Tensor, "n D"], before: Float[Tensor, "n D"], rotated: list[int]
 ) -> tuple[list[int], float] | None:
-    """Which channel every channel of queries at position 0 was before, and how much longer those that turn became.
+    """Which channel each channel of queries at position 0 was before, and how much longer rotated ones became.
 
     None where they are no plain selection of those before: they were normed or mixed in between.
     """
@@ -151,5 +153,5 @@ def source(
     best, order = alike.max(-1)
     if float(best.min()) < 1 - 1e-6 or len(set(order.tolist())) < len(order):
         return None
-    ratio = (lengths[0] / lengths[1][order])[turned]
+    ratio = (lengths[0] / lengths[1][order])[rotated]
     return order.tolist(), float(ratio.mean())

@@ -28,9 +28,9 @@ class MeasuredLayer:
             not be asked.
         residual: the share of the queries that no map explains.
         rotation: the pairs that rotate; None where none does.
-        growth: what the length of what turns or stands still is multiplied by at every position: a query scale.
+        growth: what the length of what rotates or stands still is multiplied by at every position: a query scale.
         factor: what cos and sin are multiplied by; None where it does not show.
-        axes: the axis of positions that every pair turns by; None in a model whose positions have one.
+        axes: the axis of positions that every pair rotates by; None in a model whose positions have one.
         scores: scale, bias and mask.
         places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
     """
@@ -67,10 +67,10 @@ class MeasuredLayer:
         if self.maps is None:
             words.append("not asked")
         elif not self.exact:
-            words.append("queries depend on positions in another way than by turning")
+            words.append("queries depend on positions in another way than by rotation")
         elif self.rotation is not None:
             rotation = self.rotation
-            how = f"{len(rotation.pairs)} {rotation.pairing} pairs of {self.head_dim} channels turn"
+            how = f"{len(rotation.pairs)} {rotation.pairing} pairs of {self.head_dim} channels rotate"
             words.append(f"{how} by {rotation.frequencies[0]:.4g} to {rotation.frequencies[-1]:.4g}")
             if self.axes is not None:
                 count = AXES if self.places is None else len(self.places)

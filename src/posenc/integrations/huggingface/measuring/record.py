@@ -24,10 +24,10 @@ class Attention:
 
     Args:
         module: the path of the module that it was computed in.
-        q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer turns, they are turned.
+        q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer rotates, they are rotated.
         scores: what the softmax was given, ``(B, heads, T, T)``, bias, window and scale included.
         inputs: what came out of the modules around it with as many numbers as q or more: queries before they were
-            turned among them, alone or joined with keys and values.
+            rotated among them, alone or joined with keys and values.
     """
 
     module: str

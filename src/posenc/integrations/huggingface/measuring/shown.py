@@ -88,12 +88,12 @@ class Shown:
             return layer_of(plain, ordered, at)
         axes: list[tuple[int, ...] | None] = [None]
 
-        def turns(maps: Tensor, _: object) -> Rotation | None:
+        def find(maps: Tensor, _: object) -> Rotation | None:
             rotation = over_a_grid(maps, cells)
             axes[0] = None if rotation is None else rotation[1]
             return None if rotation is None else rotation[0]
 
-        return replace(layer_of(plain, ordered, at, turns), axes=axes[0], places=cells)
+        return replace(layer_of(plain, ordered, at, find), axes=axes[0], places=cells)
 
     def _tables(self, plain: Recording) -> list[Table]:
         """Tables with the row of the first patch, those of tokens in front of it left out; and tables resized."""
