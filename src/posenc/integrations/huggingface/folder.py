@@ -21,7 +21,7 @@ from posenc.integrations.huggingface.language_model import path_of_text
 
 
 def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; whatever transformers says when it cannot becomes one line."""
+    """Model and tokenizer; an error of transformers becomes one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} is not there; pass a model's folder or a .gguf file")
     try:

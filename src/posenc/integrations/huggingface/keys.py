@@ -1,4 +1,4 @@
-"""Refuses what nothing reads: every key about positions is consumed, says nothing, or is an error with a remedy."""
+"""Refuses unread keys: every key about positions is read, has no effect, or is an error with a remedy."""
 
 import re
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
 def plain(key: str) -> str:
-    """A key without habits of spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
+    """A key in one spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
     return CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")
 
 
@@ -84,7 +84,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
-    """Whether a key that the family does not have says nothing at this value: off, null, or an old habit."""
+    """Whether a key that the family does not have has no effect at this value: off, null, or an old default."""
     if near_miss(key, known):
         return False
     if value is None or (value is False and (key not in KEYS or KEYS[key].values.holds(False))):

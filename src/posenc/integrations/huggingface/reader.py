@@ -43,7 +43,7 @@ class Reader:
         self.assumed: list[str] = []
 
     def get(self, key: str | None) -> Any:
-        """The value of a key under its own or its standard name; transformers' own where it is left out.
+        """The value of a key under its name or its standard one; transformers' default where it is left out.
 
         None where the config says null, or where there is no such key and transformers takes none.
         """
@@ -73,7 +73,7 @@ class Reader:
         return default
 
     def need(self, key: str) -> Any:
-        """The value of a key, the family's own where the config is silent, else an error."""
+        """The value of a key, the family's default where the config leaves it out, else an error."""
         value = self.get(key)
         if value is not None:
             return value
@@ -140,7 +140,7 @@ class Reader:
         return float((0.1 * amount * math.log(factor) + 1) ** 2)
 
     def rope_parameters(self) -> dict[str, Any]:
-        """The rope dictionary under whichever key it stands; the family's own, or empty, where there is none."""
+        """The rope dictionary under either key; the class's default, or an empty one, where there is none."""
         if self.family.kind != "rotary" or self.family.fixed_base is not None:
             return {}
         given = {key: self.config[key] for key in BOTH_FORMS if self.config.get(key) is not None}

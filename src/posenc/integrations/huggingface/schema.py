@@ -1,4 +1,4 @@
-"""What each key of a config means and may hold, said once: whatever reads or refuses a value asks here."""
+"""The meaning and the allowed values of each config key: all code that reads or refuses a value asks here."""
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
@@ -83,7 +83,7 @@ class Key:
     Args:
         values: what it may hold besides null, which is as good as leaving it out where null is allowed.
         meaning: what it says, after "which is".
-        idle: values at which it says nothing in a family that does not have it; null and False always are.
+        idle: values without effect in a family that does not have the key; null and False always are.
     """
 
     values: Values
@@ -113,7 +113,7 @@ _ROTATED_SHARE = Key(SHARE, "the share of a head's channels that rotate", idle=(
 _ROPE = Key(DICTIONARY, "how rotary frequencies are scaled, see transformers' rope_parameters", idle=({},))
 _PATTERN = Key(PATTERN, "the distance from one full layer to the next, or a pattern of letters")
 _ON = Key(SWITCH, "whether queries and keys are rotated", idle=(True,))
-_BESIDE = Key(NUMBER, "part of a rope dictionary, and says nothing beside it")
+_BESIDE = Key(NUMBER, "part of a rope dictionary, and has no effect beside it")
 
 KEYS: dict[str, Key] = {
     **dict.fromkeys(
@@ -157,7 +157,7 @@ KEYS: dict[str, Key] = {
     "learned_pos_emb": Key(FLAG, "whether there is a table of positions"),
     "alibi": Key(FLAG, "whether scores are biased by distance"),
     "use_alibi": Key(FLAG, "whether scores are biased by distance"),
-    "offset_alibi": Key(SETTING, "a habit of the training code"),
+    "offset_alibi": Key(SETTING, "a convention of the training code"),
     "alibi_bias_max": Key(POSITIVE, "the exponent of the last slope"),
     "attn_config": Key(DICTIONARY, "MPT's settings of attention"),
     "layer_types": Key(NAMES, "the type of every layer"),

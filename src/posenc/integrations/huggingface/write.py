@@ -168,7 +168,7 @@ def _with_softmax(
 ) -> dict[str, Any]:
     """The entry with the factor on the scores that the model was loaded with, spelt as DeepSeek's second number.
 
-    What says it is (0.1·mscale_all_dim·ln s + 1)², of whatever type; s must be above 1.
+    The factor is (0.1·mscale_all_dim·ln s + 1)² for every type; s must be above 1.
     """
     if "mscale_all_dim" in entry:  # a scaling that states its own
         return entry

@@ -209,7 +209,7 @@ def _of_einsum(equation: str, operands: Any) -> tuple[Tensor, Tensor] | None:
 def recorded(
     model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Inside, whatever ``model`` attends to is recorded; it computes with weights of zero there.
+    """Inside, all attention of ``model`` is recorded; it computes with weights of zero there.
 
     Args:
         batch, length: rows and tokens of what it is given; None for pictures and sounds, where nobody says.
