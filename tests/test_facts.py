@@ -36,8 +36,6 @@ def test_every_row_is_settled_by_something_that_exists(fact: Fact) -> None:
     assert [by for by in fact.by if not exists(by)] == []
 
 
-
-
 def test_the_check_can_fail() -> None:
     for by in (
         "claim:none",

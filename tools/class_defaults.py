@@ -22,13 +22,7 @@ TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "hugging
 def defaults(model_type: str) -> dict[str, Any]:
     """The keys of a family's config class, by name, with the values that it takes by itself."""
     kind, family = CONFIG_MAPPING[model_type], FAMILIES[model_type]
-    own = {
-        *family.extra,
-        *family.table,
-        *(family.sides if family.sees else ()),
-        *filter(_named, vars(family).values()),
-    }
-    keys = {**KEYS, **{key: value for key, value in RARE.items() if key in own}}
+    keys = {**KEYS, **{key: value for key, value in RARE.items() if key in family.keys}}
     fields = {field.name: field.default for field in dataclasses.fields(kind) if field.name in keys}
     found = {
         key: value
@@ -37,10 +31,6 @@ def defaults(model_type: str) -> dict[str, Any]:
     }
     rope = kind().to_dict().get("rope_parameters") if family.kind == "rotary" else None
     return found | ({"rope_parameters": _untrained(rope)} if rope and _scaled(rope) else {})
-
-
-def _named(value: object) -> bool:
-    return isinstance(value, str)
 
 
 def _scaled(rope: dict[str, Any]) -> bool:

@@ -4,7 +4,9 @@ import copy
 import re
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import torch
@@ -16,10 +18,10 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.measuring import Measured, differences, measure
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.schema import KEYS
-from posenc.integrations.huggingface.tower import text_config
 
 BASE = re.compile(r"(rope_|rotary_)?theta$|base_freq$|rotary_emb_base$")
 EQUAL, DIFFERENT, MEASURED = "read and equal", "read and different", "measured only"
@@ -80,7 +82,7 @@ def walked(name: str) -> dict[str, object]:
         config = type(config).from_dict(completed(name, _rebased(copy.deepcopy(config.to_dict()))))
         measured = measure(config)
     except Exception as error:
-        return found | {"class": UNBUILT, "why": _first(error)}
+        return found | {"class": UNBUILT, "why": _reason(error)}
     found["measured"] = measured.describe()
     if not measured.layers:
         return found | {
@@ -91,20 +93,20 @@ def walked(name: str) -> dict[str, object]:
         positions = read(measured.config)
         off = differences(measured, positions)
     except InvalidArgument as error:
-        found |= {"why": _first(error), "turns": any(layer.turning for layer in measured.layers)}
+        found |= {"why": _reason(error), "turns": any(layer.rotation for layer in measured.layers)}
         if name not in FAMILIES:
             found["family"] = _family(name, measured)
         return found | {"class": MEASURED if measured.has_positions else NONE}
     except Exception as error:
-        off, positions = [_first(error)], None
-    found["turns"] = any(layer.turning for layer in measured.layers)
+        off, positions = [_reason(error)], None
+    found["turns"] = any(layer.rotation for layer in measured.layers)
     late = positions is not None and corrected_since(positions)
     return found | {"class": (LATER if late else DIFFERENT) if off else EQUAL, "why": "; ".join(off[:2])}
 
 
 def corrected_since(positions: ModelPositions) -> bool:
     """Whether the installed transformers is one that is known to do otherwise than such a config says."""
-    known = positions.otherwise
+    known = positions.wrong_up_to_version
     return known is not None and Version(transformers.__version__) <= Version(known)
 
 
@@ -132,38 +134,30 @@ def _rebased(config: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _first(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}"[:300]
 
 
-def _family(name: str, measured: Measured) -> str | None:
-    """A line of the table that reads this type as it was measured, of those that others have."""
-    tried: dict[str, Family] = {}
-    for partial in (None, "partial_rotary_factor"):
-        for pairing in ("half", "interleaved"):
-            for head_dim in ("head_dim", "qk_rope_head_dim"):
-                own = Family(pairing=pairing, partial=partial, head_dim=head_dim)  # type: ignore[arg-type]
-                tried.setdefault(repr(own), own)
-    for family in FAMILIES.values():
-        tried.setdefault(repr(family), family)
+def _family(name: str, measured: Measured) -> list[str] | None:
+    """Lines of families.toml that read this type as it was measured, of facts that other families have."""
+    common = (("partial", "partial_rotary_factor"), ("pairing", "interleaved"), ("head_dim", "qk_rope_head_dim"))
+    candidates: dict[str, tuple[Family, dict[str, str]]] = {repr(Family()): (Family(), {"like": "llama"})}
+    for chosen in product((False, True), repeat=len(common)):
+        facts = dict(fact for fact, taken in zip(common, chosen, strict=True) if taken)
+        family = Family(**facts)  # type: ignore[arg-type]
+        candidates.setdefault(repr(family), (family, facts))
+    for other, family in FAMILIES.items():
+        candidates.setdefault(repr(family), (family, {"like": other}))
     text = getattr(text_config(measured.config), "model_type", name)
-    for family in tried.values():
-        before = FAMILIES.get(text)
-        FAMILIES[text] = replace(family, extra=(*family.extra, *KEYS))
-        try:
-            if not differences(measured, read(measured.config)):
-                return _short(family)
-        except Exception:
-            continue
-        finally:
-            if before is None:
-                del FAMILIES[text]
-            else:
-                FAMILIES[text] = before
+    before = FAMILIES.get(text)
+    try:
+        for family, facts in candidates.values():
+            FAMILIES[text] = replace(family, extra=(*family.extra, *KEYS))
+            with suppress(Exception):
+                if not differences(measured, read(measured.config)):
+                    return [f'{text}.{key} = "{value}"' for key, value in facts.items()]
+    finally:
+        del FAMILIES[text]
+        if before is not None:
+            FAMILIES[text] = before
     return None
-
-
-def _short(family: Family) -> str:
-    plain = Family()
-    given = [f"{key}={value!r}" for key, value in vars(family).items() if value != getattr(plain, key)]
-    return f"Family({', '.join(given)})"

@@ -93,8 +93,8 @@ def test_what_is_measured_is_what_is_written() -> None:
     positions = read(config)
     assert positions.stretched == ("first", "second")
     again = read(write(positions, YaRN(4, 64)))
-    assert [recipe.get("scaling") for recipe in again.kinds.values()] == [YaRN(4, 64)] * 2
-    assert again.kinds == positions.with_scaling(YaRN(4, 64)).kinds
+    assert [recipe.get("scaling") for recipe in again.recipes.values()] == [YaRN(4, 64)] * 2
+    assert again.recipes == positions.with_scaling(YaRN(4, 64)).recipes
 
 
 def test_only_far_layers_are_stretched_and_drope_stills_them() -> None:

@@ -8,7 +8,7 @@ import torch
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.scaling import YaRN
-from support.small_models import answers, own, small
+from support.small_models import answers, check_swapped, other, own, small
 
 SIZES = {"hidden_size": 512, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
 ROPE = {"rope_type": "default", "rope_theta": 1e6}
@@ -19,19 +19,19 @@ def config(**more: Any) -> dict[str, Any]:
 
 
 def test_sections_are_read_as_axes() -> None:
-    (recipe,) = read(config(mrope_section=[20, 22, 22])).kinds.values()
+    (recipe,) = read(config(mrope_section=[20, 22, 22])).recipes.values()
     assert str(recipe.get("axes")) == "chunked(20, 22, 22)"
 
 
 def test_a_silent_config_has_the_sections_of_the_code() -> None:
-    (recipe,) = read(config()).kinds.values()
+    (recipe,) = read(config()).recipes.values()
     assert str(recipe.get("axes")) == "chunked(16, 24, 24)"
 
 
 def test_the_older_spelling_says_the_same() -> None:
     old = {"model_type": "qwen2_vl_text", **SIZES, "rope_theta": 1e6}
     said = read({**old, "rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}})
-    assert said.kinds == read(config(mrope_section=[16, 24, 24])).kinds
+    assert said.recipes == read(config(mrope_section=[16, 24, 24])).recipes
 
 
 @pytest.mark.parametrize(
@@ -67,9 +67,8 @@ def test_a_patched_model_turns_by_three_rows_of_position_ids(family: str) -> Non
     model = small(family)
     ids = torch.randint(4, 60, (2, 12), generator=torch.Generator().manual_seed(3))
     rows = torch.randint(0, 40, (3, 2, 12), generator=torch.Generator().manual_seed(4))
-    before = answers(model, input_ids=ids, position_ids=rows)
-    with patched(model, own(model, 64)):
-        ours = answers(model, input_ids=ids, position_ids=rows)
-        flat = answers(model, input_ids=ids, position_ids=rows[:1].expand(3, -1, -1))
-    torch.testing.assert_close(ours, before, rtol=0, atol=2e-5 * float(before.abs().max()))
-    assert (flat - before).abs().max() > 1e-3 * before.abs().max()
+    encodings = own(model, 64)
+    check_swapped(model, encodings, other(encodings), lambda: answers(model, input_ids=ids, position_ids=rows))
+    with patched(model, encodings):
+        ours, flat = (answers(model, input_ids=ids, position_ids=at) for at in (rows, rows[:1].expand(3, -1, -1)))
+    assert (flat - ours).abs().max() > 1e-3 * ours.abs().max()

@@ -84,19 +84,19 @@ READ: dict[str, tuple[dict[str, object], int, int]] = {
 def test_real_configs(name: str) -> None:
     kinds, original, longest = READ[name]
     positions = read(CONFIGS / f"{name}.json")
-    assert dict(positions.kinds) == kinds
+    assert dict(positions.recipes) == kinds
     assert (positions.original_length, positions.max_length) == (original, longest)
-    assert set(positions.layers) == set(kinds)
-    for recipe in positions.kinds.values():  # a text that anybody can pass on
+    assert set(positions.layer_types) == set(kinds)
+    for recipe in positions.recipes.values():  # a text that anybody can pass on
         assert canonical(parse(str(recipe))) == canonical(recipe)
 
 
 def test_what_real_configs_say_besides() -> None:
     gemma = read(config("gemma-3-4b"))
-    assert gemma.layers.count("full_attention") == 5
-    assert [gemma.layers[i] for i in (4, 5)] == ["sliding_attention", "full_attention"]
+    assert gemma.layer_types.count("full_attention") == 5
+    assert [gemma.layer_types[i] for i in (4, 5)] == ["sliding_attention", "full_attention"]
     assert any(note.startswith("rope_theta = 1000000,") for note in gemma.assumed)
-    assert read(config("smollm3-3b")).layers[:4] == ("rotary", "rotary", "rotary", "nope")
+    assert read(config("smollm3-3b")).layer_types[:4] == ("rotary", "rotary", "rotary", "nope")
     assert read(config("deepseek-v3")).softmax_factor == pytest.approx(1.8738542070926265)
     phi = read(config("phi-3-mini-128k")).rotary.get("scaling")
     assert isinstance(phi, LongRoPE)
@@ -111,27 +111,27 @@ SIZES = {"num_hidden_layers": 4, "hidden_size": 64, "num_attention_heads": 4, "m
 def test_layer_types_by_pattern_and_their_bases() -> None:
     """Older spellings: which layers are full follows from a number, and sliding layers have a base of their own."""
     gemma = {"model_type": "gemma3_text", "rope_theta": 1e6, "rope_local_base_freq": 2e4, "head_dim": 16, **SIZES}
-    assert {layer.get("base") for layer in read(gemma).kinds.values()} == {1e6, 2e4}
+    assert {layer.get("base") for layer in read(gemma).recipes.values()} == {1e6, 2e4}
     bert = read({"model_type": "modernbert", "global_rope_theta": 8e4, "local_rope_theta": 2e4, **SIZES})
-    assert bert.kinds == {"full_attention": rotary(16, 8e4), "sliding_attention": rotary(16, 2e4)}
-    assert [kind[:4] for kind in bert.layers] == ["full", "slid", "slid", "full"]
+    assert bert.recipes == {"full_attention": rotary(16, 8e4), "sliding_attention": rotary(16, 2e4)}
+    assert [kind[:4] for kind in bert.layer_types] == ["full", "slid", "slid", "full"]
     cohere = {"model_type": "cohere2", "rope_theta": 5e4, "sliding_window": 8, "layer_switch": 4, **SIZES}
     spelt = read({**cohere, "rotary_pct": 1.0, "position_embedding_type": "rope_gptj"})
-    assert spelt.kinds == {"rotary": rotary(16, 5e4, pairing="interleaved"), "nope": NOPE}
-    assert spelt.layers == ("rotary", "rotary", "rotary", "nope")
+    assert spelt.recipes == {"rotary": rotary(16, 5e4, pairing="interleaved"), "nope": NOPE}
+    assert spelt.layer_types == ("rotary", "rotary", "rotary", "nope")
     with pytest.raises(UnknownName, match="unknown key of model_type 'cohere2' 'rotary_pct'"):
         read({**cohere, "rotary_pct": 0.5})
     yarn = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64}
     types = ["sliding_attention", "full_attention"] * 2
     olmo = read({"model_type": "olmo3", "rope_theta": 5e5, "rope_scaling": yarn, "layer_types": types, **SIZES})
-    assert olmo.kinds == {"full_attention": rotary(16, 5e5, YaRN(4, 64)), "sliding_attention": rotary(16, 5e5)}
+    assert olmo.recipes == {"full_attention": rotary(16, 5e5, YaRN(4, 64)), "sliding_attention": rotary(16, 5e5)}
     assert olmo.rotary == rotary(16, 5e5, YaRN(4, 64))
 
 
 def test_a_missing_base_is_never_guessed() -> None:
     with pytest.raises(InvalidArgument, match="no 'rope_theta'; transformers would silently take its own default"):
         read(config("llama-2-7b"))
-    assert read(config("llama-2-7b"), base=10_000).kinds == {"all": rotary(128, 1e4)}
+    assert read(config("llama-2-7b"), base=10_000).recipes == {"all": rotary(128, 1e4)}
 
 
 LLAMA = {
@@ -178,7 +178,7 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
         {"rope_scaling": {"type": "dynamic", "factor": 2, "original_max_position_embeddings": 64}},
         "contradicts max_position_embeddings=4096",
     ),
-    ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "turns every channel"),
+    ({"rope_scaling": {"type": "linear", "factor": 2, "partial_rotary_factor": 0.5}}, "rotates every channel"),
     ({"dual_chunk_attention_config": {"chunk_size": 8}}, "'dual_chunk_attention_config'"),
     ({"model_type": "lama"}, "unknown model_type 'lama'; did you mean 'llama'"),
     ({"hidden_size": None}, "has no 'hidden_size'; add it"),
@@ -201,7 +201,7 @@ def test_refusals(broken: dict[str, Any], message: str) -> None:
 def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
     mpt = config("mpt-7b-storywriter")
     off = {**mpt["attn_config"], "rope": False, "rope_theta": 10_000, "rope_impl": "dail"}
-    assert read({**mpt, "attn_config": off}).kinds == {"all": alibi(32, 16)}
+    assert read({**mpt, "attn_config": off}).recipes == {"all": alibi(32, 16)}
     for wrong, message in (
         ({"alibi_bias_mx": 8}, "'alibi_bias_mx'; did you mean 'alibi_bias_max'"),
         ({"rope": True, "rope_theta": 1e4}, "unknown key of model_type 'mpt' 'rope"),
@@ -241,9 +241,9 @@ def test_a_file_without_an_end_is_no_config() -> None:
 def test_other_code_than_the_config_says_is_a_trouble() -> None:
     bias = {"relative_attention_num_buckets": 32, "relative_attention_max_distance": 128, "d_model": 64}
     shape = {"num_layers": 2, "num_heads": 4, "num_decoder_layers": 2}
-    told = read({"model_type": "switch_transformers", **bias, **shape}).troubles
+    told = read({"model_type": "switch_transformers", **bias, **shape}).known_issues
     assert told == ("transformers 5.10.1 does something else than this config says; a newer one does it",)
-    assert read({"model_type": "t5", **bias, **shape}).troubles == ()
+    assert read({"model_type": "t5", **bias, **shape}).known_issues == ()
 
 
 def test_nothing_here_needs_transformers_to_be_imported() -> None:
@@ -267,7 +267,7 @@ def test_all_spellings_read_the_same() -> None:
         {**plain, "rope_parameters": {"a": v5, "b": v5}, "layer_types": ["a", "b"]},
     ]
     want = rotary(64, 1e4, YaRN(4, 1024, beta_fast=16))
-    assert all(set(read(spelling).kinds.values()) == {want} for spelling in spellings)
+    assert all(set(read(spelling).recipes.values()) == {want} for spelling in spellings)
 
 
 SCALINGS = [
@@ -308,7 +308,7 @@ def test_each_family_survives_the_round_trip(family: str) -> None:
     positions = read(model.config)
     loaded = type(model.config).from_dict(json.loads(json.dumps(write(positions))))
     again = read(loaded)
-    assert (again.kinds, again.layers) == (positions.kinds, positions.layers)
+    assert (again.recipes, again.layer_types) == (positions.recipes, positions.layer_types)
     assert (again.original_length, again.max_length) == (positions.original_length, positions.max_length)
     other = type(model)(loaded).eval()
     other.load_state_dict(model.state_dict())

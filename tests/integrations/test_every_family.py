@@ -2,8 +2,11 @@
 
 import inspect
 import math
+import os
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,16 +15,33 @@ from tools.walk_type import corrected_since
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from posenc.encodings.encoding import Encoding
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, PosencError
 from posenc.integrations.huggingface import patched, read
-from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.families import FAMILIES, parse
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shown import Shown
 from support.small_models import answers, other, own, small
 
 SAMPLE = ("arcee", "bart", "cohere2", "deepseek_v3", "pixtral", "t5", "umt5", "vit", "whisper")
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]  # an older transformers has not all of them
-EVERY = [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in HERE]
+ROOT = Path(__file__).parents[2]
+
+
+def changed() -> set[str]:
+    """Families whose entry is another than in the commit before, or in that of POSENC_SINCE; none without git."""
+    table = "src/posenc/integrations/huggingface/families.toml"
+    command = ["git", "show", f"{os.environ.get('POSENC_SINCE', 'HEAD~1')}:{table}"]
+    try:
+        text = subprocess.run(command, cwd=ROOT, capture_output=True, check=True, encoding="utf-8").stdout
+        before = parse(text)
+    except (OSError, subprocess.CalledProcessError, PosencError):
+        return set()
+    return {name for name, family in FAMILIES.items() if before.get(name) != family}
+
+
+MEASURED = {*SAMPLE, *changed()}
+"""Families that every run of the tests measures; ``make slow`` measures the others."""
+EVERY = [pytest.param(name, marks=[] if name in MEASURED else pytest.mark.slow) for name in HERE]
 
 
 @contextmanager
@@ -50,7 +70,7 @@ def test_a_family_does_what_is_read_of_it(family: str) -> None:
     model = small(family)
     positions = read(model.config)
     if corrected_since(positions):
-        pytest.skip(positions.troubles[-1])
+        pytest.skip(positions.known_issues[-1])
     assert differences(measure(model), positions) == []
 
 
@@ -62,7 +82,7 @@ def roundings(model: Any) -> int:
 @pytest.mark.parametrize("family", EVERY)
 def test_the_same_answers_with_its_own_positions(family: str) -> None:
     model = small(family)
-    if not any(recipe.name != "nope" for recipe in read(model.config).kinds.values()):
+    if not any(recipe.name != "nope" for recipe in read(model.config).recipes.values()):
         pytest.skip("no positions")
     given = texts(model)
     calls: list[dict[str, Any]] = [given]

@@ -1,123 +1,61 @@
-"""The layouts of image and video models: their channel maps, and what they refuse."""
+"""The table of families: sorted entries, inheritance by name, and a refusal with the entry's name."""
+
+import tomllib
+from importlib.resources import files
 
 import pytest
 
-import posenc
-from posenc.encodings.channel_map import printed
-from posenc.errors import InvalidArgument
-from posenc.integrations.attention_layouts import FAMILIES
+from posenc.errors import PosencError
+from posenc.integrations.huggingface.families import FAMILIES, parse
+from posenc.integrations.huggingface.family import Axes, Family, LocalBase, Rotates
 
-ONE, ODD = ("1", "0.1", "0.01", "0.001"), ("0.3162", "0.03162", "0.003162", "0.0003162")
-HUNDRED = ("1", "0.3162", "0.1", "0.03162")
+TEXT = (files("posenc.integrations.huggingface") / "families.toml").read_text("utf-8")
 
 
-def halves(*sides: tuple[str, tuple[str, ...]]) -> list[str]:
-    """Pair i is channels i and i + 8 of sixteen."""
-    return [f"{i} {i + 8}  {turn}" for i, turn in enumerate(a + " " + f for a, ladder in sides for f in ladder)]
+def test_entries_are_sorted_one_fact_a_line() -> None:
+    entries = [line.split(".")[0].split(" ")[0] for line in TEXT.splitlines() if line[:1].isalnum()]
+    assert entries == sorted(entries)
+    assert set(entries) == set(tomllib.loads(TEXT)) == set(FAMILIES)
 
 
-def neighbours(*sides: tuple[str, tuple[str, ...]]) -> list[str]:
-    turns = [f"{axis} {f}" for axis, ladder in sides for f in ladder]
-    return [f"{2 * i} {2 * i + 1}  {turn}" for i, turn in enumerate(turns)]
-
-
-MAPS = {
-    "qwen-vl-vision": halves(("y", ONE), ("x", ONE)),
-    "step3.7-vision": halves(("x", ONE), ("y", ONE)),
-    "pixtral": halves(("y", ONE), ("x", ODD)),
-    "kimi-k2.5-vision": [f"{i} {i + 8}  {'xy'[i % 2]} {ONE[i // 2]}" for i in range(8)],
-    "gemma4-vision": [
-        f"{8 * block + i} {8 * block + i + 4}  {axis} {f}"
-        for block, axis in enumerate("xy")
-        for i, f in enumerate(HUNDRED)
-    ],
-    "sam2": neighbours(("x", ONE), ("y", ONE)),
-    "sam3-global": neighbours(*((a, ("0.3333", "0.03333", "0.003333", "0.0003333")) for a in "xy")),
-    "llama4-vision": neighbours(("x", ONE), ("y", ONE)),
-    "eva": neighbours(("y", ONE), ("x", ONE)),
-    "dinov3": halves(*((a, ("0.3927", "0.1242", "0.03927", "0.01242")) for a in "yx")),
-    "minimax-m3-vision": [f"{i} {i + 6}  {'tyx'[i // 2]} {('1', '0.01')[i % 2]}" for i in range(6)],
-    "v-jepa2": [f"{2 * i} {2 * i + 1}  {'tyx'[i // 2]} 1  {'tyx'[i // 2]} 0.01" for i in range(6)],
-    "wan": neighbours(("t", ONE), ("y", ("1", "0.01")), ("x", ("1", "0.01"))),
-    "z-image": neighbours(("t", ("1", "0.0625")), *((a, ("1", "0.1575", "0.0248")) for a in "yx")),
-    "ernie-image": [
-        f"{i} {i + 8}  {low}  {high}"
-        for i, (low, high) in enumerate(
-            (low, high)
-            for low, high in (
-                ("t 1", "y 0.0248"),
-                ("t 0.0625", "x 1"),
-                ("y 1", "x 0.1575"),
-                ("y 0.1575", "x 0.0248"),
-            )
-            for _ in range(2)
-        )
-    ],
-    "flux2": neighbours(*((a, ("1", "0.02236")) for a in "tyxl")),
-}
-"""Sixteen channels and base 10 000 but where a family has its own: channels of each pair, coordinate, frequency.
-
-DINOv3's are 2π/16 of a ladder from 100, in pictures of 16 cells; EVA's are the ladder itself there.
-"""
-WIDTHS = {"flux": (8, 28, 28), "hunyuan-video": (8, 28, 28), "qwen-image": (8, 28, 28), "wan": (22, 21, 21)}
-"""Pairs of every axis in a head of 128 channels."""
-
-
-def made(family: str, head_dim: int) -> posenc.Encoding:
-    parts = {"parts": 16} if FAMILIES[family].in_parts else {}
-    return posenc.encoding(FAMILIES[family].encoding(head_dim, **parts), head_dim=head_dim)
-
-
-def test_every_family_is_held_to_its_map() -> None:
-    assert set(FAMILIES) == {*MAPS, *WIDTHS}
-
-
-@pytest.mark.parametrize("family", MAPS)
-def test_every_channel_turns_as_in_the_models(family: str) -> None:
-    assert printed(made(family, 16).channel_map(), FAMILIES[family].letters).splitlines() == MAPS[family]  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("family", WIDTHS)
-def test_axes_share_a_head_as_in_the_models(family: str) -> None:
-    channels = made(family, 128).channel_map()  # type: ignore[operator]
-    assert tuple(sum(one.axis == axis for one in channels) // 2 for axis in range(3)) == WIDTHS[family]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_its_positions_are_those_of_its_encoding(family: str) -> None:
-    here = FAMILIES[family]
-    parts = {"parts": 16} if here.in_parts else {}
-    at = here.positions(*(2,) * len(here.letters), **parts)
-    assert at.shape == (len(here.letters), 2 ** len(here.letters))
-    made(family, 64).at(at)
-
-
-def test_qwen_images_frames_count_up_and_its_picture_is_centred() -> None:
-    at = FAMILIES["qwen-image"].positions(2, 3, 2)
-    assert at[0].tolist() == [0] * 6 + [1] * 6
-    assert at[1].tolist() == [-2, -2, -1, -1, 0, 0] * 2
-    assert at[2].tolist() == [-1, 0] * 6
+def test_an_entry_takes_the_facts_of_another_and_changes_them() -> None:
+    families = parse(
+        """
+        a.axes.map = "chunked"
+        a.axes.sections = [16, 24, 24]
+        a.defaults.rope_theta = 10_000.0
+        b.like = "c"
+        b.axes.map = "strided"
+        c.like = "a"
+        c.local.key = "rope_theta"
+        c.rotates.by = "windows"
+        """
+    )
+    rotates, local = Rotates("windows"), LocalBase("rope_theta")
+    defaults = {"rope_theta": 10_000.0}
+    assert families["a"] == Family(axes=Axes("chunked", (16, 24, 24)), defaults=defaults)
+    assert families["b"] == Family(
+        axes=Axes("strided", (16, 24, 24)), defaults=defaults, rotates=rotates, local=local
+    )
 
 
 @pytest.mark.parametrize(
-    ("act", "message"),
+    ("text", "message"),
     [
-        (lambda: FAMILIES["pixtral"].encoding(18), "head_dim=18 must be a multiple of 4 in this family"),
-        (
-            lambda: FAMILIES["pixtral"].positions(1, 2, 3),
-            r"shape=\(1, 2, 3\) has 3 numbers; this family has 2 axes",
-        ),
-        (
-            lambda: FAMILIES["dinov3"].encoding(16),
-            "parts is missing; this family counts parts of the picture: give",
-        ),
-        (
-            lambda: FAMILIES["dinov3"].positions(2, 3, parts=4),
-            "parts=4 must be a multiple of the cells along every",
-        ),
-        (lambda: FAMILIES["eva"].positions(2, 3, parts=4), "parts=4 must be a multiple of the cells along every"),
+        ('arcee.liek = "llama"', "unknown key of family 'arcee' 'liek'"),
+        ('arcee.windows.count = "back"', "unknown key of family 'arcee.windows' 'count'; did you mean 'counts'"),
+        ('llama = {}\narcee.like = "lama"', "unknown family that 'arcee' is like 'lama'; did you mean 'llama'"),
+        ('a.like = "b"\nb.like = "a"', "family 'a' is like itself"),
+        ('arcee.pairing = "halves"', "arcee.pairing = 'halves' must be .*half"),
+        ("arcee.heads = 3", "arcee.heads = 3 must be str"),
+        ("arcee.fixed_base = 10000", "arcee.fixed_base = 10000 must be float"),
+        ('arcee.extra = "rotary"', "arcee.extra = 'rotary' must be"),
+        ("arcee.extra = [1]", "arcee.extra = 1 must be str"),
+        ('arcee.tower = "pixtral"', "arcee.tower = 'pixtral' must be Tower"),
+        ('arcee.axes.map = "chunked"', "arcee.axes' is incomplete: .*sections"),
+        ("arcee = 3", "arcee = 3 must be dict"),
     ],
 )
-def test_what_a_family_has_not_is_refused(act, message: str) -> None:
-    with pytest.raises(InvalidArgument, match=message):
-        act()
+def test_an_entry_that_cannot_be_is_refused_by_name(text: str, message: str) -> None:
+    with pytest.raises(PosencError, match=message):
+        parse(text)

@@ -8,9 +8,10 @@ import torch
 import transformers
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import patched, read, write
+from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.scaling import Proportional, Pruned
+from support.small_models import check_swapped, own
 from support.tiny_models import SIZES, logits, rope, tokens
 
 MOE = {"num_local_experts": 2, "num_experts_per_tok": 1}
@@ -121,7 +122,7 @@ def turning(name: str, made: torch.nn.Module, monkeypatch: pytest.MonkeyPatch) -
 
 
 def still(positions: ModelPositions) -> list[int]:
-    return [i for i, kind in enumerate(positions.layers) if not positions.kinds[kind].get("scaling")]
+    return [i for i, kind in enumerate(positions.layer_types) if not positions.recipes[kind].get("scaling")]
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -132,20 +133,16 @@ def test_the_layers_that_turn_are_those_that_the_model_turns(name: str, monkeypa
     assert still(positions) == [i for i, turns in enumerate(want) if not turns]
     layers = positions.as_layers(48)
     assert [("queries_keys" in layers.layer(i).acts_on) for i in range(COUNT)] == want
-    assert read(write(positions)).kinds == positions.kinds, "written, it reads the same"
+    assert read(write(positions)).recipes == positions.recipes, "written, it reads the same"
     assert read(write(positions)).scales == positions.scales
 
 
 @pytest.mark.parametrize("name", sorted(set(MODELS) - {"granite-swa, two bases"}))
 def test_the_same_logits_with_our_rotation(name: str) -> None:
     made = model(name)
-    want = logits(made, tokens())
-    ours = read(made.config)
-    encodings = {key: value for key, value in ours.encodings(48, phases="float32").items() if value.acts_on}
-    with patched(made, encodings) as other:
-        torch.testing.assert_close(logits(other, tokens()), want, rtol=0, atol=2e-4)
-    with patched(made, {key: value.with_scaling(None) for key, value in encodings.items()}) as other:
-        assert not torch.allclose(logits(other, tokens()), want, atol=1e-2)
+    encodings = own(made, 48)
+    unrotated = {key: value.with_scaling(None) for key, value in encodings.items()}
+    check_swapped(made, encodings, unrotated, lambda: logits(made, tokens()), most=2e-4, least=1e-2)
 
 
 def config(model_type: str, layers: int, **more: Any) -> dict[str, Any]:
@@ -182,13 +179,13 @@ def test_golden_lists(given: dict[str, Any], want: list[int]) -> None:
     """Layers without positions, counted from 0: by hand from the families' documentation."""
     positions = read(given)
     assert still(positions) == want
-    assert len(positions.layers) == given["num_hidden_layers"]
+    assert len(positions.layer_types) == given["num_hidden_layers"]
 
 
 def test_two_bases_are_two_kinds() -> None:
     positions = read(config("granite_swa", 4, layer_rope_theta=[0, 1e4, 5e5, 1e4]))
-    assert positions.layers == ("nope", "base 10000", "base 500000", "base 10000")
-    assert {name: recipe.get("base") for name, recipe in positions.turning.items()} == {
+    assert positions.layer_types == ("nope", "base 10000", "base 500000", "base 10000")
+    assert {name: recipe.get("base") for name, recipe in positions.rotary_recipes.items()} == {
         "base 10000": 1e4,
         "base 500000": 5e5,
     }
@@ -214,9 +211,9 @@ def test_full_layers_have_heads_of_their_own() -> None:
         ({}, 512),
     ):
         positions = read(config("gemma4_text", 2, **NESTED, **said))
-        dims = [positions.kinds[kind].get("head_dim") for kind in positions.layers]
+        dims = [positions.recipes[kind].get("head_dim") for kind in positions.layer_types]
         assert dims == [16, full]
-        assert positions.kinds["full_attention"].get("scaling") == Proportional(0.25)
+        assert positions.recipes["full_attention"].get("scaling") == Proportional(0.25)
         assert positions.windows == (8, None)
     assert read(config("embedding_gemma2_text", 2, **NESTED)).windows == (9, None)
     two = {"0": {"head_dim": 32}, "1": {"head_dim": 64}}
@@ -232,7 +229,7 @@ def test_full_layers_have_heads_of_their_own() -> None:
 
 def test_layers_that_attend_by_their_numbers() -> None:
     bamba = config("bamba", 4, attn_layer_indices=[1, 3], partial_rotary_factor=0.5)
-    assert read(bamba).layers == ("nope", "rotary", "nope", "rotary")
+    assert read(bamba).layer_types == ("nope", "rotary", "nope", "rotary")
     with pytest.raises(InvalidArgument, match="attn_layer_indices=3 must be a list of layers' numbers"):
         read(config("bamba", 4, attn_layer_indices=3, partial_rotary_factor=0.5))
 
@@ -243,16 +240,16 @@ def test_a_window_that_the_code_does_not_apply_is_none() -> None:
 
 def test_every_layer_has_a_table_of_its_own() -> None:
     said = {"num_heads": 4, "d_model": 64, "num_layers": 2, "n_positions": 64}
-    assert read({"model_type": "t5", **said}).layers == ("encoder", "encoder", "decoder", "decoder")
+    assert read({"model_type": "t5", **said}).layer_types == ("encoder", "encoder", "decoder", "decoder")
     own = read({"model_type": "umt5", **said})
-    assert own.layers == tuple(own.kinds) == ("encoder 0", "encoder 1", "decoder 0", "decoder 1")
+    assert own.layer_types == tuple(own.recipes) == ("encoder 0", "encoder 1", "decoder 0", "decoder 1")
 
 
 def test_no_positions_at_all() -> None:
     jamba = {"model_type": "jamba", "num_hidden_layers": 4, "max_position_embeddings": 262_144}
     assert read(jamba).as_layers().name == "nope"
     granite = read(config("granitemoehybrid", 2, layer_types=["mamba", "attention"]))
-    assert granite.assumed == ("no layer has positions: position_embedding_type is not said",)
+    assert granite.assumed == ("no layer has positions: position_embedding_type is missing",)
     assert granite.as_layers().acts_on == ()
 
 
@@ -262,7 +259,7 @@ def test_scales_of_queries_are_read_beside() -> None:
         "nope + query-scale: rule='llama4', amount=0.1, floor=4096"
     )
     chunked = read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192))
-    assert "layers that turn see their own chunk of 8192 tokens: pass them as Mask's segments" in chunked.assumed
+    assert "layers that rotate see their own chunk of 8192 tokens: pass them as Mask's segments" in chunked.assumed
     off = read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False))
     assert not off.scales
     beam = read(model("beam").config)
@@ -280,7 +277,7 @@ def test_configs_that_transformers_itself_cannot_read() -> None:
     with pytest.raises(Exception, match=r"sliding_window_pattern|unsupported operand"):
         exaone(sliding_window_pattern="LLLG")
     whole = read(config("exaone4", 4, sliding_window=None, sliding_window_pattern=0))
-    assert set(whole.layers) == {"all"}
+    assert set(whole.layer_types) == {"all"}
     assert whole.windows == (None,) * 4
 
 

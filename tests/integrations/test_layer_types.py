@@ -15,8 +15,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
 
 HERE = [name for name in FAMILIES if name in CONFIG_MAPPING]
-DERIVING = [name for name in HERE if FAMILIES[name].derives]
-EVERY = [pytest.param(name, marks=[] if name in DERIVING else pytest.mark.slow) for name in HERE]
+DERIVING = [name for name in HERE if FAMILIES[name].layer_types_from]
 
 
 def silent(name: str, **more: Any) -> dict[str, Any]:
@@ -27,7 +26,7 @@ def silent(name: str, **more: Any) -> dict[str, Any]:
 
 def layers(positions: ModelPositions) -> tuple[Any, ...]:
     """What every layer has."""
-    return [positions.kinds[kind] for kind in positions.layers], positions.windows
+    return [positions.recipes[kind] for kind in positions.layer_types], positions.windows
 
 
 def check_as_its_class(config: dict[str, Any]) -> None:
@@ -36,7 +35,7 @@ def check_as_its_class(config: dict[str, Any]) -> None:
     assert layers(read(config)) == layers(read(made))
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", HERE)
 def test_json_without_layer_types_is_read_as_its_class_reads_it(name: str) -> None:
     config = silent(name)
     try:
@@ -66,7 +65,7 @@ def test_keys_that_layer_types_are_made_of(name: str, key: str, value: object) -
 
 def test_where_only_some_layers_attend_only_they_turn() -> None:
     config = silent("qwen3_next", full_attention_interval=4, num_hidden_layers=8)
-    assert read(config).layers == ("nope", "nope", "nope", "rotary") * 2
+    assert read(config).layer_types == ("nope", "nope", "nope", "rotary") * 2
     assert any("full_attention_interval" in note for note in read(config).assumed)
     with pytest.raises(InvalidArgument, match="did you mean 'full_attention_interval'"):
         read(silent("qwen3_next", full_attention_intervall=4))

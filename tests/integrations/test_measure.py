@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 import torch
 
-from posenc.encodings.axes import chunked
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import differences, measure, read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.family import Family
+from posenc.integrations.huggingface.family import Axes, Family, Rotates, Tables, Windows
 from posenc.integrations.huggingface.measuring.asked import layer_of
-from posenc.integrations.huggingface.measuring.maps import turning
+from posenc.integrations.huggingface.measuring.maps import rotation_of
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
 from support.small_models import check_found_out, small
@@ -24,20 +23,20 @@ def test_frequencies_are_known_past_whole_turns() -> None:
     angles = torch.tensor(at).double() * theta
     cos, sin = angles.cos(), angles.sin()
     maps = torch.stack((torch.stack((cos, -sin), -1), torch.stack((sin, cos), -1)), -2)
-    found = turning(maps, at)
+    found = rotation_of(maps, at)
     assert found is not None
     assert found.pairs == ((0, 1),)
     assert found.frequencies == pytest.approx((theta,), rel=1e-12)
-    assert turning(torch.eye(4).double().repeat(3, 1, 1), (0, 1, 2)) is None
+    assert rotation_of(torch.eye(4).double().repeat(3, 1, 1), (0, 1, 2)) is None
 
 
 @pytest.mark.parametrize(
     ("family", "said"),
     [
-        ("llama-2-yarn", "8 half pairs of 16 channels turn by 1 to"),
-        ("cohere", "8 interleaved pairs of 16 channels turn by 1 to 0.0003162"),
-        ("phi", "4 half pairs of 16 channels turn by 1 to 0.001"),
-        ("gemma3", "16 half pairs of 32 channels turn by 1 to"),
+        ("llama-2-yarn", "8 half pairs of 16 channels rotate by 1 to"),
+        ("cohere", "8 interleaved pairs of 16 channels rotate by 1 to 0.0003162"),
+        ("phi", "4 half pairs of 16 channels rotate by 1 to 0.001"),
+        ("gemma3", "16 half pairs of 32 channels rotate by 1 to"),
         ("smollm3", "1 × no positions"),
         ("bloom", "2 × a bias on scores"),
         ("gpt2", "a trained table of 256 rows"),
@@ -83,9 +82,9 @@ def test_a_factor_that_was_read_wrongly_is_found_out(model_type: str) -> None:
     positions = read(found.config)
     assert differences(found, positions) == []
     assert found.layers[0].factor == pytest.approx(1.25, rel=1e-5)
-    (kind,) = positions.kinds
+    (kind,) = positions.recipes
     wrong = replace(positions.rotary.get("scaling"), attention_factor=3.0)
-    wrongly = replace(positions, kinds={kind: positions.rotary.with_(scaling=wrong)})
+    wrongly = replace(positions, recipes={kind: positions.rotary.with_(scaling=wrong)})
     assert [text.partition(": ")[2] for text in differences(found, wrongly)] == [
         "read cos and sin times 3, measured 1.25"
     ] * 2
@@ -108,8 +107,8 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
     positions = read(model.config)
     found = measure(model)
     assert differences(found, positions) == []
-    wrongly = replace(positions, layers=("rotary",) * len(positions.layers))
-    idle = [i for i, kind in enumerate(positions.layers) if kind == "nope"]
+    wrongly = replace(positions, layer_types=("rotary",) * len(positions.layer_types))
+    idle = [i for i, kind in enumerate(positions.layer_types) if kind == "nope"]
     assert differences(found, wrongly) == [
         f"layer {i} (rotary): read rotary, and was not seen to attend" for i in idle
     ]
@@ -118,13 +117,23 @@ def test_layers_that_are_read_as_turning_and_never_attend_are_found_out() -> Non
 @pytest.mark.parametrize(
     ("model_type", "wrong", "said"),
     [
-        ("afmoe", {"still": False}, "layer 3 .*: queries at position .* this layer turns nothing"),
+        ("afmoe", {"rotates": Rotates()}, "layer 3 .*: queries at position .* this layer rotates nothing"),
         ("cohere2", {"pairing": "half"}, "layer 0 .*: queries at position .* measured 64 interleaved pairs"),
         ("opt", {"kind": "none", "extra": ("position_embedding_type",)}, "looks up a table of positions"),
-        ("roberta", {"spare": None}, "read a table of 512 rows, measured 510"),
-        ("qwen3_vl_text", {"axes": chunked}, "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20"),
-        ("ultrabert", {"back": int}, "read a window of 5, measured 6"),
-        pytest.param("t5gemma2_text", {"back": int}, "read a window of 5, measured 3", marks=pytest.mark.slow),
+        ("roberta", {"tables": Tables()}, "read a table of 512 rows, measured 510"),
+        (
+            "qwen3_vl_text",
+            {"axes": Axes("chunked", (24, 20, 20))},
+            "read 24, 20, 20 pairs of axes 0, 1, 2 …, measured 24, 20, 20",
+        ),
+        (
+            "ultrabert",
+            {"windows": replace(FAMILIES["ultrabert"].windows, counts="back")},
+            "read a window of 5, measured 6",
+        ),
+        pytest.param(
+            "t5gemma2_text", {"windows": Windows()}, "read a window of 5, measured 3", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_a_family_read_wrongly_is_found_out(
@@ -170,7 +179,7 @@ def test_a_map_that_bends_is_no_turn(bend: float, turns: bool) -> None:
     scores = plain @ plain.mT
     first, later = (Attention("layers.0.attention", x, x, scores, ()) for x in (plain, moved))
     layer = layer_of(first, later, at)
-    assert (layer.turning is not None) is turns
+    assert (layer.rotation is not None) is turns
     assert layer.exact is turns
 
 

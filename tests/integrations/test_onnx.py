@@ -36,7 +36,7 @@ def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
 
 def test_a_torch_whose_operator_errs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exporting, "serves", lambda: False)
-    with pytest.raises(BackendUnavailable, match=r"does not turn by its tables; take a newer torch to export"):
+    with pytest.raises(BackendUnavailable, match=r"does not rotate by its tables; take a newer torch to export"):
         OnnxRotary(posenc.Rotary(16, pairing="half"), 64)
 
 

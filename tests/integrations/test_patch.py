@@ -123,8 +123,8 @@ def test_refusals() -> None:
     llama, gemma, bloom = tiny("llama-2"), tiny("gemma3"), tiny("bloom")
     rotary = posenc.Rotary(16, pairing="half")
     for model, encoding, message in (
-        (llama, posenc.ALiBi(4), "encoding is alibi; this model turns q and k"),
-        (llama, posenc.Rotary(16, pairing="half", rotary_dim=8), "encoding has rotary_dim=8; the model turns 16"),
+        (llama, posenc.ALiBi(4), "encoding is alibi; this model rotates q and k"),
+        (llama, posenc.Rotary(16, pairing="half", rotary_dim=8), "encoding has rotary_dim=8; the model rotates 16"),
         (llama, {"full_attention": rotary}, r"encoding has \['full_attention'\]; this model has \['all'\]"),
         (gemma, posenc.Rotary(32, pairing="half"), r"pass a dict with one for each, or Layers"),
         (bloom, rotary, "encoding is rotary; this model biases its scores: pass an ALiBi"),
@@ -152,7 +152,7 @@ def test_a_block_within_a_block_lays_angles_out_as_the_class_does(family: str) -
     """Without rotation all halves are alike: the layout cannot be read off a module that is patched already."""
     model, ids = tiny(family), tokens()
     before, encoding = logits(model, ids), own(tiny(family), "float32")
-    still = {name: posenc.NoPE() for name in read(model.config).turning}
+    still = {name: posenc.NoPE() for name in read(model.config).rotary_recipes}
     with patched(model, still):
         without = logits(model, ids)
         with patched(model, encoding):

@@ -171,13 +171,15 @@ def test_what_a_program_does_not_compute_is_refused(program: Any) -> None:
         program(LLAMA, DynamicNTK(2.0, LENGTH))
     gemma = {"model_type": "gemma3_text", "head_dim": DIM, "rope_theta": 1e6, **SIZES, "num_hidden_layers": 6}
     with pytest.raises(
-        InvalidArgument, match=r"'gemma3_text' turns \['full_attention', 'sliding_attention'\]; one"
+        InvalidArgument, match=r"'gemma3_text' rotates \['full_attention', 'sliding_attention'\]; one"
     ):
         program(read(gemma))
-    with pytest.raises(InvalidArgument, match=r"'gpt2' has no rotary layers|'gpt2' turns nothing"):
+    with pytest.raises(InvalidArgument, match=r"'gpt2' has no rotary layers|'gpt2' rotates nothing"):
         program(read({"model_type": "gpt2", "n_embd": 64, "n_head": 4, "n_layer": 2, "n_positions": 64}))
     tower = {"model_type": "qwen2_vl_vision", "embed_dim": 64, "num_heads": 4, "depth": 2, "patch_size": 14}
-    with pytest.raises(InvalidArgument, match=r"'qwen2_vl_vision' turns \['all'\]; one kind in a language model"):
+    with pytest.raises(
+        InvalidArgument, match=r"'qwen2_vl_vision' rotates \['all'\]; one layer type in a language model"
+    ):
         program(read(tower))
 
 
@@ -193,9 +195,9 @@ V3 = {**DEEPSEEK, "rope_parameters": {**YARN, "mscale": 1.0, "mscale_all_dim": 1
         (vllm, PLAIN, Proportional(0.5), "is not what vLLM computes under 'proportional'; use Linear"),
         (gguf, PLAIN, Proportional(0.5), "stand still"),
         (vllm, GPT_NEOX, YaRN(4.0, LENGTH, ramp="rotations"), "lists of factors for whole heads of halves alone"),
-        (vllm, QWEN2_VL, YaRN(4, LENGTH), "turns the sections of 'qwen2_vl_text' only as rope_type 'default'"),
+        (vllm, QWEN2_VL, YaRN(4, LENGTH), "rotates the sections of 'qwen2_vl_text' only as rope_type 'default'"),
         (vllm, {**QWEN2_VL, "rope_parameters": {"rope_theta": BASE}}, None, "and state mrope_section"),
-        (mlx, QWEN2_VL, None, "turns 'qwen2_vl_text' without its sections"),
+        (mlx, QWEN2_VL, None, "rotates 'qwen2_vl_text' without its sections"),
         (gguf, QWEN2_VL, None, "'qwen2_vl_text' has sections, which are not written here"),
         (gguf, {**PLAIN, "model_type": "mistral", "sliding_window": 8}, None, "'mistral' has windows, which"),
         (gguf, {**PLAIN, "model_type": "ministral3", "rope_parameters": SCALED}, None, "'ministral3' has scales"),

@@ -1,5 +1,6 @@
 """Towers that see or hear are measured as they are read, and one that is read wrongly is found out."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,20 +8,32 @@ import torch
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.integrations.attention_layouts import FAMILIES as LAYOUTS
+from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Tower
 from posenc.integrations.huggingface.measuring.maps import over_a_grid
 from support.small_models import check_found_out
+
+WHISPER = FAMILIES["whisper"].tables
 
 
 @pytest.mark.parametrize(
     ("model_type", "wrong", "said"),
     [
-        ("pixtral", {"layout": "qwen-vl-vision"}, "queries at position .* are off by .* measured 32 half pairs"),
-        ("vit", {"sides": ("hidden_size", "patch_size")}, "read a table of 256 rows, measured 16"),
-        ("whisper", {"sinusoidal": ()}, "read a trained table of positions, measured a fixed one"),
-        ("whisper", {"spacing": "paper"}, "its table is off by .* from what was read"),
-        ("glm4v_vision", {"table": ()}, "looks up a table of positions"),
+        (
+            "pixtral",
+            {"tower": Tower("qwen-vl-vision")},
+            "queries at position .* are off by .* measured 32 half pairs",
+        ),
+        ("vit", {"tower": Tower(sides=("hidden_size", "patch_size"))}, "read a table of 256 rows, measured 16"),
+        (
+            "whisper",
+            {"tables": replace(WHISPER, sinusoidal=())},
+            "read a trained table of positions, measured a fixed one",
+        ),
+        ("whisper", {"tables": replace(WHISPER, spacing="paper")}, "its table is off by .* from what was read"),
+        ("glm4v_vision", {"tower": Tower("qwen-vl-vision")}, "looks up a table of positions"),
     ],
 )
 def test_a_tower_read_wrongly_is_found_out(
@@ -52,7 +65,7 @@ def test_a_tower_says_whose_places_it_counts() -> None:
     )
     assert positions.layout == "pixtral"
     assert positions.rotary.get("head_dim") == 64
-    table = read({"model_type": "vit", "image_size": [224, 112], "patch_size": 16}).kinds["all"]
+    table = read({"model_type": "vit", "image_size": [224, 112], "patch_size": 16}).recipes["all"]
     assert (table.get("num_positions"), table.get("columns")) == (14, 7)
 
 

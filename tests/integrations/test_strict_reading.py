@@ -1,7 +1,6 @@
 """No key about positions is passed over, and what a config leaves out is read as transformers takes it."""
 
 import copy
-import dataclasses
 import importlib.util
 from pathlib import Path
 from typing import Any
@@ -55,8 +54,8 @@ SAID = [
 def test_silence_is_read_as_transformers_takes_it(given: dict[str, Any]) -> None:
     """A head of 256 channels in Gemma 2, a window in Cohere 2, YaRN in gpt-oss: from JSON as from the object."""
     ours, loaded = read(given), read(theirs(given))
-    assert (ours.kinds, ours.layers, ours.windows) == (loaded.kinds, loaded.layers, loaded.windows)
-    assert all(kind in ("rotary", "nope") or "attention" in kind or kind == "all" for kind in ours.layers)
+    assert (ours.recipes, ours.layer_types, ours.windows) == (loaded.recipes, loaded.layer_types, loaded.windows)
+    assert all(kind in ("rotary", "nope") or "attention" in kind or kind == "all" for kind in ours.layer_types)
 
 
 def test_what_is_taken_for_unsaid_is_noted() -> None:
@@ -65,12 +64,12 @@ def test_what_is_taken_for_unsaid_is_noted() -> None:
         "head_dim = 256, which transformers takes for a gemma2 that does not say" in read(config("gemma2")).assumed
     )
     assert read(config("deepseek_v3")).rotary.get("rotary_dim") == 64
-    assert read(config("cohere2")).layers == ("rotary", "rotary", "rotary", "nope")
+    assert read(config("cohere2")).layer_types == ("rotary", "rotary", "rotary", "nope")
     assert read(config("gpt_oss")).rotary.get("scaling") == YaRN(32, 4096, truncate=False)
     both = read(config("modernbert", rope_theta=None, rope_scaling=LINEAR))
-    assert {recipe.get("scaling") for recipe in both.kinds.values()} == {Linear(4)}
+    assert {recipe.get("scaling") for recipe in both.recipes.values()} == {Linear(4)}
     gemma = read(config("gemma3_text", rope_scaling=LINEAR))
-    assert [recipe.get("scaling") for recipe in gemma.kinds.values()] == [Linear(4), Default()]
+    assert [recipe.get("scaling") for recipe in gemma.recipes.values()] == [Linear(4), Default()]
 
 
 YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
@@ -224,7 +223,7 @@ def test_refusals_name_key_and_value(given: dict[str, Any], message: str) -> Non
 )
 def test_flags_that_are_off_and_keys_that_say_the_same_do_no_harm(given: dict[str, Any]) -> None:
     positions = read(given)
-    assert all(recipe.get("base") == 1e4 or name == NEAR for name, recipe in positions.kinds.items())
+    assert all(recipe.get("base") == 1e4 or name == NEAR for name, recipe in positions.recipes.items())
     assert positions.source["model_type"] in FAMILIES
 
 
@@ -239,27 +238,7 @@ def test_a_family_is_called_unread_without_transformers_too(monkeypatch: pytest.
 
 def test_every_key_that_a_family_names_is_in_the_schema() -> None:
     for name, family in FAMILIES.items():
-        own = {getattr(family, field.name) for field in dataclasses.fields(family) if field.name in SPELT}
-        assert {key for key in own if key} | set(family.defaults) | set(family.extra) <= {*KEYS, *RARE}, name
-
-
-SPELT = [
-    "length",
-    "heads",
-    "width",
-    "layers",
-    "base",
-    "partial",
-    "rotary_dim",
-    "head_dim",
-    "full_head_dim",
-    "attends",
-    "local",
-    "pattern",
-    "turns",
-    "bases",
-    "switch",
-]
+        assert family.keys - {*family.layer_types_from} <= {*KEYS, *RARE}, name
 
 
 def test_the_table_of_silence_is_what_transformers_takes() -> None:

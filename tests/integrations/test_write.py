@@ -53,9 +53,9 @@ def test_every_schedule_in_every_family_and_spelling(family: str) -> None:
             written = write(positions, scaling, spelling=spelling, max_length=_length(positions, scaling))
             loaded = from_json(json.loads(json.dumps(written)))
             wanted = positions.with_scaling(scaling)
-            assert read(loaded).layers == positions.layers
+            assert read(loaded).layer_types == positions.layer_types
             found = list(rotations(loaded, wanted))
-            assert len(found) == len(positions.turning)
+            assert len(found) == len(positions.rotary_recipes)
             for theirs, ours in found:
                 torch.testing.assert_close(theirs, ours, rtol=0, atol=1e-5, msg=f"{scaling} {spelling}")
 
@@ -110,7 +110,7 @@ def test_what_has_no_place_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="has pairs that stand still, which a longrope cannot say"):
         write(read(phi), Proportional(0.5, 4.0))
     half = {"model_type": "phi", "rope_theta": 1e4, "partial_rotary_factor": 0.5, **SIZES}
-    with pytest.raises(InvalidArgument, match="'partial_rotary_factor' for the share of a head that turns, and so"):
+    with pytest.raises(InvalidArgument, match="'partial_rotary_factor' for the share of a head that rotates"):
         write(read(half), Proportional(0.5))
 
 
@@ -140,7 +140,7 @@ def test_deepseek_without_a_place_for_its_factor() -> None:
         write(positions, DynamicNTK(1.0, 64), max_length=64)
     stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
     assert read(write(positions, stated)).softmax_factor == pytest.approx(stated.softmax_factor)
-    assert FAMILIES["deepseek_v3"].second_factor
+    assert FAMILIES["deepseek_v3"].mscale_scores
 
 
 def test_what_a_model_was_released_for_is_not_cut_without_a_word() -> None:

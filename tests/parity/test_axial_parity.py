@@ -11,7 +11,7 @@ from torch import Tensor
 import posenc
 from posenc.encodings.axes import chunked, first_last
 from posenc.encodings.rotary import Rotary
-from posenc.integrations.attention_layouts import FAMILIES
+from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.positions import grid
 
 pytestmark = pytest.mark.usefixtures("recent_transformers")
@@ -55,13 +55,13 @@ def their_tables(family: str, at: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def ours(family: str, head_dim: int = D, phases: str = "float32", **parts: int) -> Rotary:
-    made = posenc.encoding(FAMILIES[family].encoding(head_dim, **parts), head_dim=head_dim, phases=phases)
+    made = posenc.encoding(LAYOUTS[family].encoding(head_dim, **parts), head_dim=head_dim, phases=phases)
     assert isinstance(made, Rotary)
     return made
 
 
 def random_positions(family: str) -> Tensor:
-    return torch.randint(1000, (len(FAMILIES[family].letters), 500))
+    return torch.randint(1000, (len(LAYOUTS[family].letters), 500))
 
 
 @pytest.mark.parametrize("family", sorted(set(HOMES) - {"sam3-global"}))
@@ -95,7 +95,7 @@ def test_llama4_counts_from_one_and_leaves_the_class_token_alone() -> None:
         image_size=70, patch_size=14, hidden_size=2 * D, num_attention_heads=2, rope_parameters=rope
     )
     freqs = Llama4VisionRotaryEmbedding(config)(torch.zeros(1))
-    at = torch.cat((FAMILIES["llama4-vision"].positions(5, 5), torch.zeros(2, 1, dtype=torch.int64)), 1)
+    at = torch.cat((LAYOUTS["llama4-vision"].positions(5, 5), torch.zeros(2, 1, dtype=torch.int64)), 1)
     q, k = torch.randn(2, 1, 2, 26, D)
     want = vision_apply_rotary_emb(q.transpose(1, 2), k.transpose(1, 2), freqs)
     for mine, their in zip(ours("llama4-vision").at(at).rotate(q, k), want, strict=True):
@@ -105,7 +105,7 @@ def test_llama4_counts_from_one_and_leaves_the_class_token_alone() -> None:
 def test_llama4_in_numbers() -> None:
     """The second patch of a 2×2 picture: column 2, row 1."""
     rotary = ours("llama4-vision", 16, "exact")
-    at = FAMILIES["llama4-vision"].positions(2, 2)[:, 1:2]
+    at = LAYOUTS["llama4-vision"].positions(2, 2)[:, 1:2]
     angles = torch.tensor([2, 0.2, 0.02, 0.002, 1, 0.1, 0.01, 0.001], dtype=torch.float64)
     cos, sin = rotary.tables(at, torch.float64)
     torch.testing.assert_close(cos[0], angles.cos(), rtol=0, atol=1e-15)
@@ -122,7 +122,7 @@ def test_dinov3_turns_by_fractions_of_the_picture(rows: int, columns: int) -> No
     )
     picture = torch.zeros(1, 3, 16 * rows, 16 * columns)
     parts = math.lcm(rows, columns)
-    at = FAMILIES["dinov3"].positions(rows, columns, parts=parts)
+    at = LAYOUTS["dinov3"].positions(rows, columns, parts=parts)
     want = DINOv3ViTRopePositionEmbedding(config).eval()(picture)
     for phases in ("exact", "float32"):
         for mine, their in zip(ours("dinov3", phases=phases, parts=parts).tables(at), want, strict=True):
@@ -132,7 +132,7 @@ def test_dinov3_turns_by_fractions_of_the_picture(rows: int, columns: int) -> No
 def test_dinov3_in_numbers() -> None:
     """The first of 2×3 cells is at −1/2 of the picture's half height: −π and on by 100^(−1/4)."""
     rotary = ours("dinov3", 16, "exact", parts=6)
-    at = FAMILIES["dinov3"].positions(2, 3, parts=6)[:, :1]
+    at = LAYOUTS["dinov3"].positions(2, 3, parts=6)[:, :1]
     angles = torch.tensor([-math.pi * 100 ** -(i / 4) for i in range(4)], dtype=torch.float64)
     assert angles.tolist() == pytest.approx([-math.pi, -0.993459, -0.314159, -0.099346], abs=1e-6)
     cos, sin = rotary.tables(at, torch.float64)
@@ -179,7 +179,7 @@ def test_glm_cuts_its_ladder_and_pairs_neighbours() -> None:
 
 def test_pictures_of_two_sizes_in_one_batch_turn_as_alone() -> None:
     """DINOv3 on 14×14 and 5×12 cells at once: one unit serves both, bit for bit."""
-    family, parts = FAMILIES["dinov3"], math.lcm(14, 5, 12)
+    family, parts = LAYOUTS["dinov3"], math.lcm(14, 5, 12)
     rows = [family.positions(14, 14, parts=parts), family.positions(5, 12, parts=parts)]
     rotary = ours("dinov3", 16, "exact", parts=parts)
     together, mask = posenc.positions.left_padded_rows(rows)

@@ -7,7 +7,7 @@ import torch
 
 import posenc
 from posenc import LearnedGrid
-from posenc.integrations.attention_layouts import FAMILIES
+from posenc.integrations.attention_layouts import LAYOUTS
 
 D = 64
 sincos = pytest.importorskip("timm.layers.pos_embed_sincos", reason="timm is not installed", exc_type=ImportError)
@@ -15,7 +15,7 @@ tables = pytest.importorskip("timm.layers.pos_embed", reason="timm is not instal
 
 
 def ours(family: str, rows: int, columns: int) -> tuple[torch.Tensor, torch.Tensor]:
-    here, parts = FAMILIES[family], math.lcm(rows, columns)
+    here, parts = LAYOUTS[family], math.lcm(rows, columns)
     made = posenc.encoding(here.encoding(D, parts=parts), head_dim=D)
     return made.tables(here.positions(rows, columns, parts=parts))  # type: ignore[operator]
 
@@ -37,7 +37,7 @@ def test_perception_encoder() -> None:
         D, in_pixels=False, feat_shape=[5, 7], grid_indexing="xy", grid_offset=1.0
     )
     sin, cos = embedding.get_embed().chunk(2, -1)
-    family = FAMILIES["llama4-vision"]
+    family = LAYOUTS["llama4-vision"]
     made = posenc.encoding(family.encoding(D), head_dim=D)
     for mine, want in zip(made.tables(family.positions(5, 7)), (cos, sin), strict=True):  # type: ignore[operator]
         torch.testing.assert_close(mine, want[:, ::2], rtol=0, atol=7 * 15 * 2**-24)

@@ -10,8 +10,8 @@ from tools.walk_type import merged
 from torch import Tensor
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
+from posenc.integrations.huggingface.language_model import AROUND
 from posenc.integrations.huggingface.measuring.senses import PICTURES, SOUNDS, Form, forms
-from posenc.integrations.huggingface.tower import AROUND
 from support.small_models import small
 
 TOWERS = {
@@ -140,8 +140,8 @@ def answers(model: Any, **given: Any) -> Tensor:
     """What a model says of the text that it is given, each word of it where it can."""
     with torch.no_grad():
         found = model(**given)
-    found = _first(found, *SAID)
-    return (found if isinstance(found, Tensor) else _first(found, *SAID)).float()
+    found = _stated(found, *SAID)
+    return (found if isinstance(found, Tensor) else _stated(found, *SAID)).float()
 
 
 def fed(family: str) -> tuple[Any, Feed]:
@@ -157,8 +157,8 @@ def feeds(model: Any) -> Iterator[Feed]:
     """What may be fed to a model: for every tower the first form that the model runs on."""
     whole = next((getattr(model.config, key) for key in AROUND if hasattr(model.config, key)), model.config)
     for kind, (keys, names) in TOWERS.items():
-        config = _first(whole, *keys)
-        token = _first(whole, f"{kind}_token_id", f"{kind}_token_index")
+        config = _stated(whole, *keys)
+        token = _stated(whole, f"{kind}_token_id", f"{kind}_token_index")
         for form in _every(model, config, names):
             try:
                 feed = Feed(kind, form, 0 if token is None else _count(model, kind, form), token or 0)
@@ -174,7 +174,7 @@ def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
     """Every form of what a tower takes: as it is, with nothing beside it, in one row, in a list, or in tiles."""
     for form in () if config is None else forms(model, config, names):
         yield form
-        yield replace(form, beside=_nothing)
+        yield replace(form, arguments=_nothing)
         if form.cells and not form.alone:
             yield replace(form, make=lambda *how, form=form: torch.cat([*form.make(*how)], -1)[None])
         if form.alone:
@@ -188,7 +188,9 @@ def _every(model: Any, config: Any, names: tuple[str, ...]) -> Iterator[Form]:
             def masked(rows: int, lists: tuple[int, ...] = lists) -> dict[str, Tensor]:
                 return {"pixel_attention_mask": torch.ones(rows, *lists, dtype=torch.bool)}
 
-            yield from (replace(form, make=listed, beside=beside) for beside in (form.beside, _nothing, masked))
+            yield from (
+                replace(form, make=listed, arguments=arguments) for arguments in (form.arguments, _nothing, masked)
+            )
 
 
 def _nothing(rows: int) -> dict[str, Tensor]:
@@ -216,13 +218,13 @@ def _count(model: Any, kind: str, form: Form) -> int:
     with torch.no_grad():
         found = getattr(inner, ask)(**{key: value for key, value in given.items() if key in wanted})
     found = (
-        found if isinstance(found, (Tensor, list, tuple)) else _first(found, "pooler_output", "last_hidden_state")
+        found if isinstance(found, (Tensor, list, tuple)) else _stated(found, "pooler_output", "last_hidden_state")
     )
     found = list(found) if isinstance(found, (tuple, list)) else [found]
     return sum(one.numel() for one in found) // found[0].shape[-1]
 
 
-def _first(config: Any, *names: str) -> Any:
+def _stated(config: Any, *names: str) -> Any:
     return next((one for name in names if (one := getattr(config, name, None)) is not None), None)
 
 

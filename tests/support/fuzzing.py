@@ -39,7 +39,7 @@ JUNK: tuple[Any, ...] = (
 )
 TOWERS = ("pixtral", "qwen2_5_vl_vision", "qwen3_vl_vision", "vit", "whisper")
 """Families that see or hear, of whose configs the defaults are seeds too."""
-DERIVING = tuple(name for name, family in FAMILIES.items() if family.derives and name in CONFIG_MAPPING)
+DERIVING = tuple(name for name, family in FAMILIES.items() if family.layer_types_from and name in CONFIG_MAPPING)
 """Families whose class makes ``layer_types`` of other keys: the defaults without them are seeds."""
 LENGTH = 96
 LINEAR = Linear(2)
@@ -64,8 +64,8 @@ def seeds() -> list[dict[str, Any]]:
         except PosencError:
             continue
     for name in (*TOWERS, *DERIVING):
-        made = {**dict.fromkeys(FAMILIES[name].derives), **CONFIG_MAPPING[name]().to_dict()}
-        own = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[name].derives)}
+        made = {**dict.fromkeys(FAMILIES[name].layer_types_from), **CONFIG_MAPPING[name]().to_dict()}
+        own = {**KEYS, **RARE, **dict.fromkeys(FAMILIES[name].layer_types_from)}
         kept = {key: value for key, value in made.items() if key in own or key == "model_type"}
         kept = {key: value for key, value in kept.items() if name in TOWERS or key != "layer_types"}
         kept |= {key: 3 for key in ("full_attention_interval",) if key in kept}
@@ -169,12 +169,12 @@ def rotations(config: Any, positions: ModelPositions) -> Iterator[tuple[Tensor, 
     """cos and sin of the model's own rotary module, and ours laid out alike, for every kind of layer that turns."""
     module = importlib.import_module(type(config).__module__.replace("configuration_", "modeling_"))
     kinds = [value for name, value in vars(module).items() if name.endswith("RotaryEmbedding")]
-    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].bases:
+    if len(kinds) != 1 or positions.layout or FAMILIES[positions.model_type].rotates.by == "bases":
         # GPT-J has a table in every layer; towers turn by places; Granite-SWA has a module for each base
         return
     theirs, at = kinds[0](config), torch.arange(LENGTH)[None]
     for name, ours in positions.encodings(LENGTH, "float32").items():
-        if name not in positions.turning or name not in positions.layers:
+        if name not in positions.rotary_recipes or name not in positions.layer_types:
             continue
         entry = (config.rope_parameters or {}).get(name)
         own = theirs(torch.zeros(1), at, *([name] if isinstance(entry, dict) else []))
@@ -206,10 +206,10 @@ def _compared(ours: ModelPositions, loaded: Any) -> str:
         again = read(loaded)
     except PosencError as error:
         return f"WRONG: refused as an object: {error}"
-    used, other = ({name: made.kinds[name] for name in made.layers} for made in (ours, again))
-    if (used, ours.layers, ours.windows) != (other, again.layers, again.windows):
+    used, other = ({name: made.recipes[name] for name in made.layer_types} for made in (ours, again))
+    if (used, ours.layer_types, ours.windows) != (other, again.layer_types, again.windows):
         return "WRONG: JSON and object differ"
-    if any(recipe.get("head_dim", 0) > WIDEST for recipe in ours.turning.values()):
+    if any(recipe.get("head_dim", 0) > WIDEST for recipe in ours.rotary_recipes.values()):
         return "equal, tables too wide to make"
     try:
         pairs = list(rotations(loaded.get_text_config(), ours))

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -18,13 +18,13 @@ from posenc.encodings.alibi import ALiBi
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.nope import NoPE
 from posenc.encodings.sinusoidal import Sinusoidal
-from posenc.integrations.huggingface import differences, measure, read
+from posenc.integrations.huggingface import differences, measure, patched, read
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.language_model import language
 from posenc.integrations.huggingface.measuring.shown import Shown
 from posenc.integrations.huggingface.measuring.shrink import built, shrunk
 from posenc.integrations.huggingface.patch import TABLES
 from posenc.integrations.huggingface.patch_attention import first_row
-from posenc.integrations.huggingface.tower import language
 
 transformers.logging.set_verbosity_error()
 
@@ -51,7 +51,7 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
     """The model's own positions by kind, its tables and biases among them."""
     positions = read(model.config)
     encodings = positions.encodings(length, phases)  # type: ignore[arg-type]
-    if positions.turning:
+    if positions.rotary_recipes:
         return {kind: one for kind, one in encodings.items() if one.acts_on}
     for encoding, (module, table) in zip(encodings.values(), _tables(model), strict=False):
         held = dict(encoding.named_parameters()).get("weight")
@@ -62,7 +62,7 @@ def own(model: Any, length: int, phases: str = "float32") -> dict[str, Encoding]
 
 
 def other(encodings: dict[str, Encoding]) -> dict[str, Encoding]:
-    """Encodings that fit the same model and do something else: no rotation, or other rows and slopes."""
+    """Encodings that fit the same model and do otherwise: no rotation, or other rows and slopes, drawn in place."""
     found: dict[str, Encoding] = {}
     for kind, encoding in encodings.items():
         found[kind] = NoPE() if "queries_keys" in encoding.acts_on else encoding
@@ -90,6 +90,31 @@ def answers(model: Any, **given: Any) -> Tensor:
     with torch.no_grad():
         found = model(**given)[0]
     return (found[0] if isinstance(found, tuple) else found).float()
+
+
+def check_swapped(
+    model: Any,
+    ours: dict[str, Encoding],
+    others: dict[str, Encoding],
+    answer: Callable[[], Tensor],
+    *,
+    most: float | None = None,
+    least: float | None = None,
+) -> None:
+    """The same answers with a model's own positions put in, other ones with others, and the same after both.
+
+    Args:
+        answer: what the model says now.
+        most: how far the same answers may lie apart; by default 2e-5 of the largest, some units of 2^-23 a layer.
+        least: how far other ones must; by default a thousandth of the largest.
+    """
+    before = answer()
+    largest = float(before.abs().max())
+    with patched(model, ours):
+        torch.testing.assert_close(answer(), before, rtol=0, atol=2e-5 * largest if most is None else most)
+    with patched(model, others):
+        assert (answer() - before).abs().max() > (1e-3 * largest if least is None else least)
+    assert torch.equal(answer(), before)
 
 
 def check_found_out(model_type: str, wrong: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,7 +178,7 @@ def test_measured_beside_what_was_read(tmp_path: Path, monkeypatch: pytest.Monke
     app.command()(command)
     said = CliRunner().invoke(app, [str(path), "--measure"])
     assert said.exit_code == 0, said.output
-    assert "layers 0 to 2: 8 half pairs of 16 channels turn by 1 to 0.0003162" in said.output
+    assert "layers 0 to 2: 8 half pairs of 16 channels rotate by 1 to 0.0003162" in said.output
     assert "layer 3: no positions" in said.output
     assert "The config says the same." in said.output
     wrong = Family(extra=("no_rope_layers", "no_rope_layer_interval"))

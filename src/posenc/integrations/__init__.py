@@ -1,4 +1,4 @@
 """Bridges to other libraries, each in a folder of its own that `import posenc` never loads.
 
-``families`` needs no library: it says, as data, how public image and video models turn.
+``attention_layouts`` needs no library: it says, as data, how public image and video models rotate.
 """

@@ -1,6 +1,6 @@
-"""How image and video models turn queries and keys, as data: each family's encoding as a text, and its positions.
+"""How image and video models rotate queries and keys, as data: each layout's encoding as a text, and its positions.
 
-A family is a text for ``posenc.encoding`` and a maker of positions; nothing here computes. Public code lays the
+A layout is a text for ``posenc.encoding`` and a maker of positions; nothing here computes. Public code lays the
 same idea out in a dozen ways, and no wrong one changes a shape or raises an error.
 """
 
@@ -17,7 +17,7 @@ from posenc.positions import centred, grid, midpoints
 
 
 @dataclass(frozen=True)
-class Family:
+class Layout:
     """One family's layout (axial RoPE: Heo et al. 2024, arXiv 2403.13298).
 
     Args:
@@ -36,23 +36,23 @@ class Family:
     in_parts: bool = False
 
     def encoding(self, head_dim: int, *, parts: int | None = None) -> str:
-        """The text of its encoding: ``posenc.encoding(family.encoding(64), head_dim=64)``."""
+        """The text of its encoding: ``posenc.encoding(layout.encoding(64), head_dim=64)``."""
         if head_dim < self.multiple or head_dim % self.multiple:
-            raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this family")
+            raise InvalidArgument(f"head_dim={head_dim} must be a multiple of {self.multiple} in this layout")
         return self.text(head_dim, parts=self._parts(parts)) if self.in_parts else self.text(head_dim)
 
     def positions(self, *shape: int, parts: int | None = None) -> Int[Tensor, "A T"]:
         """Positions of a picture of so many rows and columns, or a video of frames, rows and columns."""
         if len(shape) != len(self.letters):
             raise InvalidArgument(
-                f"shape={shape} has {len(shape)} numbers; this family has {len(self.letters)} axes"
+                f"shape={shape} has {len(shape)} numbers; this layout has {len(self.letters)} axes"
             )
         return self.coordinates(*shape, parts=self._parts(parts)) if self.in_parts else self.coordinates(*shape)
 
     def _parts(self, parts: int | None) -> int:
         if parts is None:
             raise InvalidArgument(
-                "parts is missing; this family counts parts of the picture: give math.lcm of its rows and columns, "
+                "parts is missing; this layout counts parts of the picture: give math.lcm of its rows and columns, "
                 "or of those of all pictures in a batch"
             )
         return parts
@@ -64,7 +64,7 @@ def _halves(form: str, pairing: str, base: int = 10_000, extra: str = "") -> Cal
 
 
 def _thirds(pairing: str) -> Callable[[int], str]:
-    """A text with 2⌊D/6⌋ channels for each of three axes, and what is left over not turned."""
+    """A text with 2⌊D/6⌋ channels for each of three axes, and what is left over not rotated."""
     return lambda D: (
         f"rotary(axes=axial({D // 6}, {D // 6}, {D // 6}), rotary_dim={6 * (D // 6)}, pairing={pairing})"
     )
@@ -107,29 +107,31 @@ def _qwen_image(frames: int, rows: int, columns: int) -> Int[Tensor, "A T"]:
     return torch.stack((grid(frames, rows, columns)[0], *middle.repeat(1, frames)))
 
 
-FAMILIES: dict[str, Family] = {
-    "qwen-vl-vision": Family("yx", _halves("axial({0}, {0})", "half")),
-    "step3.7-vision": Family("yx", _halves("axial({0}, {0}, order=(1, 0))", "half")),
-    "pixtral": Family("yx", lambda D: f"rotary(axes=dealt(2, {D // 2}), pairing=half)"),
-    "kimi-k2.5-vision": Family(
+LAYOUTS: dict[str, Layout] = {
+    "qwen-vl-vision": Layout("yx", _halves("axial({0}, {0})", "half")),
+    "step3.7-vision": Layout("yx", _halves("axial({0}, {0}, order=(1, 0))", "half")),
+    "pixtral": Layout("yx", lambda D: f"rotary(axes=dealt(2, {D // 2}), pairing=half)"),
+    "kimi-k2.5-vision": Layout(
         "yx", lambda D: f"rotary(axes=alternating(2, {D // 2}, order=(1, 0)), pairing=half)"
     ),
-    "gemma4-vision": Family("yx", lambda D: "channel-rotary(layout=gemma4-vision)"),
-    "sam2": Family("yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved")),
-    "sam3-global": Family("yx", _halves("axial({0}, {0}, order=(1, 0), units=('1/3', '1/3'))", "interleaved")),
-    "llama4-vision": Family(
+    "gemma4-vision": Layout("yx", lambda D: "channel-rotary(layout=gemma4-vision)"),
+    "sam2": Layout("yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved")),
+    "sam3-global": Layout("yx", _halves("axial({0}, {0}, order=(1, 0), units=('1/3', '1/3'))", "interleaved")),
+    "llama4-vision": Layout(
         "yx", _halves("axial({0}, {0}, order=(1, 0))", "interleaved"), coordinates=partial(grid, corner=1)
     ),
-    "eva": Family("yx", _eva, coordinates=_starts, in_parts=True),
-    "dinov3": Family("yx", _dinov3, coordinates=midpoints, in_parts=True),
-    "minimax-m3-vision": Family("tyx", _thirds("half"), 2),
-    "v-jepa2": Family("tyx", lambda D: "channel-rotary(layout=v-jepa2)", 2),
-    "wan": Family("tyx", _wan, 2),
-    "flux": Family("tyx", _shares(8, 28, 28), 32),
-    "hunyuan-video": Family("tyx", _shares(8, 28, 28, base=256), 32),
-    "qwen-image": Family("tyx", _shares(8, 28, 28, extra=", signed=True"), 32, _qwen_image),
-    "z-image": Family("tyx", _shares(16, 24, 24, base=256), 16),
-    "ernie-image": Family("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
-    "flux2": Family("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
+    "eva": Layout("yx", _eva, coordinates=_starts, in_parts=True),
+    "dinov3": Layout("yx", _dinov3, coordinates=midpoints, in_parts=True),
+    "minimax-m3-vision": Layout("tyx", _thirds("half"), 2),
+    "v-jepa2": Layout("tyx", lambda D: "channel-rotary(layout=v-jepa2)", 2),
+    "wan": Layout("tyx", _wan, 2),
+    "flux": Layout("tyx", _shares(8, 28, 28), 32),
+    "hunyuan-video": Layout("tyx", _shares(8, 28, 28, base=256), 32),
+    "qwen-image": Layout("tyx", _shares(8, 28, 28, extra=", signed=True"), 32, _qwen_image),
+    "z-image": Layout("tyx", _shares(16, 24, 24, base=256), 16),
+    "ernie-image": Layout("tyx", lambda D: "channel-rotary(layout=ernie-image)", 16),
+    "flux2": Layout("tyxl", _shares(16, 16, 16, 16, base=2000), 8),
 }
-"""Every family by name. Axes t of Flux, Z-Image and ERNIE-Image count text or pictures; l of Flux 2 counts text."""
+"""Every layout by its family's name. Axes t of Flux, Z-Image and ERNIE-Image count text or pictures; l of Flux 2
+counts text.
+"""

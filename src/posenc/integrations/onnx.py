@@ -13,17 +13,17 @@ from posenc.errors import BackendUnavailable, InvalidArgument
 
 @lru_cache
 def serves() -> bool:
-    """Whether this torch's operator turns every head by its own tokens' rows, which that of torch 2.8 does not."""
+    """Whether this torch's operator rotates each head by its own tokens' rows; that of torch 2.8 does not."""
     x, table = torch.arange(24.0).view(1, 2, 3, 4), torch.ones(3, 2)
     try:
-        turned = torch.onnx.ops.rotary_embedding(x, 0 * table, table, torch.arange(3)[None])
+        rotated = torch.onnx.ops.rotary_embedding(x, 0 * table, table, torch.arange(3)[None])
     except RuntimeError:
         return False
-    return torch.equal(turned, torch.cat((-x[..., 2:], x[..., :2]), -1))
+    return torch.equal(rotated, torch.cat((-x[..., 2:], x[..., :2]), -1))
 
 
 class OnnxRotary(nn.Module):
-    """Turns queries and keys as ``rotary`` does, by the operator that ONNX runtimes have a kernel for.
+    """Rotates queries and keys as ``rotary`` does, by the operator that ONNX runtimes have a kernel for.
 
     The operator looks cos and sin up in a table, so the length is bounded; an attention factor is in the table.
 
@@ -45,8 +45,8 @@ class OnnxRotary(nn.Module):
             raise InvalidArgument(f"rotary has {rotary.axes} axes; ONNX's RotaryEmbedding has one")
         if not serves():
             raise BackendUnavailable(
-                f"torch.onnx.ops.rotary_embedding of torch {torch.__version__} does not turn by its tables; take a "
-                "newer torch to export"
+                f"torch.onnx.ops.rotary_embedding of torch {torch.__version__} does not rotate by its tables; take "
+                "a newer torch to export"
             )
         cos, sin = rotary.tables(make.arange(max_length))
         self.register_buffer("cos", cos.reshape(max_length, -1), persistent=False)
@@ -57,7 +57,7 @@ class OnnxRotary(nn.Module):
     def forward(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K T D"]]:
-        """Queries and keys, turned by their positions."""
+        """Queries and keys, rotated by their positions."""
         return self._turned(q, positions), self._turned(k, positions)
 
     def _turned(self, x: Tensor, positions: Tensor) -> Tensor:

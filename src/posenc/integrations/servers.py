@@ -5,7 +5,7 @@ ignores is worse than none.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,9 +17,9 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.scaling import per_pair
+from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.huggingface.write import Spelling, rope_dictionary, write
-from posenc.scaling import NTK, Default, DynamicNTK, LengthScaling, Linear, LongRoPE, Scaling, YaRN
+from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE, Scaling, YaRN
 
 ORIGINAL = "original_max_position_embeddings"
 
@@ -49,35 +49,15 @@ def vllm(
     family, now = FAMILIES[positions.model_type], recipe.get("scaling")
     entry = _entry(positions, written, "rope_parameters")
     longest, kind = written[family.length], entry["rope_type"]
-    instead = {"dynamic": _PLAN, "proportional": "use Linear, Llama3 or YaRN"}
-    if kind in instead:
-        raise InvalidArgument(f"{now} is not what vLLM computes under {kind!r}; {instead[kind]}")
-    if family.second_factor and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
-        raise InvalidArgument(
-            f"vLLM runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such a YaRN"
-        )
-    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
-        raise InvalidArgument(
-            f"vLLM turns the sections of {positions.model_type!r} only as rope_type 'default' with mrope_section, "
-            f"and this is {now}; use Default() or NTK, and state mrope_section"
-        )
+    _check_vllm(positions, recipe, entry, longest)
     if kind == "longrope":
-        if recipe.get("pairing") != "half" or recipe.get("rotary_dim") != recipe.get("head_dim"):
-            raise InvalidArgument(
-                "vLLM has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
-            )
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         entry |= {"short_mscale": scale, "long_mscale": scale}
-    if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
-        raise InvalidArgument(
-            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
-            "where vLLM's table ends; use a larger factor"
-        )
-    if kind == "yarn" and family.second_factor:
+    elif kind == "yarn" and family.mscale_scores:
         entry = _paired(entry)
     elif kind == "yarn":
         entry |= {"attention_factor": now.scale, "attn_factor": now.scale / _sharpening(now.factor)}
-    if kind == "linear":
+    elif kind == "linear":
         entry["factor"] = float(now.factor)  # vLLM fails at an int
         longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
     if positions.path:  # where vLLM lays keys over those of the file
@@ -86,6 +66,34 @@ def vllm(
     for key in reversed(positions.path):
         nested = {key: nested}
     return nested
+
+
+def _check_vllm(positions: ModelPositions, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
+    """Refuse what vLLM does not compute, or computes otherwise."""
+    kind, now = entry["rope_type"], recipe.get("scaling")
+    instead = {"dynamic": _PLAN, "proportional": "use Linear, Llama3 or YaRN"}
+    if kind in instead:
+        raise InvalidArgument(f"{now} is not what vLLM computes under {kind!r}; {instead[kind]}")
+    own_class = FAMILIES[positions.model_type].mscale_scores
+    if own_class and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
+        raise InvalidArgument(
+            f"vLLM runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such a YaRN"
+        )
+    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
+        raise InvalidArgument(
+            f"vLLM rotates the sections of {positions.model_type!r} only as rope_type 'default' with "
+            f"mrope_section, and this is {now}; use Default() or NTK, and state mrope_section"
+        )
+    whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
+    if kind == "longrope" and not whole_halves:
+        raise InvalidArgument(
+            "vLLM has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
+        )
+    if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
+        raise InvalidArgument(
+            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
+            "where vLLM's table ends; use a larger factor"
+        )
 
 
 def mlx(
@@ -99,7 +107,7 @@ def mlx(
 
     Raises:
         InvalidArgument: dynamic scaling, an unrounded ramp, and lists of factors with another attention factor;
-            sections (M-RoPE), which mlx-lm turns as if there were none; scales of queries in the rope dictionary;
+            sections (M-RoPE), which mlx-lm rotates as if there were none; scales of queries in the rope dictionary;
             a composite model, of which this would be a part alone.
     """
     if positions.path:
@@ -112,11 +120,11 @@ def mlx(
     now, entry = recipe.get("scaling"), _entry(positions, written, "rope_scaling")
     if recipe.get("axes"):
         raise InvalidArgument(
-            f"mlx-lm turns {positions.model_type!r} without its sections (mrope_section), right for text alone; "
+            f"mlx-lm rotates {positions.model_type!r} without its sections (mrope_section), right for text alone; "
             "use mlx-vlm"
         )
     if entry.get("rope_type") == "dynamic":
-        raise InvalidArgument(f"{now} turns cached keys by other bases in mlx-lm; {_PLAN}")
+        raise InvalidArgument(f"{now} rotates cached keys by other bases in mlx-lm; {_PLAN}")
     if not entry.pop("truncate", True):
         raise InvalidArgument(f"{now} has unrounded ends, and mlx-lm rounds them; leave truncate out")
     if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
@@ -127,9 +135,9 @@ def mlx(
         if scale == 1:
             entry[ORIGINAL] = longest
         ratio = longest / entry[ORIGINAL]
-        own = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(entry[ORIGINAL]))
-        if not math.isclose(scale, own):
-            raise InvalidArgument(f"{now} has attention factor {scale:g}, and mlx-lm takes {own:g} there")
+        taken = 1.0 if ratio <= 1 else math.sqrt(1 + math.log(ratio) / math.log(entry[ORIGINAL]))
+        if not math.isclose(scale, taken):
+            raise InvalidArgument(f"{now} has attention factor {scale:g}, and mlx-lm takes {taken:g} there")
     return {**written, "rope_scaling": entry or None}
 
 
@@ -178,51 +186,54 @@ def gguf(
             together with the first.
     """
     recipe, written = _written(positions, scaling, max_length)
-    now, rotary_dim, base = recipe.get("scaling"), recipe.get("rotary_dim"), recipe.get("base")
-    family, longest = FAMILIES[positions.model_type], max_length or written[FAMILIES[positions.model_type].length]
+    now, family = recipe.get("scaling"), FAMILIES[positions.model_type]
     elsewhere = {"windows": any(positions.windows), "sections": recipe.get("axes"), "scales": positions.scales}
     if names := [name for name, there in elsewhere.items() if there]:
         raise InvalidArgument(
             f"model_type {positions.model_type!r} has {' and '.join(names)}, which are not written here; take the "
             "fields of llama.cpp's own converter"
         )
-    rope, keys = f"{architecture}.rope", f"{architecture}.rope.scaling"
-    plain = {f"{architecture}.context_length": longest, f"{rope}.dimension_count": rotary_dim}
     if isinstance(now, DynamicNTK):
         raise InvalidArgument(f"{now} is not in llama.cpp; {_PLAN}")
-    if isinstance(now, NTK) and now.form == "base":
-        base, now = now.base(rotary_dim, base), Default()
-    plain[f"{rope}.freq_base"] = float(base)
-    if family.second_factor and (now != Default() or positions.softmax_factor != 1):
+    entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
+    if family.mscale_scores and (entry["rope_type"] != "default" or positions.softmax_factor != 1):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} multiplies the scores, too, and llama.cpp has one "
             "number for both; use Default() or NTK, or take the fields of llama.cpp's own converter"
         )
-    if isinstance(now, Default):
-        return Fields(plain)
-    if isinstance(now, Linear):
-        return Fields({**plain, f"{keys}.type": "linear", f"{keys}.factor": float(now.factor)})
-    lengths = {
-        f"{keys}.factor": float(getattr(now, "factor", 1.0)),
-        f"{keys}.original_context_length": getattr(now, "original_length", longest),
-    }
+    longest = max_length or written[family.length]
+    values, tensors = _gguf_scaling(recipe, entry, longest)
+    rope = {"dimension_count": recipe.get("rotary_dim"), "freq_base": float(entry["rope_theta"])}
+    rope |= {f"scaling.{key}": value for key, value in values.items()}
+    return Fields(
+        {f"{architecture}.context_length": longest, **{f"{architecture}.rope.{k}": v for k, v in rope.items()}},
+        {f"rope_{name}.weight": torch.tensor(factors, dtype=torch.float32) for name, factors in tensors.items()},
+    )
+
+
+def _gguf_scaling(
+    recipe: Recipe, entry: Mapping[str, Any], longest: int
+) -> tuple[dict[str, int | float | str], dict[str, Sequence[float]]]:
+    """The fields of a scaling below ``rope.scaling``, and its lists of factors, from its rope dictionary."""
+    now, kind = recipe.get("scaling"), entry["rope_type"]
+    if kind == "default":
+        return {}, {}
+    if kind == "linear":
+        return {"type": kind, "factor": float(now.factor)}, {}
     if isinstance(now, LongRoPE):
-        scale = now.plan(longest).frequencies(rotary_dim, base).attention_factor
-        return Fields(
-            {**plain, **lengths, f"{keys}.type": "longrope", f"{keys}.attn_factor": float(scale)},
-            {
-                "rope_factors_short.weight": torch.tensor(now.short_factors, dtype=torch.float32),
-                "rope_factors_long.weight": torch.tensor(now.long_factors, dtype=torch.float32),
-            },
-        )
-    rounded = isinstance(now, YaRN) and now.ramp == "dimension" and now.truncate
-    if rounded and (now.beta_fast, now.beta_slow) == (32, 1):
-        ends = {f"{keys}.yarn_beta_fast": 32.0, f"{keys}.yarn_beta_slow": 1.0}
-        scale = now.scale / _sharpening(now.factor)
-        return Fields({**plain, **lengths, **ends, f"{keys}.type": "yarn", f"{keys}.attn_factor": scale})
-    entry = per_pair(now, rotary_dim, base)
-    more = {} if entry["attention_factor"] == 1 else {f"{keys}.attn_factor": float(entry["attention_factor"])}
-    return Fields({**plain, **more}, {"rope_freqs.weight": torch.tensor(entry["long_factor"], dtype=torch.float32)})
+        scale = now.plan(longest).frequencies(recipe.get("rotary_dim"), recipe.get("base")).attention_factor
+        lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
+        return {"type": kind, **_lengths(now), "attn_factor": float(scale)}, lists
+    if kind == "yarn" and now.truncate and (now.beta_fast, now.beta_slow) == (32, 1):
+        ends = {"yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
+        return {"type": kind, **_lengths(now), **ends, "attn_factor": now.scale / _sharpening(now.factor)}, {}
+    factors = per_pair(now, recipe.get("rotary_dim"), recipe.get("base"))
+    scale = float(factors["attention_factor"])
+    return {} if scale == 1 else {"attn_factor": scale}, {"freqs": factors["long_factor"]}
+
+
+def _lengths(scaling: LongRoPE | YaRN) -> dict[str, int | float]:
+    return {"factor": float(scaling.factor), "original_context_length": scaling.original_length}
 
 
 _PLAN = "write scaling.plan(total_length), which is fixed"
@@ -267,11 +278,11 @@ def _written(
     max_length: int | None,
     spelling: Spelling = "v5",
 ) -> tuple[Recipe, dict[str, Any]]:
-    """The recipe of the layers that turn, all alike, and the config that says it."""
-    made = positions if scaling is None else positions.with_scaling(scaling)
-    if not made.turning or not made.alike or made.layout or made.added:
+    """The recipe of the rotary layers, all alike, and the config that says it."""
+    scaled = positions if scaling is None else positions.with_scaling(scaling)
+    if not scaled.rotary_recipes or not scaled.alike or scaled.layout or scaled.added_table:
         raise InvalidArgument(
-            f"model_type {positions.model_type!r} turns {sorted(made.turning) or 'nothing'}; one kind "
-            "in a language model is expected"
+            f"model_type {positions.model_type!r} rotates {sorted(scaled.rotary_recipes) or 'nothing'}; one layer "
+            "type in a language model is expected"
         )
-    return made.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)
+    return scaled.rotary, write(positions, scaling, max_length=max_length, spelling=spelling)

@@ -68,7 +68,9 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     if base is not None and _reads(config):
         raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
     positions = read(config, base=base)
-    rotary = {} if positions.layout else positions.turning  # a tower's places have no length to be trained at
+    rotary = (
+        {} if positions.layout else positions.rotary_recipes
+    )  # a tower's places have no length to be trained at
     encodings = positions.encodings(positions.max_length)
     facts = [_layers(positions, name, encoding) for name, encoding in encodings.items()]
     if positions.layout is None:
@@ -80,7 +82,7 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
         facts += [where + sentence for sentence in _rotary_facts(recipe, positions)]
         risks += [where + sentence for sentence in _rotary_risks(recipe, positions)]
     risks += _other_risks(encodings)
-    risks += positions.troubles
+    risks += positions.known_issues
     view = None
     if rotary:
         scaling, rotary_dim, base = _frequencies(positions.rotary)
@@ -124,7 +126,7 @@ def count(value: float) -> str:
 
 
 def _answer(positions: ModelPositions, encodings: dict[str, Encoding]) -> str:
-    if not positions.turning or positions.layout:
+    if not positions.rotary_recipes or positions.layout:
         descriptions = dict.fromkeys(encoding.describe() for encoding in encodings.values())
         return f"{positions.model_type}: {'; '.join(descriptions)}."
     scaling, _, base = _frequencies(positions.rotary)
@@ -157,10 +159,10 @@ def describe(scaling: Scaling | LengthScaling) -> str:
 
 def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
     """How many layers are of this kind, and what they do."""
-    many = positions.layers.count(name)
+    many = positions.layer_types.count(name)
     label = f"{many} layers" + ("" if name in ("all", "rotary", "nope") else f" of {name}")
-    if name in positions.turning and positions.layout is None:
-        return f"{label} with rotary positions: {_channels(positions.kinds[name])}{_window(positions, name)}."
+    if name in positions.rotary_recipes and positions.layout is None:
+        return f"{label} with rotary positions: {_channels(positions.recipes[name])}{_window(positions, name)}."
     if not encoding.acts_on:
         return f"{label} without positions{_window(positions, name)}."
     if (
@@ -177,7 +179,7 @@ def _layers(positions: ModelPositions, name: str, encoding: Encoding) -> str:
 
 def _window(positions: ModelPositions, name: str) -> str:
     """How far back layers of this kind see, where that is less than the longest input."""
-    all_windows = [w for kind, w in zip(positions.layers, positions.windows, strict=True) if kind == name]
+    all_windows = [w for kind, w in zip(positions.layer_types, positions.windows, strict=True) if kind == name]
     windows = [w for w in all_windows if w and w < positions.max_length]
     who = "they" if len(windows) == len(all_windows) else f"{len(windows)} of them"
     return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""

@@ -138,4 +138,4 @@ def test_the_python_of_a_config_reads_that_config(capsys: pytest.CaptureFixture[
     config |= {"hidden_size": 64, "num_attention_heads": 4, "max_position_embeddings": 128, "rope_theta": 1e4}
     exec(layers(json.dumps(config)).python, {})
     want = huggingface.read(config)
-    assert capsys.readouterr().out == f"{want.kinds} {want.layers} {want.windows}\n"
+    assert capsys.readouterr().out == f"{want.recipes} {want.layer_types} {want.windows}\n"

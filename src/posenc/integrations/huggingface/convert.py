@@ -2,7 +2,7 @@
 
 Pairing is an order of channels. Reordering the rows of the query and key projections head by head, with their
 biases and norms, gives a model of the other pairing that computes the same function: both q and k are permuted
-alike, and q·k does not see it. Values, and channels that do not turn, stay where they are.
+alike, and q·k does not see it. Values, and channels that do not rotate, stay where they are.
 """
 
 import re
@@ -23,7 +23,7 @@ PER_HEAD = re.compile(r"(^|\.)query_key_value\.(weight|bias)$")
 PARTS = re.compile(r"(^|[._])(q|k|qk|qkv|w[qk]|c_attn|query|key|query_key_value)([._]|$|norm|layernorm|proj)")
 """Whatever belongs to a map to queries and keys, or to their norm."""
 TOWER = re.compile(r"(^|[._])(vision|visual|audio|image|speech)\w*\.")
-"""Where a model sees or hears, whose heads turn in their own way."""
+"""Where a model sees or hears, whose heads rotate in their own way."""
 LATENT = re.compile(r"(^|\.)(q_b_proj|kv_a_proj_with_mqa)\.")
 
 
@@ -45,7 +45,7 @@ def convert_pairing(
             q, k, v, and GPT-NeoX's ``query_key_value`` laid out head by head.
         to: ``"half"`` (Llama's ``.pth`` or GGUF weights to Hugging Face's) or ``"interleaved"``.
         heads, kv_heads: query and key heads; keys have their own count under grouped queries.
-        head_dim, rotary_dim: channels of a head, and how many of them turn; all by default.
+        head_dim, rotary_dim: channels of a head, and how many of them rotate; all by default.
 
     Raises:
         InvalidArgument: no such weight, one whose rows do not fit the head counts, or another tensor of queries or
@@ -56,14 +56,14 @@ def convert_pairing(
     rotary_dim = head_dim if rotary_dim is None else rotary_dim
     if rotary_dim % 2 or not 0 < rotary_dim <= head_dim:
         raise InvalidArgument(f"rotary_dim={rotary_dim} must be even and at most head_dim={head_dim}")
-    turned = half_from_interleaved(rotary_dim) if to == "half" else interleaved_from_half(rotary_dim)
-    layout = Layout(heads, kv_heads or heads, head_dim, [*turned, *range(rotary_dim, head_dim)])
+    rotated = half_from_interleaved(rotary_dim) if to == "half" else interleaved_from_half(rotary_dim)
+    heads_order = HeadOrder(heads, kv_heads or heads, head_dim, [*rotated, *range(rotary_dim, head_dim)])
     converted = dict(state_dict)
     touched = 0
     for name, tensor in state_dict.items():
-        found = layout.order_of(name, tuple(tensor.shape))
-        if found is not None:
-            axis, order = found
+        axis_order = heads_order.order_of(name, tuple(tensor.shape))
+        if axis_order is not None:
+            axis, order = axis_order
             converted[name] = tensor.index_select(axis, torch.tensor(order, device=tensor.device))
             touched += 1
     if not touched:
@@ -74,7 +74,7 @@ def convert_pairing(
 
 
 @dataclass(frozen=True)
-class Layout:
+class HeadOrder:
     """Heads and the new order of a head's channels; answers which row or column goes where."""
 
     heads: int
@@ -84,9 +84,9 @@ class Layout:
 
     def order_of(self, name: str, shape: tuple[int, ...]) -> tuple[int, list[int]] | None:
         """The axis of this tensor that has channels of heads, and its new order; None where it keeps its own."""
-        found = SEPARATE.search(name)
-        if found and found["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
-            heads = self.heads if found["which"] == "q" else self.kv_heads
+        match = SEPARATE.search(name)
+        if match and match["what"] != "proj" and len(shape) == 2:  # a norm with a row for each head, Cohere's
+            heads = self.heads if match["which"] == "q" else self.kv_heads
             if shape != (heads, self.head_dim):
                 raise InvalidArgument(f"{name} is {shape}; heads and head_dim make {(heads, self.head_dim)}")
             return 1, self.order
@@ -103,16 +103,16 @@ class Layout:
             )
         if LATENT.search(name):
             raise InvalidArgument(f"{name} is a latent projection (DeepSeek), which is not converted")
-        if found := SEPARATE.search(name):
-            heads = self.heads if found["which"] == "q" else self.kv_heads
-            if found["what"] != "proj" and count == self.head_dim:
+        if match := SEPARATE.search(name):
+            heads = self.heads if match["which"] == "q" else self.kv_heads
+            if match["what"] != "proj" and count == self.head_dim:
                 heads = 1
             self._check(name, count, heads)
             return self._permuted(heads)
         if JOINED.search(name):
-            turning = self.heads + self.kv_heads
-            self._check(name, count, turning + self.kv_heads)
-            return [*self._permuted(turning), *range(turning * self.head_dim, count)]
+            rotating = self.heads + self.kv_heads
+            self._check(name, count, rotating + self.kv_heads)
+            return [*self._permuted(rotating), *range(rotating * self.head_dim, count)]
         if PER_HEAD.search(name):
             if self.kv_heads != self.heads:
                 raise InvalidArgument(

@@ -4,10 +4,126 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from posenc.encodings.axes import AxisMap
+from posenc.encodings.axes import AxisMap, chunked, first_last, strided
 from posenc.encodings.rotary import Pairing
 
 Kind = Literal["rotary", "alibi", "learned", "learned-grid", "t5", "deberta", "none"]
+Count = Literal["back", "neighbours", "both sides", "both sides, ends out", "both sides, ends in", "ignored"]
+
+TOKENS_BACK: Mapping[Count, Callable[[int], int | None]] = {
+    "back": int,
+    "neighbours": lambda window: window + 1,
+    "both sides": lambda window: (window + 1) // 2,
+    "both sides, ends out": lambda window: window // 2 + 1,
+    "both sides, ends in": lambda window: window // 2 + 2,  # Gemma 4 widens it as Gemma 3 does, then sees the ends
+    "ignored": lambda window: None,
+}
+"""How many tokens back, itself included, a token sees by a window that counts so many in this way."""
+MAPS: Mapping[str, Callable[..., AxisMap]] = {
+    "chunked": chunked,
+    "strided": strided,
+    "first_last": lambda rows, columns, time: first_last(time, rows, columns),
+}
+
+
+@dataclass(frozen=True)
+class Windows:
+    """How wide a window is, and which layers see it where ``layer_types`` does not say.
+
+    Args:
+        counts: what the config's number counts; ``"back"`` is tokens back, itself included.
+        two_sided: the same, where ``use_bidirectional_attention`` is on.
+        pattern: the key of the distance from one full layer to the next.
+        fixed_pattern: that distance where it is in the family's code and no config can change it.
+        first_full: the first full layer under that pattern; by default the last of each group.
+    """
+
+    counts: Count = "back"
+    two_sided: Count | None = None
+    pattern: str | None = None
+    fixed_pattern: int | None = None
+    first_full: int | None = None
+
+
+@dataclass(frozen=True)
+class LocalBase:
+    """The rotary base of sliding layers, where they have another.
+
+    Args:
+        key: the config's key for it.
+        scaled: whether a flat rope_scaling scales them too; otherwise they stay unscaled.
+        fixed: that base in transformers whatever the key says, where a flat spelling does not reach these layers.
+    """
+
+    key: str
+    scaled: bool = False
+    fixed: float | None = None
+
+
+@dataclass(frozen=True)
+class Rotates:
+    """Which layers rotate, where not all do.
+
+    Args:
+        by: the rule. ``"windows"``: sliding layers, where there are any. ``"flags"``: ``key`` has a list, nonzero
+            for a layer that rotates. ``"indices"``: ``key`` lists the layers that attend, the others being
+            recurrent. ``"bases"``: ``key`` lists every layer's base, 0 for none. ``"switch"``: without ``key`` no
+            layer rotates, or has a table; with it those of attention do.
+        key: the key that the rule reads.
+        interval_from_last: without the list of flags, every n-th layer, counted from the last, does not rotate.
+    """
+
+    by: Literal["all", "windows", "flags", "indices", "bases", "switch"] = "all"
+    key: str | None = None
+    interval_from_last: int | None = None
+
+
+@dataclass(frozen=True)
+class Axes:
+    """Positions of several axes (M-RoPE).
+
+    Args:
+        map: how sections lie over the pairs, a name of ``MAPS``.
+        sections: pairs of every axis where the rope dictionary does not have mrope_section.
+    """
+
+    map: Literal["chunked", "strided", "first_last"]
+    sections: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """Tables of rows or of biases.
+
+    Args:
+        encoder_length: the key of the rows of the encoder's table, where ``length`` are those of the decoder's.
+        sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` of a family that
+            has one stack; ``spacing`` is that of their frequencies.
+        padding_rows: the key of the last row before that of position 0, where the length counts such rows.
+        per_layer: whether every layer has a table of biases, not one a stack.
+    """
+
+    encoder_length: str | None = None
+    sinusoidal: tuple[str, ...] = ()
+    spacing: Literal["paper", "tensor2tensor"] = "paper"
+    padding_rows: str | None = None
+    per_layer: bool = False
+
+
+@dataclass(frozen=True)
+class Tower:
+    """Positions in a picture.
+
+    Args:
+        layout: how a vision tower rotates by rows and columns, a name of ``posenc.integrations.attention_layouts``.
+        sides: the keys of the sides of a picture and of its patches.
+        table: the keys of the sides of a table that such a tower adds as well, or the one of the rows of a square;
+            those of ``sides`` for one with a row for every patch.
+    """
+
+    layout: str | None = None
+    sides: tuple[str, ...] = ("image_size", "patch_size")
+    table: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -19,53 +135,29 @@ class Family:
         pairing: which channels a rotary family pairs.
         length, heads, width, layers: the config's keys for them.
         decoder: the key of the number of layers of a decoder, where ``layers`` are those of an encoder before it.
-        source: the key of the rows of the encoder's table, where ``length`` are those of the decoder's.
-        sinusoidal: the stacks whose table has sines and cosines instead of trained rows, ``"all"`` of a family that
-            has one stack; ``spacing`` is that of their frequencies.
-        spare: the key of the last row of a table before that of position 0, where the length counts such rows.
         base: the key of the rotary base where rope_parameters does not hold it.
-        partial: the key of the share of channels that turn; None where every channel turns whatever is said.
-        silent_partial: that share where the config is silent; None where it must be stated.
-        rotary_dim: the key of the number of channels that turn, instead of a share.
-        head_dim: the key of the channels per head; width / heads where it is absent, and None where its class takes
-            that whatever is said.
-        full_head_dim: the key of the channels per head in full layers, where they have others.
-        defaults: values that hold when the config is silent, because every released model of the family has
-            them; the reader states each one it uses. A value that varies within a family is not here.
         fixed_base: a base written in the family's code, which no config can change.
-        local: the key of the sliding layers' own base.
-        local_scaled: whether a flat rope_scaling scales them too; otherwise they stay unscaled.
-        local_base: their base in transformers whatever that key says, where a flat spelling does not reach them.
-        pattern: the key of the distance from one full layer to the next, where ``layer_types`` is not given.
-        first_full: the first full layer under that pattern; by default the last of each group.
-        fixed_pattern: that distance where it is in the family's code and no config can change it.
-        derives: the keys that transformers' config class makes ``layer_types`` of, by a rule that is not read here,
-            where they are not stated.
-        back: how many tokens back, itself included, a token sees by a window of so many, as encoders count theirs.
-        both_sides: the same, where the config says that tokens also see what comes after them
-            (use_bidirectional_attention).
-        still: whether full layers have no positions at all, where there are sliding ones.
-        turns: the key of a list that says of every layer whether it turns; in Muse, which turns all at rope_theta,
-            one of bases, of which only noughts count.
-        attends: the key of a list with the numbers of the layers that attend, the others being recurrent.
-        bases: the key of a list with the base of every layer, 0 for none.
-        still_from_last: without that list, every so manieth layer, counted from the last, has no positions.
-        switch: the key without which no layer turns, or has a table; with it those of attention do.
-        scale: the rule by which it scales queries.
-        beside: keys in the rope dictionary that say nothing about frequencies.
-        axes: the map of its sections to pairs, where positions have several axes (M-RoPE).
-        sections: pairs of every axis where the rope dictionary does not say mrope_section.
-        second_factor: whether YaRN's second number multiplies the scores.
-        rescales: whether its code multiplies queries before they turn, so that the factor of cos and sin does not
-            show beside that.
-        states_head_dim: whether transformers scales only where head_dim is stated.
-        tables: how many tables of biases a stack has: ``"one"`` for all its layers, or one for ``"each"``.
-        sides: the keys of the sides of a picture and of its patches, whose places positions are.
-        layout: how a tower that sees turns by its rows and columns, a name of
-            ``posenc.integrations.attention_layouts``.
-        table: the keys of the sides of a table that such a tower adds besides, or the one of the rows of a square;
-            those of ``sides`` for one with a row for every patch.
-        otherwise: the newest transformers known to do something else than the configs say, as later ones do.
+        local: the base of sliding layers, where they have another.
+        partial: the key of the share of channels that rotate; None where every channel rotates whatever is stated.
+        rotary_dim: the key of the number of channels that rotate, instead of a share.
+        head_dim: the key of the channels per head; width / heads where it is absent, and empty where the class
+            takes width / heads whatever is stated.
+        full_head_dim: the key of the channels per head in full layers, where they have others.
+        defaults: values that hold when the config leaves them out, because every released model of the family has
+            them; ``ModelPositions.assumed`` names each one used. A value that varies within a family is not here.
+        windows: how wide windows are, and which layers see them.
+        layer_types_from: the keys that transformers' config class makes ``layer_types`` of, by a rule that is not
+            read here, where they are not stated.
+        rotates: which layers rotate, where not all do.
+        query_scale: the rule by which it scales queries.
+        ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
+        axes: how positions of several axes share the pairs.
+        mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
+        scales_before_rotation: whether its code multiplies queries before they rotate, which hides the factor of
+            cos and sin.
+        tables: tables of rows or of biases.
+        tower: positions in a picture.
+        wrong_up_to_version: the newest transformers known to compute something else than such a config says.
         extra: further keys about positions, read by the family's own rule.
     """
 
@@ -76,48 +168,37 @@ class Family:
     width: str = "hidden_size"
     layers: str = "num_hidden_layers"
     decoder: str | None = None
-    source: str | None = None
-    sinusoidal: tuple[str, ...] = ()
-    spacing: Literal["paper", "tensor2tensor"] = "paper"
-    spare: str | None = None
     base: str = "rope_theta"
+    fixed_base: float | None = None
+    local: LocalBase | None = None
     partial: str | None = None
-    silent_partial: float | None = None
     rotary_dim: str | None = None
-    head_dim: str | None = "head_dim"
+    head_dim: str = "head_dim"
     full_head_dim: str | None = None
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    fixed_base: float | None = None
-    local: str | None = None
-    local_scaled: bool = False
-    local_base: float | None = None
-    pattern: str | None = None
-    first_full: int | None = None
-    fixed_pattern: int | None = None
-    derives: tuple[str, ...] = ()
-    back: Callable[[int], int | None] = int
-    both_sides: Callable[[int], int] | None = None
-    still: bool = False
-    turns: str | None = None
-    attends: str | None = None
-    bases: str | None = None
-    still_from_last: int | None = None
-    switch: str | None = None
-    scale: Literal["llama4", "ministral3", "beam"] | None = None
-    beside: tuple[str, ...] = ()
-    axes: Callable[..., AxisMap] | None = None
-    sections: tuple[int, ...] = ()
-    second_factor: bool = False
-    rescales: bool = False
-    states_head_dim: bool = False
-    tables: Literal["one", "each"] = "one"
-    sides: tuple[str, str] = ("image_size", "patch_size")
-    layout: str | None = None
-    table: tuple[str, ...] = ()
-    otherwise: str | None = None
+    windows: Windows = Windows()
+    layer_types_from: tuple[str, ...] = ()
+    rotates: Rotates = Rotates()
+    query_scale: Literal["llama4", "ministral3", "beam"] | None = None
+    ignored_rope_keys: tuple[str, ...] = ()
+    axes: Axes | None = None
+    mscale_scores: bool = False
+    scales_before_rotation: bool = False
+    tables: Tables = Tables()
+    tower: Tower = Tower()
+    wrong_up_to_version: str | None = None
     extra: tuple[str, ...] = ()
 
     @property
     def sees(self) -> bool:
         """Whether its positions are places in a picture."""
-        return self.layout is not None or self.kind == "learned-grid"
+        return self.tower.layout is not None or self.kind == "learned-grid"
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """Every key of a config that this family reads by a rule of its own."""
+        keys = [self.length, self.heads, self.width, self.layers, self.decoder, self.base, self.partial]
+        keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local.key if self.local else None]
+        keys += [self.windows.pattern, self.windows.two_sided and "use_bidirectional_attention", self.rotates.key]
+        keys += [self.tables.encoder_length, *self.tower.table, *(self.tower.sides if self.sees else ())]
+        return frozenset(key for key in (*keys, *self.layer_types_from, *self.extra, *self.defaults) if key)

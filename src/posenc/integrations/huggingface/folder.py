@@ -8,6 +8,8 @@ import io
 import json
 from collections.abc import Mapping
 from contextlib import redirect_stderr
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,11 @@ import torch
 from torch import nn
 
 from posenc.errors import InvalidArgument, MissingExtra, StudyError
+from posenc.integrations.huggingface.language_model import path_of_text
 
 
-def opened(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
-    """Model and tokenizer; whatever transformers says when it cannot becomes one line."""
+def open_model(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
+    """Model and tokenizer; an error of transformers becomes one line."""
     if not path.exists():
         raise StudyError(f"{str(path)!r} is not there; pass a model's folder or a .gguf file")
     try:
@@ -48,7 +51,9 @@ def _read(path: Path, dtype: torch.dtype) -> tuple[nn.Module, Any]:
             model, info = kind.from_pretrained(folder, dtype=dtype, output_loading_info=True, **how)
             tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **how)
     except Exception as error:  # transformers, safetensors and gguf each have exceptions of their own
-        raise StudyError(f"{str(path)!r} cannot be loaded: {_first(error)}; download the model again") from error
+        raise StudyError(
+            f"{str(path)!r} cannot be loaded: {_first_line(error)}; download the model again"
+        ) from error
     if packed:  # its weights are plain numbers now, and are saved as such
         model.hf_quantizer = None
         vars(model.config).pop("quantization_config", None)
@@ -81,15 +86,15 @@ def _kind(path: Path) -> Any:
                 return kind
         except Exception as error:
             raise InvalidArgument(
-                f"{str(path / 'config.json')!r} describes no model that transformers can build: {_first(error)}; "
-                "correct it"
+                f"{str(path / 'config.json')!r} describes no model that transformers can build: "
+                f"{_first_line(error)}; correct it"
             ) from error
     raise InvalidArgument(
         f"model_type {config.model_type!r} is no language model to transformers; pass the folder of its text model"
     )
 
 
-def _first(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
@@ -108,7 +113,7 @@ def save(model: Any, tokenizer: Any, folder: Path, changes: Mapping[str, Any]) -
         tokenizer.save_pretrained(folder)
         file = folder / "config.json"
         config = json.loads(file.read_text(encoding="utf-8"))
-        inner = config.get("text_config", config)
+        inner = reduce(getitem, path_of_text(config), config)
         inner.update(changes)
         for key in [key for key, value in changes.items() if value is None]:
             del inner[key]

@@ -1,4 +1,4 @@
-"""Refuses what nothing reads: every key about positions is consumed, says nothing, or is an error with a remedy."""
+"""Refuses unread keys: every key about positions is read, has no effect, or is an error with a remedy."""
 
 import re
 from collections.abc import Mapping
@@ -38,39 +38,19 @@ CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z][a-z])")
 
 
 def plain(key: str) -> str:
-    """A key without habits of spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
+    """A key in one spelling: ``"ropeScaling"``, ``"ROPE-SCALING"`` and ``"Rope_Scaling"`` are one."""
     return CAMEL.sub("_", key).lower().replace("-", "_").replace(" ", "_")
 
 
 def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Every key that this family has: its row's, and those of its config class that are in the schema."""
-    own = [family.length, family.base, family.partial, family.rotary_dim, family.head_dim, family.local]
-    own += [
-        family.heads,
-        family.width,
-        family.layers,
-        family.decoder,
-        *family.table,
-        family.source,
-        *(family.sides if family.sees else ()),
-    ]
-    own += [
-        family.full_head_dim,
-        family.attends,
-        family.pattern,
-        family.turns,
-        family.bases,
-        family.switch,
-        "use_bidirectional_attention" if family.both_sides else None,
-        *family.derives,
-        *family.extra,
-    ]
-    rope: tuple[str, ...] = BOTH_FORMS
+    keys = family.keys
     if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
-        rope, own = (), [key for key in own if key != family.base]
-    known = {key for key in own if key} | set(rope) | set(family.defaults) | set(EVERYWHERE)
-    known |= set(class_defaults().get(model_type, ()))
-    return frozenset(known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES})
+        keys -= {family.base} - {*family.defaults}
+    else:
+        keys |= {*BOTH_FORMS}
+    known = keys | {*EVERYWHERE} | set(class_defaults().get(model_type, ()))
+    return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
 
 
 def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> None:
@@ -104,7 +84,7 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
-    """Whether a key that the family does not have says nothing at this value: off, null, or an old habit."""
+    """Whether a key that the family does not have has no effect at this value: off, null, or an old default."""
     if near_miss(key, known):
         return False
     if value is None or (value is False and (key not in KEYS or KEYS[key].values.holds(False))):
@@ -121,9 +101,9 @@ def near_miss(key: str, known: frozenset[str]) -> str | None:
     near = get_close_matches(plain(key).replace("_", ""), list(letters), n=1, cutoff=0.86)
     if not near or letters[near[0]] == key:
         return None
-    found = letters[near[0]]
-    words = set(found.split("_"))
-    return None if words < set(plain(key).split("_")) else found
+    key_meant = letters[near[0]]
+    words = set(key_meant.split("_"))
+    return None if words < set(plain(key).split("_")) else key_meant
 
 
 def check_outer(config: Mapping[str, Any], text: Mapping[str, Any]) -> None:

@@ -21,9 +21,9 @@ from torch.nn import functional as F
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
 from posenc.integrations.huggingface.config import read
-from posenc.integrations.huggingface.folder import identity, opened, save
+from posenc.integrations.huggingface.folder import identity, open_model, save
+from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.patch import patched
-from posenc.integrations.huggingface.tower import text_config
 from posenc.integrations.huggingface.write import changes
 from posenc.scaling import LengthScaling, Scaling
 
@@ -50,7 +50,7 @@ class Pretrained:
     def __init__(self, path: Path, *, device: str = "cpu", dtype: torch.dtype = torch.float32) -> None:
         if path.suffix != ".gguf":
             _ = read(path).stretched  # refused before anything large is loaded
-        model, self.tokenizer = opened(path, dtype)
+        model, self.tokenizer = open_model(path, dtype)
         self.model: Any = model.eval().to(device)
         self.positions = read(self.model.config)
         self.scaling = self.positions.rotary.get("scaling")
@@ -93,8 +93,8 @@ class Pretrained:
         Every question reads a copy of the cached keys, since caches of sliding windows cannot be cut back.
         """
         with torch.inference_mode(), self.placed(encoding):
-            for _, kept in self._pieces(context, tick, last=True):
-                read = kept
+            for _, state in self._pieces(context, tick, last=True):
+                read = state
             ends = [self._asked(q, copy.deepcopy(read), last=True).logits[0, -1].float() for q in questions]
             return torch.stack(ends).cpu()
 
@@ -110,12 +110,12 @@ class Pretrained:
         self, tokens: Int[Tensor, " T"], tick: Callable[[float], None], last: bool = False
     ) -> Iterator[tuple[Tensor, Any]]:
         """Logits of a text, piece by piece, and all that the model keeps of what it has read."""
-        pieces, kept = tokens.split(self._step(len(tokens))), None
+        pieces, cache = tokens.split(self._step(len(tokens))), None
         with self._ticking(tick, len(tokens)):
             for piece in pieces:
-                found = self._asked(piece, kept, last)
-                kept = found.past_key_values
-                yield found.logits[0].float(), kept
+                output = self._asked(piece, cache, last)
+                cache = output.past_key_values
+                yield output.logits[0].float(), cache
 
     def _step(self, length: int) -> int:
         return PIECE if self._parts else length
@@ -126,8 +126,8 @@ class Pretrained:
         from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
         with torch.inference_mode():
-            kept = getattr(self._asked(torch.zeros(1, dtype=torch.int64)), "past_key_values", None)
-        layers = getattr(kept, "layers", [None])
+            cache = getattr(self._asked(torch.zeros(1, dtype=torch.int64)), "past_key_values", None)
+        layers = getattr(cache, "layers", [None])
         return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
 
     @contextmanager
@@ -136,8 +136,8 @@ class Pretrained:
         trunk = self.model.get_decoder()
         blocks = next((m for m in trunk.children() if isinstance(m, nn.ModuleList)), [trunk])
 
-        def done(block: nn.Module, given: Any, found: Any) -> None:
-            tick(found[0].shape[-2] / length / len(blocks))
+        def done(block: nn.Module, given: Any, output: Any) -> None:
+            tick(output[0].shape[-2] / length / len(blocks))
 
         with ExitStack() as hooks:
             for block in blocks:
@@ -183,9 +183,9 @@ class Pretrained:
         Raises:
             StudyError: the folder cannot be written.
         """
-        made = copy.deepcopy(self.model)
-        made.load_state_dict(weights)
-        save(made, self.tokenizer, folder, self.patch(scaling, length))
+        model = copy.deepcopy(self.model)
+        model.load_state_dict(weights)
+        save(model, self.tokenizer, folder, self.patch(scaling, length))
 
     @property
     def weights(self) -> int:
@@ -209,10 +209,10 @@ class Pretrained:
         size = next(self.model.parameters()).element_size()
         heads, layers = config.num_attention_heads, config.num_hidden_layers
         pair = 2 * self.positions.rotary.get("head_dim") * size
-        kept = (getattr(config, "num_key_value_heads", None) or heads) * pair
+        cached_bytes = (getattr(config, "num_key_value_heads", None) or heads) * pair
         inner = getattr(config, "intermediate_size", None) or 4 * config.hidden_size
         token = (10 * config.hidden_size + 3 * inner) * size
-        position = kept * (layers * (1 + cached) + 1) + heads * pair + 2 * PIECE * (1 + size)
+        position = cached_bytes * (layers * (1 + cached) + 1) + heads * pair + 2 * PIECE * (1 + size)
         if not self._parts:
             return 2 * 4 * config.vocab_size, position + token + 2 * 4 * config.vocab_size
         return PIECE * (token + 2 * 4 * config.vocab_size), position

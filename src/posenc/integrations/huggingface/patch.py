@@ -1,6 +1,6 @@
 """Swaps one loaded model's positions for ours, and undoes it on the way out; only T5's attention stays registered.
 
-A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and turns its queries and keys
+A rotary family of transformers asks a ``rotary_emb`` module for cos and sin and rotates its queries and keys
 itself, so that module's ``forward`` is all that is replaced, on this one instance. ALiBi families are handed
 another bias through a hook on each attention module, learned tables another lookup.
 """
@@ -19,9 +19,9 @@ from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.model_positions import STILL, ModelPositions
+from posenc.integrations.huggingface.language_model import language
+from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 from posenc.integrations.huggingface.patch_attention import alibi, relative, tables
-from posenc.integrations.huggingface.tower import language
 
 TABLES = (
     "wpe",
@@ -36,8 +36,8 @@ TABLES = (
 
 
 @runtime_checkable
-class Turning(Protocol):
-    """An encoding that turns pairs of channels, and gives one cos and one sin for each."""
+class RotaryEncoding(Protocol):
+    """An encoding that rotates pairs of channels, and gives one cos and one sin for each."""
 
     pairing: str
     rotary_dim: int
@@ -67,7 +67,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
     positions = read(model.config)
     encodings = _per_kind(positions, encoding)
     with ExitStack() as undo:
-        if positions.turning:
+        if positions.rotary_recipes:
             _rotary(model, positions, encodings, undo)
         else:
             _added(model, positions, encodings, undo)
@@ -77,100 +77,100 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 def _added(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
     """What has no rotation: a bias on scores, or a table for every stack of layers."""
     tower = language(model)
-    names = {recipe.name for recipe in positions.kinds.values()}
+    names = {recipe.name for recipe in positions.recipes.values()}
     if names == {"t5"}:
-        return relative(model, tower, [encodings[kind] for kind in positions.layers], undo)
+        return relative(model, tower, [encodings[kind] for kind in positions.layer_types], undo)
     if names == {"alibi"}:
         (encoding,) = encodings.values()
         return alibi(tower, positions, encoding, undo)
-    if not all(positions.kinds[kind].get("width") for kind in encodings):
+    if not all(positions.recipes[kind].get("width") for kind in encodings):
         raise InvalidArgument(
             f"the biases of model_type {positions.model_type!r} are made within its layers, of queries and keys, "
             "and cannot be swapped"
         )
-    found = [(m, "weight") for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
-    found += [(m, name) for m in tower.values() for name in m._parameters if name in TABLES]
-    if len(found) != len(encodings):
+    holders = [(m, "weight") for name, m in tower.items() if name.split(".")[-1] in TABLES and hasattr(m, "weight")]
+    holders += [(m, name) for m in tower.values() for name in m._parameters if name in TABLES]
+    if len(holders) != len(encodings):
         raise InvalidArgument(
-            f"found {len(found)} position tables in this {type(model).__name__}; expected {len(encodings)}"
+            f"found {len(holders)} position tables in this {type(model).__name__}; expected {len(encodings)}"
         )
-    return tables(model, found, [*encodings.values()], undo)
+    return tables(model, holders, [*encodings.values()], undo)
 
 
 def _per_kind(positions: ModelPositions, encoding: Encoding | Mapping[str, Encoding]) -> dict[str, Encoding]:
     """The encoding of every kind that has positions."""
-    acting = [name for name, recipe in positions.kinds.items() if recipe != STILL]
+    acting = [name for name, recipe in positions.recipes.items() if recipe != NOPE]
     if isinstance(encoding, Mapping):
-        if not set(acting) <= set(encoding) <= set(positions.kinds):
+        if not set(acting) <= set(encoding) <= set(positions.recipes):
             raise InvalidArgument(f"encoding has {sorted(encoding)}; this model has {sorted(acting)}")
         return {name: encoding[name] for name in acting}
     if encoding.layer(0) is encoding:
         if len(acting) > 1:
             raise InvalidArgument(f"this model has {sorted(acting)}; pass a dict with one for each, or Layers")
         return dict.fromkeys(acting, encoding)
-    found: dict[str, Encoding] = {}
-    for i, kind in enumerate(positions.layers):
+    by_type: dict[str, Encoding] = {}
+    for i, kind in enumerate(positions.layer_types):
         here = encoding.layer(i)
         if kind not in acting and here.acts_on:
             raise InvalidArgument(f"layer {i} is {here.name}; this model has no positions there: put nope")
-        if found.setdefault(kind, here) is not here and kind in acting:
-            first = positions.layers.index(kind)
+        if by_type.setdefault(kind, here) is not here and kind in acting:
+            first = positions.layer_types.index(kind)
             raise InvalidArgument(f"layers {first} and {i} differ; in this model both are {kind!r}: give them one")
-    return {kind: found[kind] for kind in acting}
+    return {kind: by_type[kind] for kind in acting}
 
 
 def _check_rotary(encoding: Encoding, recipe: Recipe) -> None:
     if not encoding.acts_on:
         return
-    if not isinstance(encoding, Turning):
-        raise InvalidArgument(f"encoding is {encoding.name}; this model turns q and k: pass Rotary or NoPE")
+    if not isinstance(encoding, RotaryEncoding):
+        raise InvalidArgument(f"encoding is {encoding.name}; this model rotates q and k: pass Rotary or NoPE")
     pairing, rotary_dim = recipe.get("pairing"), recipe.get("rotary_dim")
     if encoding.pairing != pairing:
         raise InvalidArgument(
-            f"encoding has pairing={encoding.pairing!r} and the model turns {pairing!r} pairs; weights of "
+            f"encoding has pairing={encoding.pairing!r} and the model rotates {pairing!r} pairs; weights of "
             "the other pairing go through convert_pairing first"
         )
     if encoding.rotary_dim != rotary_dim:
-        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model turns {rotary_dim}")
+        raise InvalidArgument(f"encoding has rotary_dim={encoding.rotary_dim}; the model rotates {rotary_dim}")
 
 
 def _rotary(model: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding], undo: ExitStack) -> None:
     for name, encoding in encodings.items():
-        _check_rotary(encoding, positions.kinds[name])
+        _check_rotary(encoding, positions.recipes[name])
     tower = language(model)
     if FAMILIES[positions.model_type].fixed_base is not None:
         (encoding,) = encodings.values()
         return _tables(tower, encoding, positions.rotary.get("rotary_dim") // 2, undo)
-    found = [
+    modules = [
         m for m in tower.values() if type(m).__name__.endswith(("RotaryEmbedding", "RotaryPositionalEmbedding"))
     ]
-    if not found:
+    if not modules:
         raise InvalidArgument(
             f"no rotary module of this {type(model).__name__} takes position ids: its angles come from elsewhere, "
             "as DINOv3's from the size of a picture, or were patched by others; they cannot be swapped"
         )
-    for module in found:
+    for module in modules:
         _replace_forward(module, _answering(module, positions, encodings), undo)
     return None
 
 
 def _answering(module: nn.Module, positions: ModelPositions, encodings: dict[str, Encoding]) -> Callable[..., Any]:
     """What a rotary module answers with our angles, laid out as it lays out its own."""
-    own = encodings
+    ours = encodings
     config: Any = getattr(module, "config", None)
     if (
-        config is not None and FAMILIES[positions.model_type].bases
+        config is not None and FAMILIES[positions.model_type].rotates.by == "bases"
     ):  # a module for each base, which its own config has
         base = config.rope_parameters["rope_theta"]
-        own = {name: one for name, one in encodings.items() if positions.kinds[name].get("base") == base}
-    lay_out = {name: _laid_out(module, positions, name) for name in own}
+        ours = {name: one for name, one in encodings.items() if positions.recipes[name].get("base") == base}
+    lay_out = {name: _laid_out(module, positions, name) for name in ours}
     forward_before = module.forward
 
     def forward(x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
-        name = layer_type if layer_type in own else next(iter(own), None)
+        name = layer_type if layer_type in ours else next(iter(ours), None)
         if name is None:  # a base that no layer has
             return forward_before(x, position_ids=position_ids)
-        return lay_out[name](own[name], position_ids, x.dtype)
+        return lay_out[name](ours[name], position_ids, x.dtype)
 
     return forward
 
@@ -180,7 +180,7 @@ def _laid_out(
 ) -> Callable[[Encoding, Tensor, torch.dtype], Any]:
     """How a rotary module lays out the angles of a kind, asked of its class: the module may be patched already."""
     device = next(module.buffers(), torch.empty(0)).device
-    pairs, types = positions.kinds[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
+    pairs, types = positions.recipes[name].get("rotary_dim") // 2, getattr(module, "layer_types", None)
     kind = {} if types is None else {"layer_type": name if name in types else next(iter(types))}
     ask = partial(type(module).forward, module, torch.zeros(1, 1, 1, device=device), **kind)
     if positions.layout:  # a row a patch
@@ -196,23 +196,23 @@ def _over_a_grid(
     both = torch.arange(2, device=device)[:, None].expand(-1, read.axes)
     lay = _layout(ask(position_ids=both), pairs)
 
-    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, turned: bool) -> Any:
-        cos, sin = _cos_sin(encoding, (at.flip(-1) if turned else at).mT[:, None], pairs)
+    def laid(encoding: Encoding, at: Tensor, dtype: torch.dtype, flipped: bool) -> Any:
+        cos, sin = _cos_sin(encoding, (at.flip(-1) if flipped else at).mT[:, None], pairs)
         return lay(cos[0], sin[0], dtype)
 
     one = both.clone()
     one[1, :-1] = 0
     theirs = ask(position_ids=one)
-    ways = [laid(read, one, theirs[0].dtype, turned) for turned in (False, True)]
-    turned = ((ways[1][1] - theirs[1]).abs().max() < (ways[0][1] - theirs[1]).abs().max()).item()
-    return partial(laid, turned=bool(turned))
+    ways = [laid(read, one, theirs[0].dtype, flipped) for flipped in (False, True)]
+    flipped = ((ways[1][1] - theirs[1]).abs().max() < (ways[0][1] - theirs[1]).abs().max()).item()
+    return partial(laid, flipped=bool(flipped))
 
 
-def _layout(own: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
+def _layout(cos_sin: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any]:
     """How a family lays out one cos and one sin per pair, from its own at positions 0 and 1."""
-    if isinstance(own, Tensor):
+    if isinstance(cos_sin, Tensor):
         return lambda cos, sin, dtype: torch.complex(cos, sin)
-    sin = own[1].flatten(0, -2)[1]
+    sin = cos_sin[1].flatten(0, -2)[1]
     if len(sin) == pairs:
         return lambda cos, sin, dtype: (cos.to(dtype), sin.to(dtype))
     if torch.equal(sin[: len(sin) // 2], sin[len(sin) // 2 :]):
@@ -221,11 +221,11 @@ def _layout(own: Any, pairs: int) -> Callable[[Tensor, Tensor, torch.dtype], Any
 
 
 def _cos_sin(encoding: Encoding, positions: Tensor, pairs: int) -> tuple[Tensor, Tensor]:
-    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE turns nothing."""
+    """``(B, T, pairs)`` in float32 at ``(B, T)`` or ``(A, B, T)``, its factor included; NoPE rotates nothing."""
     positions = positions.to(torch.int64)
     if positions.dim() == 2 and encoding.axes > 1:  # text alone, which stands at one position on all of them
         positions = positions.expand(encoding.axes, -1, -1)
-    if not isinstance(encoding, Turning):
+    if not isinstance(encoding, RotaryEncoding):
         shape = (*positions.shape[-2:], pairs)
         return torch.ones(shape, device=positions.device), torch.zeros(shape, device=positions.device)
     encoding.to(positions.device)
@@ -251,13 +251,13 @@ def _replace_forward(module: nn.Module, forward: Callable[..., Any], undo: ExitS
 def _tables(tower: Mapping[str, nn.Module], encoding: Encoding, pairs: int, undo: ExitStack) -> None:
     """Tables of angles, sines before cosines: in every attention of GPT-J and CodeGen, in RoFormer's encoder."""
     for path, module in tower.items():
-        held, name = module._buffers, "embed_positions"
+        entries, name = module._buffers, "embed_positions"
         if path.endswith(name):
-            held, name = module._parameters, "weight"  # type: ignore[assignment]
-        before = held.get(name)
+            entries, name = module._parameters, "weight"  # type: ignore[assignment]
+        before = entries.get(name)
         if before is None:
             continue
         cos, sin = _cos_sin(encoding, make.arange(len(before), device=before.device), pairs)
         ours = torch.cat((sin, cos), -1)
-        held[name] = nn.Parameter(ours, requires_grad=False) if name == "weight" else ours
-        undo.callback(held.__setitem__, name, before)
+        entries[name] = nn.Parameter(ours, requires_grad=False) if name == "weight" else ours
+        undo.callback(entries.__setitem__, name, before)

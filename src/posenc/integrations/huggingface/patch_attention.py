@@ -196,7 +196,7 @@ def attended(
     orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
     if stack.past + T != S:  # a cache of a fixed size, filled up to here
         orders = make.arange(T, offset=stack.past, device=query.device), make.arange(S, device=query.device)
-    seen = None if attention_mask is None else _of_keys(attention_mask[..., :S], module.is_causal, stack.past)
-    mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=seen)
+    key_mask = None if attention_mask is None else _of_keys(attention_mask[..., :S], module.is_causal, stack.past)
+    mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=key_mask)
     y = posenc.attention(query, key, value, stack.placed, mask, scale=scaling, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None

@@ -1,87 +1,67 @@
-"""Which layers turn, at which base, and which scale their queries: every spelling of it, read into one value.
+"""Which layers rotate, at which base, and which scale their queries: every spelling of it, read into one value.
 
 rope_parameters by layer type, None for those without positions     Beam, Cohere Compass, Gemma 3 and 4
-a second base for the layers that see a window                      Gemma 3, ModernBERT
-no_rope_layers, in which 1 means that a layer turns                 SmolLM3, Llama 4
+a second base for the sliding layers                                Gemma 3, ModernBERT
+no_rope_layers, in which 1 means that a layer rotates               SmolLM3, Llama 4
 layer_rope_theta, in which 0 means that it does not                 Granite-SWA, which has its bases there; Muse
-only layers that see a window turn                                  Cohere 2, EXAONE 4
+only sliding layers rotate                                          Cohere 2, EXAONE 4
 position_embedding_type, without which none does                    Granite hybrid
 attn_layer_indices, the numbers of layers that attend                Bamba
 """
 
 import copy
 from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.family import Family
-from posenc.integrations.huggingface.model_positions import STILL
+from posenc.integrations.huggingface.family import TOKENS_BACK, LocalBase
+from posenc.integrations.huggingface.model_positions import NOPE
+from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.schema import FULL, KEYS, LAYER_TYPES, NEAR, ROPE
 from posenc.scaling import Default
 
 RECURRENT = frozenset(("conv", "linear_attention", "mamba"))
 """Layers that do not attend."""
-Kinds = tuple[dict[str, Recipe], tuple[str, ...]]
+Recipes = tuple[dict[str, Recipe], tuple[str, ...]]
 
 
-class Reader(Protocol):
-    """One config being read."""
-
-    family: Family
-    model_type: str
-    config: Mapping[str, Any]
-
-    @property
-    def depth(self) -> int: ...
-
-    @property
-    def decoder_depth(self) -> int: ...
-
-    def get(self, key: str | None) -> Any: ...
-
-    def need(self, key: str) -> Any: ...
-
-    def assume(self, note: str) -> None: ...
-
-    def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe: ...
-
-    def rotary_base(self, parameters: Mapping[str, Any]) -> float: ...
-
-    def full_head_dim(self) -> int | None: ...
-
-
-def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Kinds:
+def by_layer(reader: Reader, parameters: Mapping[str, Any]) -> Recipes:
     """Recipes by kind, and the kind of each layer, from a rope dictionary and what is around it."""
     family, count = reader.family, reader.depth
     nested = {key: value for key, value in parameters.items() if isinstance(value, Mapping) or key in LAYER_TYPES}
     types = stated_types(reader, nested)
     if nested:
-        return _by_type(reader, parameters, nested, types)
-    if family.switch and reader.get(family.switch) is None:
-        reader.assume(f"no layer has positions: {family.switch} is not said")
-        return {"nope": STILL}, ("nope",) * count
+        return _typed(reader, parameters, nested, types)
+    if family.rotates.by == "switch" and reader.get(family.rotates.key) is None:
+        reader.assume(f"no layer has positions: {family.rotates.key} is missing")
+        return {"nope": NOPE}, ("nope",) * count
     recipe = reader.rotary(parameters)
     if family.local:
-        return _by_distance(reader, parameters, recipe), layer_types(reader)
-    if family.bases:
-        return _by_base(reader, recipe)
-    turns: list[bool] | None = None
-    if family.still and reader.get("sliding_window") is not None:
-        turns = [kind == NEAR for kind in layer_types(reader)]
-    elif family.turns:
-        turns = _by_switch(reader, family.turns)
-        if chunk := reader.get("attention_chunk_size"):
-            reader.assume(f"layers that turn see their own chunk of {chunk} tokens: pass them as Mask's segments")
-    elif family.attends:
-        turns = [i in (reader.get(family.attends) or ()) for i in range(count)]
-    elif family.switch:
-        turns = [kind in ("attention", "full_attention") for kind in types]
-    elif RECURRENT & set(types):
-        turns = [kind not in RECURRENT for kind in types]
-    if turns is None:
+        return _local(reader, family.local, parameters, recipe), layer_types(reader)
+    if family.rotates.by == "bases":
+        return _bases(reader, recipe)
+    rotates = _rotates(reader, types)
+    if rotates is None:
         return {"all": recipe}, ("all",) * count
-    return {"rotary": recipe, "nope": STILL}, tuple("rotary" if turn else "nope" for turn in turns)
+    return {"rotary": recipe, "nope": NOPE}, tuple("rotary" if layer else "nope" for layer in rotates)
+
+
+def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
+    """Whether each layer rotates; None where all do."""
+    rule = reader.family.rotates
+    if rule.by == "windows" and reader.get("sliding_window") is not None:
+        return [kind == NEAR for kind in layer_types(reader)]
+    if rule.by == "flags":
+        flags = _flags(reader, str(rule.key))
+        if chunk := reader.get("attention_chunk_size"):
+            reader.assume(f"layers that rotate see their own chunk of {chunk} tokens: pass them as Mask's segments")
+        return flags
+    if rule.by == "indices":
+        return [i in (reader.get(rule.key) or ()) for i in range(reader.depth)]
+    if rule.by == "switch":
+        return [kind in ("attention", "full_attention") for kind in types]
+    return [kind not in RECURRENT for kind in types] if RECURRENT & set(types) else None
 
 
 def layer_types(reader: Reader) -> tuple[str, ...]:
@@ -89,10 +69,11 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
     stated, count = stated_types(reader), reader.depth
     if stated:
         return stated
-    every, fixed = reader.need(reader.family.pattern or "layer_types"), reader.family.fixed_pattern
+    windows = reader.family.windows
+    every, fixed = reader.need(windows.pattern or "layer_types"), windows.fixed_pattern
     if fixed not in (None, every):
         raise InvalidArgument(
-            f"{reader.family.pattern}={every} in model_type {reader.model_type!r}, whose code has {fixed}; state "
+            f"{windows.pattern}={every} in model_type {reader.model_type!r}, whose code has {fixed}; state "
             "layer_types instead"
         )
     if isinstance(every, str):  # the last layer is global whatever the letters say
@@ -100,16 +81,16 @@ def layer_types(reader: Reader) -> tuple[str, ...]:
         return tuple(NEAR if within else FULL for within in near)
     if every < 1:
         raise InvalidArgument(
-            f"{reader.family.pattern}={every} must be at least 1, the distance from one full layer to the next; "
+            f"{windows.pattern}={every} must be at least 1, the distance from one full layer to the next; "
             "for layers that all see everything set sliding_window to null"
         )
-    full = every - 1 if reader.family.first_full is None else reader.family.first_full
+    full = every - 1 if windows.first_full is None else windows.first_full
     return tuple(FULL if i % every == full else NEAR for i in range(count))
 
 
 def derived_types(reader: Reader) -> tuple[str, ...]:
     """``layer_types`` as transformers' config class makes them of the rest of the config."""
-    keys = ", ".join(reader.family.derives)
+    keys = ", ".join(reader.family.layer_types_from)
     try:
         from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
@@ -121,6 +102,24 @@ def derived_types(reader: Reader) -> tuple[str, ...]:
         ) from error
     reader.assume(f"layer_types as transformers' class makes them of {keys}")
     return types
+
+
+def windows(reader: Reader) -> tuple[int | None, ...]:
+    """How many tokens back every layer sees, itself included, where the config says so; None for all."""
+    count = reader.depth
+    if reader.get("use_sliding_window") is False:
+        return (None,) * count
+    window, both = reader.get("sliding_window"), reader.get("local_attention")
+    window = window if both is None else both // 2  # of which half are on either side
+    if not window:
+        return (None,) * count
+    two_sided = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
+    window = TOKENS_BACK[two_sided or reader.family.windows.counts](window)
+    if reader.get("layer_types") or reader.family.windows.pattern:
+        near = [kind == NEAR for kind in layer_types(reader)]
+    else:
+        near = [i >= (reader.get("max_window_layers") or 0) for i in range(count)]
+    return tuple(window if within else None for within in near)
 
 
 def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:
@@ -136,7 +135,7 @@ def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ..
 
 def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str, Any]) -> dict[str, Recipe]:
     """The scale of queries of every kind that has one."""
-    rule = reader.family.scale
+    rule = reader.family.query_scale
     if rule is None:
         return {}
     scale = Recipe("query-scale").with_(rule=rule)
@@ -158,13 +157,13 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
         amount, floor = reader.need("attn_scale"), reader.need("floor_scale")
     else:
         amount, floor = 0.1, 2048  # in the family's code
-    own = scale.with_(amount=float(amount), floor=int(floor))
-    return {name: own for name, recipe in kinds.items() if recipe == STILL}
+    scale = scale.with_(amount=float(amount), floor=int(floor))
+    return {name: scale for name, recipe in kinds.items() if recipe == NOPE}
 
 
-def _by_type(
+def _typed(
     reader: Reader, parameters: Mapping[str, Any], nested: dict[str, Any], types: tuple[str, ...]
-) -> Kinds:
+) -> Recipes:
     if set(nested) != set(parameters):
         stray = sorted(set(parameters) - set(nested))
         raise InvalidArgument(f"rope_parameters mixes layer types {sorted(nested)} with plain keys {stray}")
@@ -177,11 +176,12 @@ def _by_type(
             f"rope_parameters has {sorted(nested)} and layer_types {sorted(set(types))}; every layer type needs "
             "its own entry"
         )
-    if reader.family.local:  # where null is not "no positions"
+    local = reader.family.local
+    if local:  # where null is not "no positions"
         nested = {key: {"rope_type": "default"} if value is None else value for key, value in nested.items()}
     given = {key: KEYS["rope_parameters"].check(key, value or {}) for key, value in nested.items() if key in types}
-    if (near := given.get(NEAR)) and reader.family.local and near.get("rope_theta") is None:
-        given[NEAR] = {**near, "rope_theta": reader.need(reader.family.local)}
+    if (near := given.get(NEAR)) and local and near.get("rope_theta") is None:
+        given[NEAR] = {**near, "rope_theta": reader.need(local.key)}
     for key, value in given.items():
         if value.get("truncate") is False:
             reader.assume(
@@ -190,12 +190,12 @@ def _by_type(
             given[key] = {**value, "truncate": True}
     given |= {key: {} for key in RECURRENT & set(types)}
     wide = {FULL: reader.full_head_dim()}
-    return {k: reader.rotary(value, wide.get(k)) if value else STILL for k, value in given.items()}, types
+    return {k: reader.rotary(value, wide.get(k)) if value else NOPE for k, value in given.items()}, types
 
 
-def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) -> dict[str, Recipe]:
+def _local(reader: Reader, local: LocalBase, parameters: Mapping[str, Any], recipe: Recipe) -> dict[str, Recipe]:
     """The flat form of families with two bases, as transformers reads it: rope_scaling is the full layers'."""
-    family, model_type = reader.family, reader.model_type
+    model_type = reader.model_type
     if reader.config.get("rope_parameters"):
         raise InvalidArgument(
             f"rope_parameters={dict(parameters)!r} has no entry per layer type, and transformers ignores it in "
@@ -206,39 +206,37 @@ def _by_distance(reader: Reader, parameters: Mapping[str, Any], recipe: Recipe) 
             f"type={parameters['type']!r} in rope_scaling is ignored by transformers in model_type {model_type!r}; "
             "spell it rope_type"
         )
-    base = float(reader.need(family.local or ""))
-    if family.local_base not in (None, base):
+    base = float(reader.need(local.key))
+    if local.fixed not in (None, base):
         raise InvalidArgument(
-            f"{family.local}={base:g} in model_type {model_type!r} reaches the full layers only, in transformers; "
+            f"{local.key}={base:g} in model_type {model_type!r} reaches the full layers only, in transformers; "
             f"write rope_parameters with an entry for {FULL!r} and {NEAR!r}"
         )
-    sliding = recipe.with_(base=base) if family.local_scaled else recipe.with_(scaling=Default(), base=base)
+    sliding = recipe.with_(base=base) if local.scaled else recipe.with_(scaling=Default(), base=base)
     return {FULL: recipe, NEAR: sliding}
 
 
-def _by_base(reader: Reader, recipe: Recipe) -> Kinds:
+def _bases(reader: Reader, recipe: Recipe) -> Recipes:
     """A list of bases, 0 for a layer without positions."""
-    own, count = recipe.get("base"), reader.depth
-    bases = reader.get(reader.family.bases) or [own] * count
+    key, count = reader.family.rotates.key, reader.depth
+    bases = reader.get(key) or [recipe.get("base")] * count
     if len(bases) != count:
-        raise InvalidArgument(
-            f"{reader.family.bases} has {len(bases)} entries and {reader.family.layers} is {count}"
-        )
+        raise InvalidArgument(f"{key} has {len(bases)} entries and {reader.family.layers} is {count}")
     used = sorted({float(base) for base in bases if base})
     names = {base: "rotary" if len(used) == 1 else f"base {base:g}" for base in used} | {0.0: "nope"}
     kinds = {names[base]: recipe.with_(base=base) for base in used}
     if not all(bases):
-        kinds["nope"] = STILL
+        kinds["nope"] = NOPE
     return kinds, tuple(names[float(base)] for base in bases)
 
 
-def _by_switch(reader: Reader, key: str) -> list[bool]:
-    """A list in which 1 means that the layer turns, for all that it is named for its zeros."""
-    turns, count = reader.get(key), reader.depth
-    if not turns:
-        last = reader.family.still_from_last
-        every = last or reader.get("no_rope_layer_interval") or 4
-        turns = [(count - 1 - i if last else i + 1) % every != 0 for i in range(count)]
-    if len(turns) != count:
-        raise InvalidArgument(f"{key} has {len(turns)} entries and {reader.family.layers} is {count}")
-    return [bool(turn) for turn in turns]
+def _flags(reader: Reader, key: str) -> list[bool]:
+    """The list under a key such as no_rope_layers, in which 1, despite the name, is a layer that rotates."""
+    flags, count = reader.get(key), reader.depth
+    if not flags:
+        from_last = reader.family.rotates.interval_from_last
+        every = from_last or reader.get("no_rope_layer_interval") or 4
+        flags = [(count - 1 - i if from_last else i + 1) % every != 0 for i in range(count)]
+    if len(flags) != count:
+        raise InvalidArgument(f"{key} has {len(flags)} entries and {reader.family.layers} is {count}")
+    return [bool(flag) for flag in flags]

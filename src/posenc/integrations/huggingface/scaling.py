@@ -26,7 +26,7 @@ from posenc.scaling import (
 
 COMMON = ("rope_type", "type", "rope_theta", "partial_rotary_factor")
 ORIGINAL = "original_max_position_embeddings"
-KEYS: dict[str, tuple[str, ...]] = {
+KEYS_OF_TYPE: dict[str, tuple[str, ...]] = {
     "default": (),
     "linear": ("factor",),
     "dynamic": ("factor", ORIGINAL),
@@ -65,14 +65,14 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
             "this model_type does not have; name the one that does, such as qwen2_vl_text"
         )
     kind = types.pop() if types else "default"
-    if kind not in KEYS:
-        raise UnknownName("rope_type", kind, KEYS)
+    if kind not in KEYS_OF_TYPE:
+        raise UnknownName("rope_type", kind, KEYS_OF_TYPE)
     return str(kind)
 
 
-def check_keys(parameters: Mapping[str, Any], kind: str) -> None:
+def check_type_keys(parameters: Mapping[str, Any], kind: str) -> None:
     """Refuse a key that this type does not have, with the nearest one that it has."""
-    known = [*COMMON, *KEYS[kind]]
+    known = [*COMMON, *KEYS_OF_TYPE[kind]]
     for key in parameters:
         if key not in known:
             raise UnknownName(f"key of rope_type {kind!r}", key, known)
@@ -88,7 +88,7 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         InvalidArgument: a missing or contradictory value.
     """
     kind = rope_type(parameters)
-    check_keys(parameters, kind)
+    check_type_keys(parameters, kind)
     given = {key: value for key, value in parameters.items() if value is not None}
     if kind == "default":
         return Default()
@@ -125,55 +125,69 @@ def _need(given: Mapping[str, Any], key: str, kind: str) -> Any:
     return given[key]
 
 
+WRITTEN: dict[type, tuple[str, Mapping[str, str]]] = {
+    Default: ("default", {}),
+    Linear: ("linear", {"factor": "factor"}),
+    DynamicNTK: ("dynamic", {"factor": "factor"}),
+    Llama3: (
+        "llama3",
+        {
+            "factor": "factor",
+            ORIGINAL: "original_length",
+            "low_freq_factor": "low_freq_factor",
+            "high_freq_factor": "high_freq_factor",
+        },
+    ),
+    LongRoPE: (
+        "longrope",
+        {
+            "short_factor": "short_factors",
+            "long_factor": "long_factors",
+            "factor": "factor",
+            ORIGINAL: "original_length",
+            "attention_factor": "attention_factor",
+        },
+    ),
+    YaRN: (
+        "yarn",
+        {
+            "factor": "factor",
+            ORIGINAL: "original_length",
+            **{key: key for key in ("beta_fast", "beta_slow", "truncate")},
+            **{key: key for key in ("attention_factor", "mscale", "mscale_all_dim")},
+        },
+    ),
+}
+"""The type of each scaling that transformers has, and its keys with our names for them; None is left out."""
+
+
 def parameters_from(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
     """The v5 rope dictionary of a scaling, ``rope_theta`` included.
 
-    NTK is written as the base it amounts to, Pruned as the share of pairs that turn, and what transformers has no
+    NTK is written as the base it amounts to, Pruned as the share of pairs that rotate, and what transformers has no
     type for (YaRN's ramp by rotations, the fixed form of NTK) as a longrope with one factor per pair: each gives
     the same frequencies everywhere.
     """
     if isinstance(scaling, NTK) and scaling.form == "base":
         return {"rope_type": "default", "rope_theta": scaling.base(rotary_dim, base)}
     parameters: dict[str, Any] = {"rope_theta": base}
-    if isinstance(scaling, Default):
-        return {"rope_type": "default", **parameters}
-    if isinstance(scaling, Linear):
-        return {"rope_type": "linear", **parameters, "factor": scaling.factor}
     if isinstance(scaling, Proportional):
         factor = {} if scaling.factor == 1 else {"factor": scaling.factor}
         return {"rope_type": "proportional", **parameters, "partial_rotary_factor": scaling.fraction, **factor}
     if isinstance(scaling, Pruned):
-        turning = sum(theta > 0 for theta in scaling.frequencies(rotary_dim, base).exact)
-        share = min(1.0, (2 * turning + 1) / rotary_dim)  # half a pair more, so that rounding takes none away
+        rotating = sum(theta > 0 for theta in scaling.frequencies(rotary_dim, base).exact)
+        share = min(1.0, (2 * rotating + 1) / rotary_dim)  # half a pair more, so that rounding takes none away
         return {"rope_type": "proportional", **parameters, "partial_rotary_factor": share}
-    if isinstance(scaling, DynamicNTK):
-        return {"rope_type": "dynamic", **parameters, "factor": scaling.factor}
-    if isinstance(scaling, Llama3):
-        ends = {"low_freq_factor": scaling.low_freq_factor, "high_freq_factor": scaling.high_freq_factor}
-        length = {"factor": scaling.factor, ORIGINAL: scaling.original_length}
-        return {"rope_type": "llama3", **parameters, **length, **ends}
-    if isinstance(scaling, LongRoPE):
-        return {"rope_type": "longrope", **parameters, **_longrope(scaling)}
-    if isinstance(scaling, YaRN) and scaling.ramp == "dimension":
-        return {"rope_type": "yarn", **parameters, **_yarn(scaling)}
-    return per_pair(scaling, rotary_dim, base)
-
-
-def _longrope(scaling: LongRoPE) -> dict[str, Any]:
-    stated = {} if scaling.attention_factor is None else {"attention_factor": scaling.attention_factor}
-    lists = {"short_factor": list(scaling.short_factors), "long_factor": list(scaling.long_factors)}
-    return {**lists, "factor": scaling.factor, ORIGINAL: scaling.original_length, **stated}
-
-
-def _yarn(scaling: YaRN) -> dict[str, Any]:
-    names = ("attention_factor", "mscale", "mscale_all_dim")
-    stated = {name: getattr(scaling, name) for name in names if getattr(scaling, name) is not None}
-    ramp = {"beta_fast": scaling.beta_fast, "beta_slow": scaling.beta_slow, "truncate": scaling.truncate}
-    return {"factor": scaling.factor, ORIGINAL: scaling.original_length, **ramp, **stated}
+    if type(scaling) not in WRITTEN or (isinstance(scaling, YaRN) and scaling.ramp != "dimension"):
+        return per_pair(scaling, rotary_dim, base)
+    kind, names = WRITTEN[type(scaling)]
+    numbers = {key: value for key, name in names.items() if (value := getattr(scaling, name)) is not None}
+    lists = {key: list(value) for key, value in numbers.items() if isinstance(value, tuple)}
+    return {"rope_type": kind, **parameters, **numbers, **lists}
 
 
 def per_pair(scaling: Scaling | LengthScaling, rotary_dim: int, base: float) -> dict[str, Any]:
-    """Any fixed scaling whose pairs all turn, as a longrope whose two lists are the same."""
+    """Any fixed scaling whose pairs all rotate, as a longrope whose two lists are the same."""
     if isinstance(scaling, LengthScaling):
         raise InvalidArgument(f"{type(scaling).__name__} has no rope dictionary; write scaling.plan(total_length)")
     if isinstance(scaling, PerPair):

@@ -1,4 +1,4 @@
-"""What each key of a config means and may hold, said once: whatever reads or refuses a value asks here."""
+"""The meaning and the allowed values of each config key: all code that reads or refuses a value asks here."""
 
 import reprlib
 from collections.abc import Callable, Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 
 from posenc.errors import InvalidArgument
 
-LAYERS = 10_000
+MOST_LAYERS = 10_000
 """More layers than any model has, and few enough to list."""
-POSITIONS = 2**31 - 1
+LAST_POSITION = 2**31 - 1
 """As far as the clock counts."""
 LARGEST = 1e18
 """No base or factor comes near it, and it fits into 64 bits as a whole number."""
@@ -41,10 +41,10 @@ def _listed(of: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 SIZE = whole(1, 2**24)
-LENGTH = whole(1, POSITIONS)
-WINDOW = whole(0, POSITIONS)
-DEPTH = whole(1, LAYERS)
-START = whole(0, LAYERS)
+LENGTH = whole(1, LAST_POSITION)
+WINDOW = whole(0, LAST_POSITION)
+DEPTH = whole(1, MOST_LAYERS)
+START = whole(0, MOST_LAYERS)
 TOKEN = whole(0, 2**24)
 NUMBER = Values("a number below 10^18", _finite)
 POSITIVE = Values("a number above 0 and below 10^18", lambda value: _finite(value) and value > 0)
@@ -62,13 +62,15 @@ SIDES = Values(
     "a size, or one for each side", lambda value: SIZE.holds(value) or (SIZES.holds(value) and len(value) == 2)
 )
 SWITCHES = Values("a list of 0 and 1", _listed(lambda entry: type(entry) in (bool, int) and entry in (0, 1)))
-NUMBERED = Values("a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < LAYERS))
+NUMBERED = Values(
+    "a list of layers' numbers", _listed(lambda entry: type(entry) is int and 0 <= entry < MOST_LAYERS)
+)
 BOTH = Values("true, false, 'all' or 'vision'", lambda value: value in (True, False, "all", "vision"))
 DICTIONARY = Values("a dictionary", lambda value: isinstance(value, Mapping))
 PATTERN = Values(
     "a number, or letters L (sees a window) and G (sees all)",
     lambda value: (
-        (type(value) is int and 0 <= value <= LAYERS)
+        (type(value) is int and 0 <= value <= MOST_LAYERS)
         or (isinstance(value, str) and value != "" and not set(value) - set("LG"))
     ),
 )
@@ -81,7 +83,7 @@ class Key:
     Args:
         values: what it may hold besides null, which is as good as leaving it out where null is allowed.
         meaning: what it says, after "which is".
-        idle: values at which it says nothing in a family that does not have it; null and False always are.
+        idle: values without effect in a family that does not have the key; null and False always are.
     """
 
     values: Values
@@ -107,11 +109,11 @@ _WIDTH = Key(SIZE, "the model's width")
 _DEPTH = Key(DEPTH, "the number of layers")
 _BASE = Key(POSITIVE, "the base of rotary frequencies")
 _NEAR_BASE = Key(POSITIVE, "the rotary base of layers that see a window")
-_TURNING = Key(SHARE, "the share of a head's channels that turn", idle=(1,))
+_ROTATED_SHARE = Key(SHARE, "the share of a head's channels that rotate", idle=(1,))
 _ROPE = Key(DICTIONARY, "how rotary frequencies are scaled, see transformers' rope_parameters", idle=({},))
 _PATTERN = Key(PATTERN, "the distance from one full layer to the next, or a pattern of letters")
-_ON = Key(SWITCH, "whether queries and keys are turned", idle=(True,))
-_BESIDE = Key(NUMBER, "part of a rope dictionary, and says nothing beside it")
+_ON = Key(SWITCH, "whether queries and keys are rotated", idle=(True,))
+_BESIDE = Key(NUMBER, "part of a rope dictionary, and has no effect beside it")
 
 KEYS: dict[str, Key] = {
     **dict.fromkeys(
@@ -133,7 +135,7 @@ KEYS: dict[str, Key] = {
     **dict.fromkeys(("num_decoder_layers", "decoder_layers"), Key(DEPTH, "the number of layers of the decoder")),
     **dict.fromkeys(("rope_theta", "rotary_emb_base", "global_rope_theta"), _BASE),
     **dict.fromkeys(("rope_local_base_freq", "local_rope_theta"), _NEAR_BASE),
-    **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _TURNING),
+    **dict.fromkeys(("partial_rotary_factor", "rotary_pct"), _ROTATED_SHARE),
     **dict.fromkeys(("rope_scaling", "rope_parameters"), _ROPE),
     **dict.fromkeys(("sliding_window_pattern", "global_attn_every_n_layers"), _PATTERN),
     **dict.fromkeys(("rotary", "use_rope"), _ON),
@@ -144,9 +146,9 @@ KEYS: dict[str, Key] = {
     "global_head_dim": Key(SIZE, "the channels of a head in full layers"),
     "per_layer_config": Key(DICTIONARY, "what single layers have of their own"),
     "kv_channels": Key(SIZE, "the channels of a head"),
-    "qk_rope_head_dim": Key(SIZE, "the channels of a head that turn"),
-    "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not turn"),
-    "rotary_dim": Key(SIZE, "the channels of a head that turn"),
+    "qk_rope_head_dim": Key(SIZE, "the channels of a head that rotate"),
+    "qk_nope_head_dim": Key(SIZE, "the channels of a head that do not rotate"),
+    "rotary_dim": Key(SIZE, "the channels of a head that rotate"),
     "original_max_position_embeddings": Key(LENGTH, "the trained length"),
     "original_max_length": Key(LENGTH, "the trained length"),
     "rope_interleave": Key(FLAG, "whether stored weights have neighbours as pairs"),
@@ -155,7 +157,7 @@ KEYS: dict[str, Key] = {
     "learned_pos_emb": Key(FLAG, "whether there is a table of positions"),
     "alibi": Key(FLAG, "whether scores are biased by distance"),
     "use_alibi": Key(FLAG, "whether scores are biased by distance"),
-    "offset_alibi": Key(SETTING, "a habit of the training code"),
+    "offset_alibi": Key(SETTING, "a convention of the training code"),
     "alibi_bias_max": Key(POSITIVE, "the exponent of the last slope"),
     "attn_config": Key(DICTIONARY, "MPT's settings of attention"),
     "layer_types": Key(NAMES, "the type of every layer"),
@@ -164,8 +166,8 @@ KEYS: dict[str, Key] = {
     "use_bidirectional_attention": Key(BOTH, "who sees what comes after", idle=(True, "all", "vision")),
     "max_window_layers": Key(START, "the first layer that sees a window"),
     "local_attention": Key(LENGTH, "how many tokens a layer sees, on both sides together"),
-    "no_rope_layers": Key(SWITCHES, "for every layer whether it turns, 1, or not, 0"),
-    "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not turn to the next"),
+    "no_rope_layers": Key(SWITCHES, "for every layer whether it rotates, 1, or not, 0"),
+    "no_rope_layer_interval": Key(DEPTH, "the distance from one layer that does not rotate to the next"),
     "attn_layer_indices": Key(NUMBERED, "the layers that attend, the others being recurrent"),
     "layer_rope_theta": Key(BASES, "the base of every layer"),
     "attention_chunk_size": Key(LENGTH, "how many tokens a chunk of attention has"),
@@ -188,7 +190,7 @@ RARE: dict[str, Key] = {
     "image_size": Key(SIDES, "the sides of a picture"),
     "patch_size": Key(SIDES, "the sides of a patch of it"),
     "position_buckets": Key(SIZE, "the number of buckets of distances on either side"),
-    "max_relative_positions": Key(whole(-1, POSITIONS), "the distance from which on all share a bucket"),
+    "max_relative_positions": Key(whole(-1, LAST_POSITION), "the distance from which on all share a bucket"),
     "position_biased_input": Key(FLAG, "whether there is a table of positions besides"),
     "pos_att_type": Key(ANY, "whether queries, keys or both meet a table of distances"),
     "use_absolute_position_embeddings": Key(FLAG, "whether there is a table of places"),
@@ -207,21 +209,21 @@ ROPE: dict[str, Key] = {
     "rope_type": Key(TEXT, "the kind of scaling"),
     "type": Key(TEXT, "the kind of scaling"),
     "rope_theta": _BASE,
-    "partial_rotary_factor": _TURNING,
+    "partial_rotary_factor": _ROTATED_SHARE,
     "factor": Key(NUMBER, "target length over trained length"),
     "original_max_position_embeddings": KEYS["original_max_position_embeddings"],
     "max_position_embeddings": _LENGTH,
     "attention_factor": Key(POSITIVE, "what cos and sin are multiplied by"),
-    "beta_fast": Key(NUMBER, "the turns above which a pair is kept"),
-    "beta_slow": Key(NUMBER, "the turns below which a pair is interpolated"),
+    "beta_fast": Key(NUMBER, "the rotations above which a pair is kept"),
+    "beta_slow": Key(NUMBER, "the rotations below which a pair is interpolated"),
     "mscale": Key(NUMBER, "DeepSeek's first number"),
     "mscale_all_dim": Key(NUMBER, "DeepSeek's second number"),
     "truncate": Key(FLAG, "whether the ends of YaRN's ramp are rounded"),
     "finetuned": Key(FLAG, "a remark of YaRN's authors"),
     "short_factor": Key(NUMBERS, "a factor for every pair"),
     "long_factor": Key(NUMBERS, "a factor for every pair beyond the trained length"),
-    "low_freq_factor": Key(NUMBER, "the turns below which a pair is interpolated"),
-    "high_freq_factor": Key(NUMBER, "the turns above which a pair is kept"),
+    "low_freq_factor": Key(NUMBER, "the rotations below which a pair is interpolated"),
+    "high_freq_factor": Key(NUMBER, "the rotations above which a pair is kept"),
     "llama_4_scaling_beta": KEYS["llama_4_scaling_beta"],
     "mrope_section": Key(SIZES, "the pairs of every axis of positions"),
     "mrope_interleaved": Key(FLAG, "whether axes take turns, which is in the family's code"),

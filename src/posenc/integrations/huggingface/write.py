@@ -47,17 +47,17 @@ def write(
     if not _says(positions, scaling):
         return dict(positions.source)
     config = _without(positions, max_length or positions.max_length)
-    entries = {name: _entry(positions, recipe) for name, recipe in positions.turning.items()}
+    entries = {name: _entry(positions, recipe) for name, recipe in positions.rotary_recipes.items()}
     if not positions.alike:
         if spelling == "v4":
             raise InvalidArgument(
                 "spelling='v4' has one rope_scaling for all layers and this one has several; use 'v5'"
             )
-        nested = {name: entries.get(name) for name in positions.kinds}
-        return {**config, "layer_types": list(positions.layers), "rope_parameters": nested}
-    beside = FAMILIES[positions.model_type].beside
-    kept = {key: value for key, value in rope_dictionary(positions.source).items() if key in beside}
-    entry = {**next(iter(entries.values())), **kept}
+        nested = {name: entries.get(name) for name in positions.recipes}
+        return {**config, "layer_types": list(positions.layer_types), "rope_parameters": nested}
+    ignored = FAMILIES[positions.model_type].ignored_rope_keys
+    unchanged = {key: value for key, value in rope_dictionary(positions.source).items() if key in ignored}
+    entry = {**next(iter(entries.values())), **unchanged}
     return {**config, **(_older(positions, entry) if spelling == "v4" else {"rope_parameters": entry})}
 
 
@@ -88,25 +88,25 @@ def _says(positions: ModelPositions, scaling: Scaling | LengthScaling | None) ->
                 f"model_type {positions.model_type!r} has no key for {scaling}; it is in its code"
             )
         return False
-    if len(positions.turning) > 1 and family.bases:
+    if len(positions.rotary_recipes) > 1 and family.rotates.by == "bases":
         if scaling is not None:
             raise InvalidArgument(
-                f"model_type {positions.model_type!r} has one rope_parameters for several bases, {family.bases}; "
-                "scale it there by hand"
+                f"model_type {positions.model_type!r} has one rope_parameters for several bases, "
+                f"{family.rotates.key}; scale it there by hand"
             )
         return False
-    return bool(positions.turning)
+    return bool(positions.rotary_recipes)
 
 
 def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
     """The config without its rope dictionary and what may stand for one, its lengths said."""
     family = FAMILIES[positions.model_type]
-    gone = {*BOTH_FORMS, family.base, family.partial, family.local}
+    gone = {*BOTH_FORMS, family.base, family.partial, family.local and family.local.key}
     config = {key: value for key, value in positions.source.items() if key not in gone}
     config[family.length] = max_length
     if "original_max_position_embeddings" in family.extra:
         config["original_max_position_embeddings"] = positions.original_length
-    if family.states_head_dim and config.get("head_dim") is None:
+    if positions.model_type == "mixtral" and config.get("head_dim") is None:  # it scales only where that is stated
         config["head_dim"] = positions.rotary.get("head_dim")
     return config
 
@@ -114,13 +114,16 @@ def _without(positions: ModelPositions, max_length: int) -> dict[str, Any]:
 def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any]:
     """One rope dictionary as transformers v4 spells it, base and share of channels beside it."""
     family, entry = FAMILIES[positions.model_type], dict(entry)
-    said = {family.base: entry.pop("rope_theta")}
+    outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
-        said[family.partial] = entry.pop("partial_rotary_factor")
+        outer[family.partial] = entry.pop("partial_rotary_factor")
     plain = entry == {"rope_type": "default"} and "rope_parameters" not in class_defaults().get(
         positions.model_type, {}
     )
-    return {**said, "rope_scaling": None if plain else entry}  # null is the family's own, and not everywhere none
+    return {
+        **outer,
+        "rope_scaling": None if plain else entry,
+    }  # null is the class's default, which is not no scaling everywhere
 
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
@@ -142,14 +145,14 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     entry = parameters_from(scaling, rotary_dim, base)
     if family.partial and entry["rope_type"] == "proportional" and rotary_dim != recipe.get("head_dim"):
         raise InvalidArgument(
-            f"model_type {model_type!r} has {family.partial!r} for the share of a head that turns, and so no place "
-            f"for {scaling}"
+            f"model_type {model_type!r} has {family.partial!r} for the share of a head that rotates, and so no "
+            f"place for {scaling}"
         )
     dropped = not positions.alike and not entry.get("truncate", True)  # which transformers drops in a nested entry
     refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all that Phi-3 accepts
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
-    if family.second_factor and not math.isclose(positions.softmax_factor, 1.0):
+    if family.mscale_scores and not math.isclose(positions.softmax_factor, 1.0):
         entry = _with_softmax(entry, scaling, positions.softmax_factor, rotary_dim, base)
     if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
@@ -165,7 +168,7 @@ def _with_softmax(
 ) -> dict[str, Any]:
     """The entry with the factor on the scores that the model was loaded with, spelt as DeepSeek's second number.
 
-    What says it is (0.1·mscale_all_dim·ln s + 1)², of whatever type; s must be above 1.
+    The factor is (0.1·mscale_all_dim·ln s + 1)² for every type; s must be above 1.
     """
     if "mscale_all_dim" in entry:  # a scaling that states its own
         return entry

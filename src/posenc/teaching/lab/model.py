@@ -14,7 +14,7 @@ import json
 from posenc.integrations import huggingface
 
 positions = huggingface.read(json.loads({config!r}))
-print(positions.kinds, positions.layers, positions.windows)"""
+print(positions.recipes, positions.layer_types, positions.windows)"""
 
 
 def layers(config: str) -> "View":
@@ -34,23 +34,25 @@ def layers(config: str) -> "View":
         )
     inspection = inspect(given)
     positions = inspection.positions
-    waves = {name: longest(recipe, positions) for name, recipe in positions.turning.items()}
+    waves = {name: longest(recipe, positions) for name, recipe in positions.rotary_recipes.items()}
     values = {
-        "longest wavelength": [waves.get(kind, math.nan) for kind in positions.layers],
+        "longest wavelength": [waves.get(kind, math.nan) for kind in positions.layer_types],
         "window": [float(window or math.nan) for window in positions.windows],
-        "trained length": [float(positions.original_length)] * len(positions.layers),
+        "trained length": [float(positions.original_length)] * len(positions.layer_types),
     }
     lines = tuple(
         Line(name, torch.tensor(row, dtype=torch.float64))
         for name, row in values.items()
         if not all(map(math.isnan, row))
     )
-    readouts: dict[str, float | str] = {name: f"{positions.layers.count(name)} layers" for name in positions.kinds}
+    readouts: dict[str, float | str] = {
+        name: f"{positions.layer_types.count(name)} layers" for name in positions.recipes
+    }
     readouts["trained length"] = positions.original_length
     readouts |= {f"risk {i}": words for i, words in enumerate(inspection.risks, 1)}
     return View(
         inspection.answer,
-        (Lines("layers", lines, counted("layer", len(positions.layers)), "tokens", y_log=True),),
+        (Lines("layers", lines, counted("layer", len(positions.layer_types)), "tokens", y_log=True),),
         readouts,
         PYTHON.format(config=json.dumps(given)),
     )

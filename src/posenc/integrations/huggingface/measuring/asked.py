@@ -1,7 +1,7 @@
 """One model being asked: the same tokens at position 0 and at positions p, and what differs between them.
 
 Queries at p are R·queries at 0, and least squares over a few hundred of them give R whole: which channels pair, how
-many turn, how fast, which layers do not.
+many rotate, how fast, which layers do not.
 """
 
 import inspect
@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface.measuring.maps import Turning, fitted, scores_of, source, turning
+from posenc.integrations.huggingface.language_model import text_config
+from posenc.integrations.huggingface.measuring.maps import Rotation, least_squares, rotation_of, scores_of, source
 from posenc.integrations.huggingface.measuring.measured import AXES, EXACT, Measured, MeasuredLayer, Table
 from posenc.integrations.huggingface.measuring.record import Attention, Recording, recorded
-from posenc.integrations.huggingface.tower import text_config
 
 POSITIONS = (0, 1, 2, 5, 13, 34, 89, 233, 610, 1597, 4181, 10946, 28657)
 """Where rotations are asked for: close enough together that no frequency below one radian can be mistaken."""
@@ -26,7 +26,7 @@ TOKENS, DECODED = 13, 11
 READ = 23
 """Tokens of the texts that windows and biases are read from."""
 SQUARE = 1e-2
-"""How far a map may be from keeping angles, as turns do: less than any that bends, more than rounding makes."""
+"""How far a map may be from keeping angles, as rotations do: less than any that bends, more than rounding makes."""
 
 
 class Asked:
@@ -39,7 +39,7 @@ class Asked:
         if "input_ids" not in takes and given is None:
             raise InvalidArgument(f"{type(model).__name__} takes {next(iter(takes), 'nothing')}, no token ids")
         self.decodes = "decoder_input_ids" in takes
-        self.told = "position_ids" in takes and not self.decodes
+        self.takes_positions = "position_ids" in takes and not self.decodes
         text = text_config(self.config)
         self.longest = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 512
         self.vocabulary = min(int(getattr(text, "vocab_size", None) or 64), 300)
@@ -53,9 +53,9 @@ class Asked:
         elif "use_cache" in inspect.signature(self.model.forward).parameters:
             given["use_cache"] = False
         tokens = given["decoder_input_ids" if length == DECODED else "input_ids"]
-        with recorded(self.model, len(ids), length, tokens) as found:
+        with recorded(self.model, len(ids), length, tokens) as recording:
             self.model(**given)
-        return found
+        return recording
 
     def result(self) -> Measured:
         layers: list[MeasuredLayer] = []
@@ -65,9 +65,9 @@ class Asked:
             long = READ if length == TOKENS else TOKENS
             plain = self.run(self.tokens(6, long), None, READ if length == TOKENS else length)
             here = self.layers(plain, *self.moved(plain, length))
-            if self.told and any(layer.exact and layer.turning is None for layer in here):
+            if self.takes_positions and any(layer.exact and layer.rotation is None for layer in here):
                 here = self.counted(plain, here)
-            layers += self.by_axis(plain, here) if self.told else here
+            layers += self.by_axis(plain, here) if self.takes_positions else here
             tables |= {table.module: table for table, _ in tables_of(plain)}
         return Measured(tuple(layers), tuple(tables.values()), self.config)
 
@@ -79,7 +79,7 @@ class Asked:
     def counted(self, plain: Recording, here: list[MeasuredLayer]) -> list[MeasuredLayer]:
         """Layers that do not follow position ids may still count tokens: those are asked that way."""
         others = self.layers(plain, *self.running(plain, TOKENS))
-        return [b if a.turning is None and b.exact else a for a, b in zip(here, others, strict=True)]
+        return [b if a.rotation is None and b.exact else a for a, b in zip(here, others, strict=True)]
 
     def by_axis(self, plain: Recording, here: list[MeasuredLayer]) -> list[MeasuredLayer]:
         """Layers with the axis of every pair, where the model takes a row of position ids for each."""
@@ -95,9 +95,9 @@ class Asked:
                 moved.append([_by_row(x, len(at)) for x in self.run(ids, rest, TOKENS).attentions])
         except Exception:  # whatever a model's code raises for position ids of one axis too many
             return here
-        if any(len(found) != len(here) for found in moved):
+        if any(len(attentions) != len(here) for attentions in moved):
             return here
-        return [_with_axes(layer, [found[i] for found in moved], at) for i, layer in enumerate(here)]
+        return [_with_axes(layer, [attentions[i] for attentions in moved], at) for i, layer in enumerate(here)]
 
     def tokens(self, rows: int, length: int) -> Tensor:
         draw = torch.Generator().manual_seed(rows)
@@ -109,13 +109,13 @@ class Asked:
             return [], ()
         most = max(x.q.shape[-1] / (x.q.shape[1] * length) for x in plain.attentions)
         rows = int(2 * most) + 1
-        if self.told:
+        if self.takes_positions:
             at = tuple(p for p in POSITIONS if p < self.longest)
             ids = self.tokens(rows, length).repeat(len(at), 1)
             where = torch.tensor(at).repeat_interleave(rows)[:, None].expand(-1, length)
             try:
-                found = self.run(ids, where.contiguous(), length)
-                return [_by_row(x, len(at)) for x in found.attentions], at
+                recording = self.run(ids, where.contiguous(), length)
+                return [_by_row(x, len(at)) for x in recording.attentions], at
             except Exception:  # position ids are taken in another form than it says
                 pass
         return self.running(plain, length)
@@ -125,8 +125,8 @@ class Asked:
         rows = int(2 * max(x.q.shape[-1] / x.q.shape[1] for x in plain.attentions)) // length + 1
         each = torch.randperm(self.vocabulary - 4, generator=torch.Generator().manual_seed(0))[: rows * length] + 4
         ids = each[:, None].expand(-1, TOKENS).contiguous()
-        found = self.run(ids, None, length)
-        return [_by_token(x) for x in found.attentions], tuple(range(length))
+        recording = self.run(ids, None, length)
+        return [_by_token(x) for x in recording.attentions], tuple(range(length))
 
 
 def _by_row(one: Attention, count: int) -> Attention:
@@ -142,15 +142,15 @@ def _by_token(one: Attention) -> Attention:
 
 
 def _with_axes(layer: MeasuredLayer, moved: list[Attention], at: tuple[int, ...]) -> MeasuredLayer:
-    """A layer with the axis that makes each of its pairs turn, each of which only one does."""
-    if layer.turning is None or not layer.exact:
+    """A layer with the axis that makes each of its pairs rotate, each of which only one does."""
+    if layer.rotation is None or not layer.exact:
         return layer
     of_pair: dict[tuple[int, int], int] = {}
     for axis, one in enumerate(moved):
         q = one.q.flatten(1, 2)
-        found = turning(fitted(q[0], q)[0], at)
-        of_pair |= dict.fromkeys(() if found is None else found.pairs, axis)
-    known = [of_pair.get(pair) for pair in layer.turning.pairs]
+        rotation = rotation_of(least_squares(q[0], q)[0], at)
+        of_pair |= dict.fromkeys(() if rotation is None else rotation.pairs, axis)
+    known = [of_pair.get(pair) for pair in layer.rotation.pairs]
     axes = tuple(axis for axis in known if axis is not None)
     return replace(layer, axes=axes) if len(axes) == len(known) and len({*axes}) > 1 else layer
 
@@ -159,40 +159,40 @@ def layer_of(
     plain: Attention,
     moved: Attention | None,
     at: tuple[int, ...],
-    turns: Callable[[Tensor, tuple[int, ...]], Turning | None] = turning,
+    find: Callable[[Tensor, tuple[int, ...]], Rotation | None] = rotation_of,
 ) -> MeasuredLayer:
     """A layer, from how it attends to several texts and to the same content at every position ``at``.
 
-    ``turns`` finds the pairs that turn in the maps from the first position to each.
+    ``find`` finds the pairs that rotate in the maps from the first position to each.
     """
     scores = scores_of(plain.q, plain.k, plain.scores)
-    maps, residual, found, factor = None, float("inf"), None, None
+    maps, residual, rotation, factor = None, float("inf"), None, None
     growth: tuple[float, ...] = ()
     if moved is not None:
         q = moved.q.flatten(1, 2)
-        maps, residual = fitted(q[0], q)
+        maps, residual = least_squares(q[0], q)
         growth = tuple(float(x) for x in maps.square().sum((-1, -2)).div(maps.shape[-1]).sqrt())
     if maps is not None and residual < EXACT:
         plainly = maps / torch.tensor(growth)[:, None, None]
-        order, factor = _source(plain, turns(plainly, at))
+        order, factor = _source(plain, find(plainly, at))
         back = torch.tensor(order).argsort()
         maps = maps[:, back][:, :, back]
         plainly = plainly[:, back][:, :, back]
-        found = turns(plainly, at)
+        rotation = find(plainly, at)
         bent = (plainly.mT @ plainly - torch.eye(len(order), dtype=maps.dtype)).abs().amax()
-        if found is not None and found.pairing == "other" and bent > SQUARE:  # no pairs, and so no turns
-            found, residual = None, float(bent)
+        if rotation is not None and rotation.pairing == "other" and bent > SQUARE:  # no pairs, and so no rotation
+            rotation, residual = None, float(bent)
     tower, index = _place(plain.module)
     heads, head_dim = plain.q.shape[1], plain.q.shape[-1]
     return MeasuredLayer(
-        plain.module, tower, index, heads, head_dim, at, maps, residual, found, growth, factor, scores
+        plain.module, tower, index, heads, head_dim, at, maps, residual, rotation, growth, factor, scores
     )
 
 
-def _source(plain: Attention, found: Turning | None) -> tuple[list[int], float | None]:
-    """The order in which a layer takes its channels up before it turns them, and its factor where that shows."""
+def _source(plain: Attention, rotation: Rotation | None) -> tuple[list[int], float | None]:
+    """The order in which a layer takes its channels up before it rotates them, and its factor where that shows."""
     B, H, T, D = plain.q.shape
-    turned = [] if found is None else [channel for pair in found.pairs for channel in pair]
+    rotated = [] if rotation is None else [channel for pair in rotation.pairs for channel in pair]
     first = plain.q[:, :, 0].flatten(0, 1)
     for x in reversed(plain.inputs):
         rows = x.reshape(B, T, -1)[:, 0]
@@ -202,7 +202,7 @@ def _source(plain: Attention, found: Turning | None) -> tuple[list[int], float |
         elif rows.shape[-1] % H == 0:  # joined head by head
             forms.append(rows.unflatten(-1, (H, -1))[..., :D])
         for before in forms:
-            known = source(first, before.flatten(0, 1).float(), turned)
+            known = source(first, before.flatten(0, 1).float(), rotated)
             if known is not None:
                 return known
     return list(range(D)), None
@@ -216,11 +216,11 @@ def _place(module: str) -> tuple[str, int]:
 
 def tables_of(plain: Recording) -> list[tuple[Table, Tensor]]:
     """Tables whose rows were read in order, one a token, with the rows read."""
-    found = []
+    tables = []
     for name, table, index in plain.lookups:
         row = index.reshape(-1, index.shape[-1])[0] if index.dim() else index
         if row.numel() == 1 or not bool((row.diff() == 1).all()) or table.dim() != 2:
             continue
         fixed = None if table.requires_grad else table.detach().float()
-        found.append((Table(name, len(table), table.shape[1], int(row[0]), table.requires_grad, fixed=fixed), row))
-    return found
+        tables.append((Table(name, len(table), table.shape[1], int(row[0]), table.requires_grad, fixed=fixed), row))
+    return tables

@@ -9,37 +9,37 @@ from torch import Tensor
 from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
-from posenc.integrations.attention_layouts import FAMILIES as LAYOUTS
+from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.measuring.measured import EXACT, Measured, MeasuredLayer, Table
-from posenc.integrations.huggingface.model_positions import STILL, ModelPositions
+from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 
 ROUNDING = 1e-5
-"""How far maps may lie apart: float32 turned queries, fitted in float64 with at least twice as many samples as
+"""How far maps may lie apart: float32 rotated queries, fitted in float64 with at least twice as many samples as
 channels, of a condition below some tens of 2^-24."""
 
 
 def differences(measured: Measured, positions: ModelPositions) -> list[str]:
     """Every way in which a model does something else than was read of its config; none where both agree."""
-    found = []
+    texts = []
     layers = _numbered(measured)
     at = max((p for layer, _ in layers for p in layer.positions), default=0)
     encodings = positions.encodings(at + 1, "float32")
     for layer, i in layers:
-        if i >= len(positions.layers):
-            found.append(f"layer {i} attends, and the config has {len(positions.layers)} layers")
+        if i >= len(positions.layer_types):
+            texts.append(f"layer {i} attends, and the config has {len(positions.layer_types)} layers")
             continue
-        kind = positions.layers[i]
+        kind = positions.layer_types[i]
         where = f"layer {i} ({kind})"
-        found += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
+        texts += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
         if layer.scores is not None and layer.scores.window != positions.windows[i]:
-            found.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
-    seen = {i for _, i in layers}
-    for i, kind in enumerate(positions.layers):
-        if i not in seen and positions.kinds[kind] != STILL and not positions.kinds[kind].get("width"):
-            found.append(f"layer {i} ({kind}): read {positions.kinds[kind].name}, and was not seen to attend")
-    found += _tables(measured, positions)
-    return found
+            texts.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
+    attending = {i for _, i in layers}
+    for i, kind in enumerate(positions.layer_types):
+        if i not in attending and positions.recipes[kind] != NOPE and not positions.recipes[kind].get("width"):
+            texts.append(f"layer {i} ({kind}): read {positions.recipes[kind].name}, and was not seen to attend")
+    texts += _tables(measured, positions)
+    return texts
 
 
 def _numbered(measured: Measured) -> list[tuple[MeasuredLayer, int]]:
@@ -57,40 +57,40 @@ def _numbered(measured: Measured) -> list[tuple[MeasuredLayer, int]]:
 
 def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding: Encoding) -> list[str]:
     if "embeddings" in encoding.acts_on:
-        return _bias(layer, encoding) + ["read a table, and its queries turn"] * (layer.turning is not None)
+        return _bias(layer, encoding) + ["read a table, and its queries rotate"] * (layer.rotation is not None)
     if not layer.exact:
-        return [f"queries do more than turn with their positions (a share of {layer.residual:.1g} is left over)"]
+        return [f"queries do more than rotate with their positions (a share of {layer.residual:.1g} is left over)"]
     assert layer.maps is not None
-    found = []
-    expected = _maps(encoding, positions, positions.scales.get(kind, STILL), layer)
+    texts = []
+    expected = _maps(encoding, positions, positions.scales.get(kind, NOPE), layer)
     if expected is None:
         return [f"read heads of more than the {layer.head_dim} channels measured"]
     off, p = _apart(expected, layer)
     if off > ROUNDING:
-        found.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
-    found += _axes(layer, encoding) + _factors(layer, positions, encoding)
-    return found + _bias(layer, encoding)
+        texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
+    texts += _axes(layer, encoding) + _factors(layer, positions, encoding)
+    return texts + _bias(layer, encoding)
 
 
 def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding) -> list[str]:
     """What cos and sin are multiplied by, and in families with DeepSeek's second number what the scores are."""
-    found, family = [], FAMILIES[positions.model_type]
+    texts, family = [], FAMILIES[positions.model_type]
     if (
         layer.factor is not None
-        and layer.turning is not None
+        and layer.rotation is not None
         and "queries_keys" in encoding.acts_on
-        and not family.rescales
+        and not family.scales_before_rotation
     ):
         first = torch.zeros(1, 1, 1, getattr(encoding, "head_dim", layer.head_dim))
         first[..., 0] = 1
         read = float(encoding.at(_places(encoding, positions, layer)[..., :1]).rotate(first, first)[0].norm())
         if not math.isclose(read, layer.factor, rel_tol=EXACT):
-            found.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
-    if layer.scores is not None and family.second_factor:
+            texts.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
+    if layer.scores is not None and family.mscale_scores:
         measured = layer.scores.scale * layer.head_dim**0.5
         if not math.isclose(positions.softmax_factor, measured, rel_tol=EXACT):
-            found.append(f"read scores times {positions.softmax_factor:.5g} / √D, measured {measured:.5g} / √D")
-    return found
+            texts.append(f"read scores times {positions.softmax_factor:.5g} / √D, measured {measured:.5g} / √D")
+    return texts
 
 
 def _maps(
@@ -103,16 +103,16 @@ def _maps(
         return None
     at = _places(encoding, positions, layer)
     eye = torch.eye(d)[None, :, None].expand(1, d, P, d)
-    turned = encoding.at(at).rotate(eye, eye)[0] if "queries_keys" in encoding.acts_on else eye
-    maps = turned[0].permute(1, 2, 0).double()
+    rotated = encoding.at(at).rotate(eye, eye)[0] if "queries_keys" in encoding.acts_on else eye
+    maps = rotated[0].permute(1, 2, 0).double()
     maps = maps @ torch.linalg.inv(maps[:1])
     rows = build(scale, ModelShape()).at(torch.tensor(layer.positions)).scale
     grown = torch.ones(P).double() if rows is None else rows.flatten().double()
     both = []
     for first in (0, D - d):
-        whole = torch.eye(D, dtype=torch.float64).repeat(P, 1, 1)
-        whole[:, first : first + d, first : first + d] = maps
-        both.append(whole * (grown / grown[0])[:, None, None])
+        padded = torch.eye(D, dtype=torch.float64).repeat(P, 1, 1)
+        padded[:, first : first + d, first : first + d] = maps
+        both.append(padded * (grown / grown[0])[:, None, None])
     return both
 
 
@@ -134,11 +134,11 @@ def _apart(expected: list[Tensor], layer: MeasuredLayer) -> tuple[float, int]:
 
 
 def _axes(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
-    """Which coordinate every pair turns by, of a model that takes several."""
+    """Which coordinate every pair rotates by, of a model that takes several."""
     if layer.axes is None or layer.places is not None:  # maps of all places of a picture say it already
         return []
-    own = getattr(encoding, "axis_map", None)
-    read = (0,) * len(layer.axes) if own is None else own.axis_of_pair
+    axis_map = getattr(encoding, "axis_map", None)
+    read = (0,) * len(layer.axes) if axis_map is None else axis_map.axis_of_pair
     if read == layer.axes:
         return []
     return [f"read {_counts(read)} pairs of axes 0, 1, 2 …, measured {_counts(layer.axes)}, or in another order"]
@@ -149,11 +149,11 @@ def _counts(axes: tuple[int, ...]) -> str:
 
 
 def _said(layer: MeasuredLayer) -> str:
-    if layer.turning is None:
-        return "this layer turns nothing"
-    own = layer.turning
-    ends = f"{own.frequencies[0]:.4g} to {own.frequencies[-1]:.4g}"
-    return f"measured {len(own.pairs)} {own.pairing} pairs, from {ends}"
+    if layer.rotation is None:
+        return "this layer rotates nothing"
+    rotation = layer.rotation
+    ends = f"{rotation.frequencies[0]:.4g} to {rotation.frequencies[-1]:.4g}"
+    return f"measured {len(rotation.pairs)} {rotation.pairing} pairs, from {ends}"
 
 
 def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
@@ -172,21 +172,21 @@ def _bias(layer: MeasuredLayer, encoding: Encoding) -> list[str]:
     T = measured.shape[-1]
     bias = encoding.at(torch.arange(T)).bias
     assert bias is not None
-    own: Float[Tensor, "H T T"] = bias.rows(0, T, T)[0]
-    own = (own - own.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
-    off = float((own - measured.tril()).abs().max())
+    expected: Float[Tensor, "H T T"] = bias.rows(0, T, T)[0]
+    expected = (expected - expected.diagonal(dim1=-2, dim2=-1)[..., None]).tril()
+    off = float((expected - measured.tril()).abs().max())
     return (
         []
-        if off < ROUNDING * max(1.0, float(own.abs().max()))
+        if off < ROUNDING * max(1.0, float(expected.abs().max()))
         else [f"its bias is off by {off:.1g} from what was read"]
     )
 
 
 def _tables(measured: Measured, positions: ModelPositions) -> list[str]:
-    every = [*positions.kinds.values(), *filter(None, [positions.added])]
+    every = [*positions.recipes.values(), *filter(None, [positions.added_table])]
     read = [recipe for recipe in every if recipe.get("width")]
-    turns = bool(positions.turning)  # the table of a model that turns is one of cos and sin
-    widest = [table for table in measured.tables if table.width > 1 and (table.trained or not turns)]
+    rotates = bool(positions.rotary_recipes)  # the table of a model that rotates is one of cos and sin
+    widest = [table for table in measured.tables if table.width > 1 and (table.trained or not rotates)]
     if bool(read) != bool(widest):
         return [
             "read a table of positions, looked up none"
@@ -203,8 +203,8 @@ def _table(recipe: Recipe, table: Table) -> str | None:
         kinds = ("fixed", "trained")
         return f"read a {kinds[trained]} table of positions, measured a {kinds[table.trained]} one"
     if trained:
-        said = recipe.get("num_positions") * recipe.get("columns", 1)
-        return None if rows == said else f"read a table of {said} rows, measured {rows}"
+        expected = recipe.get("num_positions") * recipe.get("columns", 1)
+        return None if rows == expected else f"read a table of {expected} rows, measured {rows}"
     assert table.fixed is not None
     ours = build(recipe, ModelShape()).at(torch.arange(rows)).embed(torch.zeros(1, rows, table.width))[0]
     off = float((ours - table.fixed[table.first :]).abs().max())

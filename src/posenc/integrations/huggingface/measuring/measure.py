@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.measuring.asked import TOKENS, Asked
 from posenc.integrations.huggingface.measuring.measured import Measured
 from posenc.integrations.huggingface.measuring.shown import Shown
-from posenc.integrations.huggingface.measuring.shrink import NoTokens, built, opened, shrunk
-from posenc.integrations.huggingface.tower import text_config
+from posenc.integrations.huggingface.measuring.shrink import NoTokens, built, load_config, shrunk
 
 
 def measure(model: Any) -> Measured:
@@ -40,31 +40,31 @@ def _asked(model: Any) -> Measured:
     if "input_ids" in takes:
         return Asked(model).result()
     shown = Shown(model)
-    seen = shown.result()
+    encoder = shown.result()
     if "decoder_input_ids" not in takes:
-        return seen
-    told = Asked(model, lambda rows: shown.form.given(rows, False, 0)).result()
-    tables = {table.module: table for table in (*seen.tables, *told.tables)}
-    return Measured((*seen.layers, *told.layers), tuple(tables.values()), model.config)
+        return encoder
+    decoder = Asked(model, lambda rows: shown.form.given(rows, False, 0)).result()
+    tables = {table.module: table for table in (*encoder.tables, *decoder.tables)}
+    return Measured((*encoder.layers, *decoder.layers), tuple(tables.values()), model.config)
 
 
 def _random(config: Any) -> nn.Module:
     """A small random model of a config; widths stay where shrinking them breaks it."""
     if isinstance(config, str | Path):
-        config = opened(config)
+        config = load_config(config)
     if isinstance(config, Mapping) or not hasattr(config, "to_dict"):
         raise InvalidArgument(f"config is a {type(config).__name__}; load it first: AutoConfig.from_pretrained(…)")
     text = text_config(config)
     attempts = [(config, True), (config, False)] + [(text, True), (text, False)] * (text is not config)
     reasons: list[str] = []
-    for own, widths in attempts:
+    for candidate, widths in attempts:
         try:
-            model = built(type(own).from_dict(shrunk(copy.deepcopy(own.to_dict()), widths=widths)))
+            model = built(type(candidate).from_dict(shrunk(copy.deepcopy(candidate.to_dict()), widths=widths)))
             with torch.no_grad():
                 _tried(model)
             return model
         except NoTokens as error:
-            if own is text:
+            if candidate is text:
                 raise InvalidArgument(f"{type(config).__name__}: {error}") from error
         except Exception as error:  # whatever a model's code raises for sizes that it was not made for
             reasons.append(f"{type(error).__name__}: {(str(error).strip() or '-').splitlines()[0]}")

@@ -7,7 +7,7 @@ from typing import Any
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.integrations.huggingface.measuring.maps import Scores, Turning
+from posenc.integrations.huggingface.measuring.maps import Rotation, Scores
 
 AXES = 3
 """Rows of position ids of models that place text, rows and columns of pictures: no released one has others."""
@@ -27,10 +27,10 @@ class MeasuredLayer:
         maps: how queries at every position come from those at the first, ``(P, D, D)``; None where the model could
             not be asked.
         residual: the share of the queries that no map explains.
-        turning: the pairs that turn; None where none does.
-        growth: what the length of what turns or stands still is multiplied by at every position: a query scale.
+        rotation: the pairs that rotate; None where none does.
+        growth: what the length of what rotates or stands still is multiplied by at every position: a query scale.
         factor: what cos and sin are multiplied by; None where it does not show.
-        axes: the axis of positions that every pair turns by; None in a model whose positions have one.
+        axes: the axis of positions that every pair rotates by; None in a model whose positions have one.
         scores: scale, bias and mask.
         places: rows and columns of the picture whose places, row by row, ``positions`` counts; None elsewhere.
     """
@@ -43,7 +43,7 @@ class MeasuredLayer:
     positions: tuple[int, ...]
     maps: Float[Tensor, "P D D"] | None
     residual: float
-    turning: Turning | None
+    rotation: Rotation | None
     growth: tuple[float, ...]
     factor: float | None
     scores: Scores | None
@@ -59,33 +59,33 @@ class MeasuredLayer:
     def has_positions(self) -> bool:
         """Whether positions do anything in this layer itself; what was added to its tokens is not its own."""
         bias = self.scores is not None and (self.scores.bias is not None or self.scores.follows_content)
-        return bias or (self.exact and self.turning is not None)
+        return bias or (self.exact and self.rotation is not None)
 
     def describe(self) -> str:
         """What it does, in a few words."""
-        told = []
+        words = []
         if self.maps is None:
-            told.append("not asked")
+            words.append("not asked")
         elif not self.exact:
-            told.append("queries depend on positions in another way than by turning")
-        elif self.turning is not None:
-            own = self.turning
-            how = f"{len(own.pairs)} {own.pairing} pairs of {self.head_dim} channels turn"
-            told.append(f"{how} by {own.frequencies[0]:.4g} to {own.frequencies[-1]:.4g}")
+            words.append("queries depend on positions in another way than by rotation")
+        elif self.rotation is not None:
+            rotation = self.rotation
+            how = f"{len(rotation.pairs)} {rotation.pairing} pairs of {self.head_dim} channels rotate"
+            words.append(f"{how} by {rotation.frequencies[0]:.4g} to {rotation.frequencies[-1]:.4g}")
             if self.axes is not None:
                 count = AXES if self.places is None else len(self.places)
                 shares = (str(self.axes.count(axis)) for axis in range(count))
-                told.append(f"{', '.join(shares)} of them by {count} axes")
+                words.append(f"{', '.join(shares)} of them by {count} axes")
         if self.exact and max(self.growth) > 1 + 1e-4:
-            told.append("queries grow with their positions")
+            words.append("queries grow with their positions")
         if self.factor is not None and abs(self.factor - 1) > 1e-4:
-            told.append(f"factor {self.factor:.4g}")
+            words.append(f"factor {self.factor:.4g}")
         scores = self.scores
         if scores is not None:
-            told += ["a bias on scores"] * (scores.bias is not None)
-            told += ["a bias that reads tokens"] * scores.follows_content
-            told += [f"a window of {scores.window}"] * (scores.window is not None) + ["chunks"] * scores.chunked
-        return ", ".join(told) or "no positions"
+            words += ["a bias on scores"] * (scores.bias is not None)
+            words += ["a bias that reads tokens"] * scores.follows_content
+            words += [f"a window of {scores.window}"] * (scores.window is not None) + ["chunks"] * scores.chunked
+        return ", ".join(words) or "no positions"
 
 
 @dataclass(frozen=True)
@@ -125,5 +125,5 @@ class Measured:
         """What it has, kinds of layers with how many of each, in one line."""
         kinds = Counter(f"{layer.tower.rpartition('.')[2]}: {layer.describe()}" for layer in self.layers)
         alone = len({layer.tower for layer in self.layers}) < 2
-        told = [f"{count} × {kind.partition(': ')[2] if alone else kind}" for kind, count in kinds.items()]
-        return "; ".join([*(table.describe() for table in self.tables), *told])
+        words = [f"{count} × {kind.partition(': ')[2] if alone else kind}" for kind, count in kinds.items()]
+        return "; ".join([*(table.describe() for table in self.tables), *words])

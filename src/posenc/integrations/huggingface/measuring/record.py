@@ -24,10 +24,10 @@ class Attention:
 
     Args:
         module: the path of the module that it was computed in.
-        q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer turns, they are turned.
+        q, k: as they are multiplied, ``(B, heads, T, D)``; where a layer rotates, they are rotated.
         scores: what the softmax was given, ``(B, heads, T, T)``, bias, window and scale included.
         inputs: what came out of the modules around it with as many numbers as q or more: queries before they were
-            turned among them, alone or joined with keys and values.
+            rotated among them, alone or joined with keys and values.
     """
 
     module: str
@@ -58,9 +58,9 @@ FEWEST = 4
 
 
 class _Recorder(TorchFunctionMode):
-    def __init__(self, batch: int, length: int | None, tokens: Tensor | None, still: bool) -> None:
+    def __init__(self, batch: int, length: int | None, tokens: Tensor | None, without_tables: bool) -> None:
         super().__init__()
-        self.batch, self.length, self.tokens, self.still = batch, length, tokens, still
+        self.batch, self.length, self.tokens, self.without_tables = batch, length, tokens, without_tables
         self.found = Recording()
         self.path: list[str] = []
         self.outputs: list[Tensor] = []
@@ -82,11 +82,11 @@ class _Recorder(TorchFunctionMode):
             return torch.zeros_like(result)
         elif name == "embedding":
             looked_up = self._look_up(kwargs.get("weight", args[1] if len(args) > 1 else None), args[0])
-            return torch.zeros_like(result) if looked_up and self.still else result
+            return torch.zeros_like(result) if looked_up and self.without_tables else result
         elif name in RESIZED and self.length is None and self._resized(args[RESIZED[name]]):
-            return torch.zeros_like(result) if self.still else result
+            return torch.zeros_like(result) if self.without_tables else result
         elif name in SUMS and self.length is None and self._added(args):
-            return args[0].clone() if self.still else result
+            return args[0].clone() if self.without_tables else result
         elif name == "index_select" and len(args) == 3 and args[0].dim() == 2:
             self._look_up(args[0], args[2])
         elif name == "__getitem__" and isinstance(args[0], Tensor) and args[0].dim() == 2:
@@ -122,9 +122,9 @@ class _Recorder(TorchFunctionMode):
             return
         queries, keys = (x.detach().reshape(self.batch, -1, length, x.shape[-1]).float() for x in (q, k))
         rows = scores.detach()[..., :length].reshape(self.batch, -1, length, length).float()
-        own = self.path[-1] if self.path else ""
+        module = self.path[-1] if self.path else ""
         inputs = tuple(x for x in self.outputs if x.numel() >= q.numel() and x.numel() % (self.batch * length) == 0)
-        self.found.attentions.append(Attention(own, queries, keys, rows, inputs))
+        self.found.attentions.append(Attention(module, queries, keys, rows, inputs))
 
     def _look_up(self, table: Tensor | None, index: Tensor) -> bool:
         if table is None or index.dtype not in (torch.int64, torch.int32) or self._ids(index):
@@ -137,23 +137,23 @@ class _Recorder(TorchFunctionMode):
         x, table = args[:2] if len(args) > 1 else (None, None)
         if not isinstance(x, Tensor) or not isinstance(table, Tensor) or x.dim() < 2 or table.dim() not in (2, 3):
             return False
-        whole = table if table._base is None else table._base
-        if not isinstance(whole, nn.Parameter) or table.shape[-2:] != x.shape[-2:]:
+        parameter = table if table._base is None else table._base
+        if not isinstance(parameter, nn.Parameter) or table.shape[-2:] != x.shape[-2:]:
             return False
         first = table.storage_offset() // table.shape[-1]
-        return self._rows(whole, torch.arange(first, first + table.shape[-2]))
+        return self._rows(parameter, torch.arange(first, first + table.shape[-2]))
 
     def _resized(self, table: Tensor) -> bool:
         """A parameter that is laid out as a picture and resized to another."""
-        whole = table if table._base is None else table._base
-        return isinstance(whole, nn.Parameter) and self._rows(
-            whole, torch.tensor([table.storage_offset() // whole.shape[-1]])
+        parameter = table if table._base is None else table._base
+        return isinstance(parameter, nn.Parameter) and self._rows(
+            parameter, torch.tensor([table.storage_offset() // parameter.shape[-1]])
         )
 
-    def _rows(self, whole: nn.Parameter, index: Tensor) -> bool:
+    def _rows(self, parameter: nn.Parameter, index: Tensor) -> bool:
         """A parameter of any shape as a table, one row a place, channels last."""
-        rows = whole.detach().reshape(-1, whole.shape[-1])
-        return self._look_up(nn.Parameter(rows, requires_grad=whole.requires_grad), index)
+        rows = parameter.detach().reshape(-1, parameter.shape[-1])
+        return self._look_up(nn.Parameter(rows, requires_grad=parameter.requires_grad), index)
 
     def _sliced(self, table: Tensor, index: Any) -> None:
         """A table read by its first rows, or by an index of positions."""
@@ -207,17 +207,17 @@ def _of_einsum(equation: str, operands: Any) -> tuple[Tensor, Tensor] | None:
 
 @contextmanager
 def recorded(
-    model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, still: bool = False
+    model: nn.Module, batch: int, length: int | None, tokens: Tensor | None, *, without_tables: bool = False
 ) -> Iterator[Recording]:
-    """Inside, whatever ``model`` attends to is recorded; it computes with weights of zero there.
+    """Inside, all attention of ``model`` is recorded; it computes with weights of zero there.
 
     Args:
         batch, length: rows and tokens of what it is given; None for pictures and sounds, where nobody says.
         tokens: token ids, so that their look-up is known from that of positions.
-        still: whether tables are left out.
+        without_tables: whether tables are left out.
     """
     with ExitStack() as undo:
-        recorder = undo.enter_context(_Recorder(batch, length, tokens, still))
+        recorder = undo.enter_context(_Recorder(batch, length, tokens, without_tables))
         for name, module in model.named_modules():
             enter = module.register_forward_pre_hook(lambda *_, name=name: recorder.enter(name))
             leave = module.register_forward_hook(lambda *call: recorder.leave(call[2]), always_call=True)

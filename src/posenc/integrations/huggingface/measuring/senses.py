@@ -30,7 +30,7 @@ class Form:
         name: of the argument that takes them.
         make: numbers for so many rows, the same everywhere in a row or not, drawn by a generator.
         cells: rows and columns of patches in a picture; None for sounds.
-        beside: further arguments for so many rows.
+        arguments: further arguments for so many rows.
         alone: whether one row is given at a time, since all are laid out one after another.
         merge: patches along a side of what later becomes one; such patches may come one after another.
     """
@@ -38,13 +38,13 @@ class Form:
     name: str
     make: Callable[[int, bool, torch.Generator], Tensor]
     cells: tuple[int, int] | None
-    beside: Callable[[int], dict[str, Tensor]]
+    arguments: Callable[[int], dict[str, Tensor]]
     alone: bool
     merge: int = 1
 
     def given(self, rows: int, alike: bool, seed: int) -> dict[str, Tensor]:
         """Arguments of a forward."""
-        return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.beside(rows)}
+        return {self.name: self.make(rows, alike, torch.Generator().manual_seed(seed)), **self.arguments(rows)}
 
 
 def forms(model: Any, config: Any = None, names: Sequence[str] = SENSES) -> Iterator[Form]:
@@ -68,9 +68,9 @@ def _pair(value: Any) -> tuple[int, int]:
     return (int(value[0]), int(value[1])) if isinstance(value, (list, tuple)) else (int(value), int(value))
 
 
-def _first(config: Any, *names: str, otherwise: Any = None) -> Any:
-    found = (getattr(config, name, None) for name in names)
-    return next((value for value in found if value is not None), otherwise)
+def _stated(config: Any, *names: str, default: Any = None) -> Any:
+    values = (getattr(config, name, None) for name in names)
+    return next((value for value in values if value is not None), default)
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class _Picture:
         """``(rows, colours, height, width)``; what no patch covers is dark."""
         laid = self.patches(rows, alike, draw).unflatten(1, self.cells).permute(0, 3, 1, 4, 2, 5)
         height, width = (count * side for count, side in zip(self.cells, self.patch, strict=True))
-        seen = laid.reshape(rows, self.colours, height, width)
-        return torch.nn.functional.pad(seen, (0, self.size[1] - width, 0, self.size[0] - height))
+        picture = laid.reshape(rows, self.colours, height, width)
+        return torch.nn.functional.pad(picture, (0, self.size[1] - width, 0, self.size[0] - height))
 
-    def beside(self, rows: int) -> dict[str, Tensor]:
+    def arguments(self, rows: int) -> dict[str, Tensor]:
         count = self.cells[0] * self.cells[1]
         at = torch.stack((torch.arange(count) % self.cells[1], torch.arange(count) // self.cells[1]), -1)
         every = {
@@ -136,21 +136,21 @@ LAID_OUT: tuple[Callable[[Tensor, int], Tensor], ...] = (
 
 
 def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
-    patch = _pair(_first(config, "patch_size", "encoder_stride", otherwise=16))
+    patch = _pair(_stated(config, "patch_size", "encoder_stride", default=16))
     flat = bool({"grid_thw", "image_grid_thw", "image_grid_hw"} & takes)
-    size = None if flat else _first(config, "image_size")
+    size = None if flat else _stated(config, "image_size")
     one = _Picture(
         takes=frozenset(takes),
         size=(CELLS * patch[0], CELLS * patch[1]) if size is None else _pair(size),
         patch=patch,
-        colours=int(_first(config, "num_channels", "in_channels", "in_chans", otherwise=3)),
-        frames=int(_first(config, "temporal_patch_size", "patch_temporal", otherwise=1)),
-        shots=int(_first(config, "num_frames", "frames_per_clip", otherwise=2 if "video" in name else 1)),
-        merge=_pair(_first(config, "spatial_merge_size", "merge_kernel_size", "merge_size", otherwise=1))[0],
+        colours=int(_stated(config, "num_channels", "in_channels", "in_chans", default=3)),
+        frames=int(_stated(config, "temporal_patch_size", "patch_temporal", default=1)),
+        shots=int(_stated(config, "num_frames", "frames_per_clip", default=2 if "video" in name else 1)),
+        merge=_pair(_stated(config, "spatial_merge_size", "merge_kernel_size", "merge_size", default=1))[0],
     )
 
     def form(make: Callable[..., Tensor], alone: bool) -> Form:
-        return Form(name, make, one.cells, one.beside, alone, one.merge)
+        return Form(name, make, one.cells, one.arguments, alone, one.merge)
 
     for lay in LAID_OUT if flat else ():
         yield form(lambda *how, lay=lay: lay(one.patches(*how), one.frames), alone=True)
@@ -162,12 +162,12 @@ def _pictures(name: str, takes: set[str], config: Any) -> Iterator[Form]:
 
 
 def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
-    mel = int(_first(config, "num_mel_bins", "feature_size", "input_feat_per_channel", "input_dim", otherwise=80))
-    source = _first(config, "max_source_positions")
-    length = 2 * int(source) if source else int(_first(config, "max_length", otherwise=FRAMES) or FRAMES)
-    period = math.prod(_first(config, "conv_stride", otherwise=(STRIDE,)))
+    mel = int(_stated(config, "num_mel_bins", "feature_size", "input_feat_per_channel", "input_dim", default=80))
+    source = _stated(config, "max_source_positions")
+    length = 2 * int(source) if source else int(_stated(config, "max_length", default=FRAMES) or FRAMES)
+    period = math.prod(_stated(config, "conv_stride", default=(STRIDE,)))
 
-    def beside(rows: int) -> dict[str, Tensor]:
+    def arguments(rows: int) -> dict[str, Tensor]:
         masks = {"input_features_mask", "feature_attention_mask"} & takes
         return {key: torch.ones(rows, length, dtype=torch.int64) for key in masks}
 
@@ -179,7 +179,7 @@ def _sounds(name: str, takes: set[str], config: Any) -> Iterator[Form]:
         return drawn.repeat(1, PERIODS) if alike else drawn
 
     if name == "input_values":
-        yield Form(name, samples, None, beside, False)
-        yield Form(name, lambda *how: samples(*how)[:, None], None, beside, False)
-    yield Form(name, bands, None, beside, False)
-    yield Form(name, lambda *how: bands(*how).mT, None, beside, False)
+        yield Form(name, samples, None, arguments, False)
+        yield Form(name, lambda *how: samples(*how)[:, None], None, arguments, False)
+    yield Form(name, bands, None, arguments, False)
+    yield Form(name, lambda *how: bands(*how).mT, None, arguments, False)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.measuring.asked import layer_of, tables_of
-from posenc.integrations.huggingface.measuring.maps import Turning, over_a_grid, uneven
+from posenc.integrations.huggingface.measuring.maps import Rotation, over_a_grid, uneven
 from posenc.integrations.huggingface.measuring.measured import Measured, MeasuredLayer, Table
 from posenc.integrations.huggingface.measuring.record import Attention, Recording, recorded
 from posenc.integrations.huggingface.measuring.senses import Form, forms
@@ -47,15 +47,15 @@ class Shown:
     def record(self, count: int, *, alike: bool) -> Recording:
         """What is recorded of so many pictures or sounds, all of them as rows."""
         parts = [(1, seed) for seed in range(count)] if self.form.alone else [(count, count)]
-        found: list[Recording] = []
+        recordings: list[Recording] = []
         for rows, seed in parts:
             given: dict[str, Tensor] = self.form.given(rows, alike, seed)
             if "decoder_input_ids" in _takes(self.model):
                 given["decoder_input_ids"] = torch.full((rows, 2), 4)
-            with recorded(self.model, rows, None, None, still=alike) as recording:
+            with recorded(self.model, rows, None, None, without_tables=alike) as recording:
                 self.model(**given)
-            found.append(recording)
-        return _together(found)
+            recordings.append(recording)
+        return _together(recordings)
 
     def result(self) -> Measured:
         plain = self.record(SCENES, alike=False)
@@ -70,40 +70,44 @@ class Shown:
         orders = _orders(self.form, plain.q.shape[2])
         if moved is None or not orders:
             return layer_of(plain, None, ())
-        found = [self._ordered(plain, moved, order) for order in orders]
+        layers = [self._ordered(plain, moved, order) for order in orders]
         cells = self.form.cells
-        if cells is None or len(found) == 1:
-            return found[0]
-        return min(found, key=lambda one: 0.0 if one.maps is None else uneven(one.maps, cells))
+        if cells is None or len(layers) == 1:
+            return layers[0]
+        return min(layers, key=lambda one: 0.0 if one.maps is None else uneven(one.maps, cells))
 
     def _ordered(self, plain: Attention, moved: Attention, order: list[int]) -> MeasuredLayer:
         """A layer whose tokens of a picture, or of a sound, are at these places, first to last."""
         q, k = (x[:, :, order].permute(2, 0, 1, 3) for x in (moved.q, moved.k))
-        own, at, cells = Attention(moved.module, q, k, moved.scores, ()), tuple(range(len(order))), self.form.cells
+        ordered, at, cells = (
+            Attention(moved.module, q, k, moved.scores, ()),
+            tuple(range(len(order))),
+            self.form.cells,
+        )
         if cells is None:
-            return layer_of(plain, own, at)
+            return layer_of(plain, ordered, at)
         axes: list[tuple[int, ...] | None] = [None]
 
-        def turns(maps: Tensor, _: object) -> Turning | None:
-            found = over_a_grid(maps, cells)
-            axes[0] = None if found is None else found[1]
-            return None if found is None else found[0]
+        def find(maps: Tensor, _: object) -> Rotation | None:
+            rotation = over_a_grid(maps, cells)
+            axes[0] = None if rotation is None else rotation[1]
+            return None if rotation is None else rotation[0]
 
-        return replace(layer_of(plain, own, at, turns), axes=axes[0], places=cells)
+        return replace(layer_of(plain, ordered, at, find), axes=axes[0], places=cells)
 
     def _tables(self, plain: Recording) -> list[Table]:
         """Tables with the row of the first patch, those of tokens in front of it left out; and tables resized."""
         if self.form.cells is None:
             return [table for table, _ in tables_of(plain)]
         count = self.form.cells[0] * self.form.cells[1]
-        whole = [(replace(one, first=one.first + len(at) - count), at) for one, at in tables_of(plain)]
-        known = {one.module for one, _ in whole}
+        tables = [(replace(one, first=one.first + len(at) - count), at) for one, at in tables_of(plain)]
+        known = {one.module for one, _ in tables}
         mixed = [
             Table(name, len(table), table.shape[1], _start(at), table.requires_grad, resized=True)
             for name, table, at in plain.lookups
             if name not in known and table.dim() == 2
         ]
-        return [*(one for one, at in whole if len(at) >= count), *{one.module: one for one in mixed}.values()]
+        return [*(one for one, at in tables if len(at) >= count), *{one.module: one for one in mixed}.values()]
 
 
 def _orders(form: Form, tokens: int) -> list[list[int]]:
@@ -133,12 +137,12 @@ def _takes(model: Any) -> set[str]:
     return {*inspect.signature(model.forward).parameters}
 
 
-def _together(found: list[Recording]) -> Recording:
+def _together(recordings: list[Recording]) -> Recording:
     """Recordings of one row each as one of many rows."""
-    if len(found) == 1:
-        return found[0]
+    if len(recordings) == 1:
+        return recordings[0]
     rows = []
-    for each in zip(*(one.attentions for one in found), strict=True):
+    for each in zip(*(one.attentions for one in recordings), strict=True):
         q, k, scores = (torch.cat([getattr(one, name) for one in each]) for name in ("q", "k", "scores"))
         rows.append(Attention(each[0].module, q, k, scores, ()))
-    return Recording(rows, found[0].lookups)
+    return Recording(rows, recordings[0].lookups)

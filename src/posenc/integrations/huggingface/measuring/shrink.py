@@ -78,13 +78,13 @@ def shrunk(config: Mapping[str, Any], *, widths: bool = True) -> dict[str, Any]:
     depth = _ended(config, depth)
     if config.get("head_dim", 0) is None and type(config.get("hidden_size")) is int:
         config["head_dim"] = config["hidden_size"] // heads  # as every released config of such a type says
-    made = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
-    inner = {key: value for key, value in made.items() if isinstance(value, dict) and _is_config(key, value)}
+    smaller = {key: _smaller(key, value, few / heads, depth, set(depths)) for key, value in config.items()}
+    inner = {key: value for key, value in smaller.items() if isinstance(value, dict) and _is_config(key, value)}
     inner = {key: shrunk(value, widths=widths) for key, value in inner.items()}
     for tower in inner.values():
         for key in (TO_TEXT if "embed_dim" not in tower else {"hidden_size"}) & {*tower}:
             tower[key] = inner.get("text_config", {}).get("hidden_size", tower[key])
-    return made | inner
+    return smaller | inner
 
 
 def _is_config(key: str, value: Mapping[str, Any]) -> bool:
@@ -126,7 +126,7 @@ def _capped(key: str, value: Any) -> Any:
     return min(value, next((most for pattern, most in CAPS if pattern.search(key)), value))
 
 
-def opened(path: str | Path) -> Any:
+def load_config(path: str | Path) -> Any:
     """The transformers config of a local file or folder; code that comes with it is not run."""
     try:
         from transformers import AutoConfig
@@ -149,22 +149,22 @@ def built(config: Any) -> nn.Module:
         import transformers
     except ImportError as error:
         raise MissingExtra("transformers", "hf") from error
-    made = model_class(transformers, config)
-    takes = inspect.signature(made.forward).parameters
+    model_type = model_class(transformers, config)
+    takes = inspect.signature(model_type.forward).parameters
     if not {"input_ids", *PICTURES, *SOUNDS} & {*takes}:
-        raise NoTokens(f"{made.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
+        raise NoTokens(f"{model_type.__name__} takes {[*takes, 'nothing'][1]}: no token ids, pictures or sounds")
     _each(config, "_attn_implementation_internal", "eager")
     try:
         with torch.device("meta"):
-            size = sum(p.numel() for p in made(config).parameters())
+            size = sum(p.numel() for p in model_type(config).parameters())
     except Exception:  # some fill tables while they are built, which the meta device cannot
         size = 0
     if size > LARGEST:
         raise InvalidArgument(
-            f"this {made.__name__} has {size:,} parameters where it is shrunk, too many to run here"
+            f"this {model_type.__name__} has {size:,} parameters where it is shrunk, too many to run here"
         )
     torch.manual_seed(0)
-    model: nn.Module = made(config).eval().float()
+    model: nn.Module = model_type(config).eval().float()
     _each(config, "_attn_implementation_internal", "eager")
     _each(config, "_experts_implementation_internal", "eager")  # not every torch has the default's products
     with torch.no_grad():
@@ -181,8 +181,8 @@ def model_class(transformers: Any, config: Any) -> Any:
     """The model class of a config: the bare one, else the first of its module that takes it."""
     mapping = transformers.models.auto.modeling_auto.MODEL_MAPPING
     if type(config) in mapping:
-        found = mapping[type(config)]
-        return found[0] if isinstance(found, (tuple, list)) else found
+        classes = mapping[type(config)]
+        return classes[0] if isinstance(classes, (tuple, list)) else classes
     import importlib
 
     place = type(config).__module__.replace("configuration_", "modeling_")
@@ -193,8 +193,12 @@ def model_class(transformers: Any, config: Any) -> Any:
     for value in vars(module).values():
         if not isinstance(value, type) or not issubclass(value, transformers.PreTrainedModel):
             continue
-        own = vars(value)
-        if value.__module__ == place and own.get("config_class", None) is type(config) and "forward" in own:
+        attributes = vars(value)
+        if (
+            value.__module__ == place
+            and attributes.get("config_class", None) is type(config)
+            and "forward" in attributes
+        ):
             return value
     raise InvalidArgument(f"{type(config).__name__} has no model class in {place}")
 

@@ -1,5 +1,7 @@
-"""Which modules of a model belong to its language model, and not to a tower that sees images or hears sound."""
+"""Where the language model is: in a config, and among the modules of a model that also sees or hears."""
 
+from collections.abc import Mapping
+from functools import reduce
 from typing import Any
 
 from torch import nn
@@ -8,15 +10,22 @@ AROUND = ("vlm_config", "thinker_config")
 """Keys of a whole model inside another: a retriever's, or one that thinks beside one that talks."""
 
 
+def path_of_text(config: Any) -> tuple[str, ...]:
+    """The keys under which the language model's config stands, in a config object or its dict; none in its own."""
+    for key in (*AROUND, "text_config"):
+        part = config.get(key) if isinstance(config, Mapping) else getattr(config, key, None)
+        if part is not None:
+            return (key, *path_of_text(part))
+    return ()
+
+
 def text_config(config: Any) -> Any:
-    """The config of the language model inside a config; the config itself where there is nothing else."""
-    for key in AROUND:
-        if hasattr(config, key):
-            return text_config(getattr(config, key))
+    """The config object of the language model inside a config object; itself where there is nothing else."""
+    part = reduce(getattr, path_of_text(config), config)
     try:
-        return config.get_text_config()
+        return part.get_text_config()
     except (AttributeError, ValueError):  # no such method, or several candidates
-        return config
+        return part
 
 
 def language(model: nn.Module) -> dict[str, nn.Module]:
@@ -29,7 +38,7 @@ def language(model: nn.Module) -> dict[str, nn.Module]:
     kind = type(text_config(outer))
     around = {type(None), type(outer)} - {kind}
     inside: dict[str, bool] = {}
-    found: dict[str, nn.Module] = {}
+    modules: dict[str, nn.Module] = {}
     for name, module in model.named_modules():
         config = getattr(module, "config", None)
         if config is None or config is outer:
@@ -39,5 +48,5 @@ def language(model: nn.Module) -> dict[str, nn.Module]:
         else:
             inside[name] = type(config) is kind
         if inside[name]:
-            found[name] = module
-    return found
+            modules[name] = module
+    return modules

@@ -1,0 +1,286 @@
+"""One config being read: values by key, each checked once, and the recipe of a rotary layer."""
+
+import math
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from posenc.encodings.axes import AxisMap
+from posenc.encodings.catalogue import ModelShape, build
+from posenc.encodings.text import Recipe
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface.class_defaults import class_defaults
+from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES
+from posenc.integrations.huggingface.family import MAPS
+from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.huggingface.scaling import rope_type, scaling_from
+from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
+from posenc.scaling import Proportional
+
+
+class Reader:
+    """One config being read.
+
+    Args:
+        config: the language model's part, a dict.
+        base: the rotary base of a config that leaves it out.
+
+    Attributes:
+        family: how configs of its model_type spell their positions.
+        assumed: each value that the config leaves out.
+    """
+
+    def __init__(self, config: Mapping[str, Any], base: float | None) -> None:
+        if not isinstance(config.get("model_type"), str):
+            raise InvalidArgument(
+                "the config has no 'model_type', which says how the model lays out its heads; add it, such as "
+                "'llama'"
+            )
+        self.model_type: str = config["model_type"]
+        if self.model_type not in FAMILIES:
+            raise _not_read(self.model_type)
+        self.config, self.base, self.family = config, base, FAMILIES[self.model_type]
+        self.assumed: list[str] = []
+
+    def get(self, key: str | None) -> Any:
+        """The value of a key under its name or its standard one; transformers' default where it is left out.
+
+        None where the config says null, or where there is no such key and transformers takes none.
+        """
+        if not key:
+            return None
+        stated = {name: config[name] for name, config in self._places(key) if name in config}
+        given = {
+            name: (KEYS.get(key) or RARE[key]).check(name, value)
+            for name, value in stated.items()
+            if value is not None
+        }
+        if given and len(stated) == 2:
+            one, other = stated
+            if stated[one] != stated[other]:
+                raise InvalidArgument(f"{one}={stated[one]} contradicts {other}={stated[other]}; keep one of them")
+        if given:
+            return next(iter(given.values()))
+        default = class_defaults().get(self.model_type, {}).get(key)
+        if default is not None and key in stated and key == "head_dim":
+            raise InvalidArgument(
+                f"head_dim is null, and model_type {self.model_type!r} needs one; {default} is its own"
+            )
+        if default is None or stated:
+            return None
+        if default is not False:
+            self.assume(f"{key} = {default}, which transformers takes for a {self.model_type} that does not say")
+        return default
+
+    def need(self, key: str) -> Any:
+        """The value of a key, the family's default where the config leaves it out, else an error."""
+        value = self.get(key)
+        if value is not None:
+            return value
+        if key not in self.family.defaults:
+            raise InvalidArgument(
+                f"the config of model_type {self.model_type!r} has no {key!r}; add it, or pass what transformers' "
+                "AutoConfig makes of the config, which fills in what is left out"
+            )
+        self.assume(f"{key} = {self.family.defaults[key]:.12g}, as in every released {self.model_type}")
+        return self.family.defaults[key]
+
+    @cached_property
+    def depth(self) -> int:
+        """Layers of the whole model, those of a decoder after those of its encoder."""
+        return int(self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
+
+    @property
+    def decoder_depth(self) -> int:
+        """Layers of the decoder; as many as the encoder's where the config does not say, or says null, as in T5."""
+        return int(self.get(self.family.decoder) or self.need(self.family.layers))
+
+    def assume(self, note: str) -> None:
+        """Note, once, a value that the config leaves out."""
+        if note not in self.assumed:
+            self.assumed.append(note)
+
+    def _places(self, key: str) -> list[tuple[str, Mapping[str, Any]]]:
+        """Where a key may stand, and by which name."""
+        if key in self.family.extra and "attn_config" in self.config:  # MPT's
+            nested = KEYS["attn_config"].check("attn_config", self.config["attn_config"] or {})
+            return [(key, nested)]
+        return [(name, self.config) for name in (key, ATTRIBUTES.get(key)) if name]
+
+    @cached_property
+    def length(self) -> int:
+        """The longest input, in tokens or in patches."""
+        if not self.family.sees:
+            return int(self.need(self.family.length))
+        places = self.cells()
+        return LAST_POSITION if places is None else places[0] * places[1]
+
+    def cells(self) -> tuple[int, int] | None:
+        """Rows and columns of the patches of a picture; None for a family that sees pictures of any size."""
+        sides = [self.get(key) for key in self.family.tower.sides]
+        if sides[0] is None and self.family.tower.layout:
+            return None
+        (height, width), (rows, columns) = (
+            one if isinstance(one, list | tuple) else (one, one) for one in map(self.need, self.family.tower.sides)
+        )
+        if height < rows or width < columns:
+            raise InvalidArgument(
+                f"{self.family.tower.sides[1]}={sides[1]} is larger than {self.family.tower.sides[0]}={sides[0]}"
+            )
+        return height // rows, width // columns
+
+    def softmax_factor(self) -> float:
+        """DeepSeek's second number, (0.1·mscale_all_dim·ln s + 1)², whatever the type of scaling."""
+        parameters = self.rope_parameters() if self.family.mscale_scores else {}
+        amount, factor = (
+            parameters.get(key) and ROPE[key].check(key, parameters[key]) for key in ("mscale_all_dim", "factor")
+        )
+        if not amount or not factor or factor <= 1 or rope_type(parameters) == "default":
+            return 1.0
+        return float((0.1 * amount * math.log(factor) + 1) ** 2)
+
+    def rope_parameters(self) -> dict[str, Any]:
+        """The rope dictionary under either key; the class's default, or an empty one, where there is none."""
+        if self.family.kind != "rotary" or self.family.fixed_base is not None:
+            return {}
+        given = {key: self.config[key] for key in BOTH_FORMS if self.config.get(key) is not None}
+        forms = {key: value for key, value in given.items() if KEYS[key].check(key, value) or len(given) == 1}
+        if len(forms) == 2 and forms["rope_scaling"] != forms["rope_parameters"]:
+            raise InvalidArgument(
+                "rope_scaling and rope_parameters are both given and differ; keep rope_parameters"
+            )
+        if forms.get("rope_scaling") == {}:  # as good as none
+            del forms["rope_scaling"]
+        return dict(next(iter(forms.values()), None) or self.get("rope_parameters") or {})
+
+    def rotary(self, parameters: Mapping[str, Any], head_dim: int | None = None) -> Recipe:
+        """The recipe of a rotary layer from one flat rope dictionary and the config around it.
+
+        ``head_dim`` is that of layers whose heads have other channels than the config says for all.
+        """
+        axes = self.axes(parameters)
+        parameters = {key: value for key, value in parameters.items() if key not in self.family.ignored_rope_keys}
+        if axes:  # an older spelling of sections and no scaling
+            spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
+            parameters |= dict.fromkeys(spelt, "default")
+        if rope_type(parameters) in ("yarn", "longrope", "llama3"):
+            outside = self.get("original_max_position_embeddings")
+            if outside:  # as transformers: the outer key wins
+                parameters["original_max_position_embeddings"] = outside
+        if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
+            parameters.pop("mscale_all_dim", None)  # of the scores alone
+        scaling = scaling_from(parameters, self.length)
+        stated = (
+            None if head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys else self.get("head_dim")
+        )
+        head_dim = head_dim or self.get(self.family.head_dim) or self.head_dim()
+        if stated not in (None, head_dim):
+            raise InvalidArgument(
+                f"head_dim={stated} contradicts {self.family.head_dim or 'width/heads'}={head_dim}; remove head_dim"
+            )
+        rotary_dim = head_dim
+        if not isinstance(scaling, Proportional):
+            rotary_dim = self.rotary_dim(parameters, head_dim)
+        recipe = Recipe("rotary").with_(
+            head_dim=head_dim,
+            rotary_dim=rotary_dim,
+            pairing=self.pairing(),
+            base=self.rotary_base(parameters),
+            scaling=scaling,
+        )
+        recipe = recipe if axes is None else recipe.with_(axes=axes)
+        build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit
+        return recipe
+
+    def axes(self, parameters: Mapping[str, Any]) -> AxisMap | None:
+        """Which axis of a position every pair rotates by, in a family whose positions have several."""
+        axes = self.family.axes
+        if axes is None:
+            return None
+        stated = parameters.get("mrope_section")
+        sections = axes.sections if stated is None else ROPE["mrope_section"].check("mrope_section", stated)
+        if len(sections) != len(axes.sections):
+            raise InvalidArgument(f"mrope_section={list(sections)} must be {len(axes.sections)} numbers")
+        return MAPS[axes.map](*sections)
+
+    def head_dim(self) -> int:
+        if "head_dim" in self.family.defaults:
+            return int(self.need("head_dim"))
+        width, heads = self.need(self.family.width), self.need(self.family.heads)
+        if width % heads:
+            raise InvalidArgument(f"{self.family.width}={width} is no multiple of {self.family.heads}={heads}")
+        return width // heads
+
+    def full_head_dim(self) -> int | None:
+        """Channels per head of full layers, where the family has others there: layer by layer, or once."""
+        if self.family.full_head_dim is None:
+            return None
+        each = [one for one in (self.get("per_layer_config") or {}).values() if isinstance(one, Mapping)]
+        stated = {KEYS["head_dim"].check("head_dim", one["head_dim"]) for one in each if "head_dim" in one}
+        if len(stated) > 1:
+            raise InvalidArgument(f"per_layer_config has head_dim {sorted(stated)}; only one is read")
+        return stated.pop() if stated else int(self.need(self.family.full_head_dim))
+
+    def pairing(self) -> Any:
+        """The family's pairing; DeepSeek's config can say that its weights were already put into halves."""
+        interleaved = self.get("rope_interleave")
+        return "half" if interleaved is False else self.family.pairing
+
+    def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
+        """How many channels of a head rotate, from whichever key says it."""
+        if self.family.rotary_dim:
+            return self.get(self.family.rotary_dim) or head_dim
+        stated = parameters.get("partial_rotary_factor")  # checked with its dictionary
+        outer = self.get(self.family.partial)
+        if None not in (stated, outer) and stated != outer:
+            raise InvalidArgument(f"partial_rotary_factor={stated} contradicts {self.family.partial}={outer}")
+        share = outer if stated is None else stated
+        if self.family.partial is None:
+            if share not in (None, 1, 1.0):
+                raise InvalidArgument(
+                    f"partial_rotary_factor={share} in model_type {self.model_type!r}, which rotates every "
+                    "channel; remove it"
+                )
+            return head_dim
+        share = self.family.defaults.get(self.family.partial) if share is None else share
+        if share is None:
+            raise InvalidArgument(
+                f"the config of model_type {self.model_type!r} has no {self.family.partial!r}, the share of "
+                "channels that rotate; add it"
+            )
+        return int(head_dim * share)
+
+    def rotary_base(self, parameters: Mapping[str, Any]) -> float:
+        """θ's base: never a silent default."""
+        if self.family.fixed_base is not None:
+            self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
+            return self.family.fixed_base
+        inner, outer = parameters.get("rope_theta"), self.get(self.family.base)
+        if None not in (inner, outer) and inner != outer:
+            raise InvalidArgument(
+                f"rope_theta={inner} in the rope dictionary contradicts {self.family.base}={outer}"
+            )
+        base = outer if inner is None else inner
+        if base is None and self.base is not None:
+            return float(KEYS["rope_theta"].check("base", self.base))
+        if base is None and "rope_theta" not in self.family.defaults:
+            raise InvalidArgument(
+                f"the config of model_type {self.model_type!r} has no {self.family.base!r}; transformers would "
+                "silently take its own default; add the base that the model was trained with, or pass base=… "
+                "(--base on the command line)"
+            )
+        return float(self.need("rope_theta") if base is None else base)
+
+
+def _not_read(model_type: str) -> InvalidArgument:
+    """Why a family is refused: transformers has it and this reader does not, or else nobody has."""
+    try:
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+    except ImportError:
+        CONFIG_MAPPING_NAMES = {}
+    if model_type in CONFIG_MAPPING_NAMES:
+        return InvalidArgument(
+            f"model_type {model_type!r} is a family of transformers whose config is not read here; its positions "
+            "can be measured: posenc inspect PATH --measure"
+        )
+    return UnknownName("model_type", model_type, FAMILIES)
