@@ -104,17 +104,17 @@ def test_a_plan_comes_back_word_for_word_though_defaults_have_changed() -> None:
     assert Plan.from_json(back.to_json()).id == back.id != plan.id
 
 
-def test_runs_from_before_settings_are_shown_and_never_handed_out(tmp_path: Path) -> None:
+def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_out(tmp_path: Path) -> None:
     text = python_text()
     one = replace(SHORT, encodings=("rotary",))
     with Ledger(tmp_path, write=True) as ledger:
         compare(one, text, ledger, inline)
         (run,) = ledger.runs()
-    new = ("settings", "source", "numerics")
-    before = {key: value for key, value in json.loads(run.plan.to_json()).items() if key not in new}
+    before = {**json.loads(run.plan.to_json()), "numerics": NUMERICS - 1}
+    del before["devices"], before["parallel"]  # as the example study has it
     old = Plan.from_json(json.dumps(before))
     assert old.id != run.plan.id
-    assert (old.numerics, run.plan.numerics) == (0, NUMERICS)
+    assert (old.numerics, old.devices, old.parallel) == (NUMERICS - 1, 1, "ddp")
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as db, db:
         db.execute("UPDATE runs SET id = ?, plan = ?", (old.id, json.dumps(before, sort_keys=True)))
         db.execute("UPDATE cells SET run = ?", (old.id,))

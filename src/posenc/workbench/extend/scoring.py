@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -59,7 +59,6 @@ class Reading(Identified):
     steps: int = 0
     span: int = 0
     numerics: int = NUMERICS
-    told: str = field(default="", init=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:

@@ -7,8 +7,6 @@ Schema, version 2:
     cells  run, length, measure, value, count, detail, note                           the run's numbers
     steps  run, first, losses, tokens, seconds         losses of steps first, first + 1 … as float32; also of runs
                                                        that have not ended
-
-Version 1 had neither steps nor verdicts; it is read, and brought up when it is written to.
 """
 
 import json
@@ -27,14 +25,8 @@ from posenc.workbench.run.job import Progress
 from posenc.workbench.run.plan import Cell, Curve, P, Plan, Run
 
 VERSION = 2
-RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware"
-STEPS = """
-CREATE TABLE steps (
-    run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
-    PRIMARY KEY (run, first)
-);
-"""
-SCHEMA = f"""
+RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
+SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, plan TEXT NOT NULL, seconds REAL NOT NULL, parameters INTEGER NOT NULL,
@@ -45,15 +37,16 @@ CREATE TABLE cells (
     run TEXT NOT NULL REFERENCES runs(id), length INTEGER NOT NULL, measure TEXT NOT NULL, value REAL,
     count INTEGER NOT NULL, detail TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (run, length, measure)
 );
-{STEPS}"""
-MIGRATION = f"ALTER TABLE runs ADD COLUMN verdict TEXT NOT NULL DEFAULT '';{STEPS}"
-
-
+CREATE TABLE steps (
+    run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
+    PRIMARY KEY (run, first)
+)
+"""
 MERGE = f"""
 DELETE FROM steps WHERE run IN (SELECT id FROM other.runs) AND run NOT IN (SELECT id FROM runs);
 INSERT INTO steps SELECT * FROM other.steps WHERE run NOT IN (SELECT run FROM steps);
 INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM runs);
-INSERT INTO runs ({RUNS}, verdict) SELECT {RUNS}, verdict FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
+INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
 
 
@@ -65,7 +58,7 @@ class Ledger:
         write: whether runs will be added. Only one process may hold a ledger for writing.
 
     Raises:
-        StudyError: the folder or file cannot be used, was made by a newer posenc, or is held by another process.
+        StudyError: the folder or file cannot be used, has another version, or another process writes to it.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -92,14 +85,14 @@ class Ledger:
         """Keep a finished run: all of it in one transaction, or nothing. One done ``again`` takes its own place."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
-        made = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
+        origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
         cells = [(plan.id, c.length, c.measure, c.value, c.count, json.dumps(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             if again:
                 self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
                 self._db.execute("DELETE FROM runs WHERE id = ?", (plan.id,))
-            into = f"INSERT INTO runs ({RUNS}, verdict) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            self._db.execute(into, (*head, *made))
+            into = f"INSERT INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            self._db.execute(into, (*head, *origin))
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
             if run.curve.losses:
                 self._steps(plan.id, 0, run.curve)
@@ -119,7 +112,7 @@ class Ledger:
 
         SQLite holds that ledger until this one is closed.
         """
-        Ledger(folder, write=True).close()  # of this version from here on
+        Ledger(folder).close()  # refuses what is no ledger of this version
         with self._explained():
             self._db.execute("ATTACH DATABASE ? AS other", (str(folder / self.path.name),))
             with self._transaction():
@@ -127,9 +120,7 @@ class Ledger:
                     self._db.execute(statement)
 
     def curve(self, run: str) -> Curve:
-        """The losses of a run by its plan's id, ended or not; none where it has said none."""
-        if self._version < 2:
-            return Curve()
+        """The losses of a run by its plan's id, ended or not; empty before its first report."""
         select = "SELECT losses, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses = tuple(value for blob, _, _ in rows for value in array("f", blob))
@@ -142,11 +133,8 @@ class Ledger:
     def runs(self, ids: Iterable[str] | None = None) -> list[Run[Plan]]:
         """Finished trainings in the order of their creation; all, or those of the given plans."""
         wanted = None if ids is None else set(ids)
-        rows = self._rows("ORDER BY created, rowid")
-        # Word for word: a plan that was written before there were kinds is a training.
-        plans = ((row, json.loads(row[1]).get("kind", Plan.kind)) for row in rows)
-        kept = (row for row, kind in plans if kind == Plan.kind and (wanted is None or row[0] in wanted))
-        return [self._run(row, Plan.from_json(row[1])) for row in kept]
+        rows = self._rows("WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", Plan.kind)
+        return [self._run(row, Plan.from_json(row[1])) for row in rows if wanted is None or row[0] in wanted]
 
     def find(self, plan: P) -> Run[P] | None:
         """What this plan left, where it is done."""
@@ -178,15 +166,14 @@ class Ledger:
         self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
 
     def _rows(self, which: str, *values: str) -> list[tuple[Any, ...]]:
-        verdict = "verdict" if self._version > 1 else "''"
-        return self._db.execute(f"SELECT {RUNS}, {verdict} FROM runs {which}", values).fetchall()
+        return self._db.execute(f"SELECT {RUNS} FROM runs {which}", values).fetchall()
 
     def _run(self, row: tuple[Any, ...], plan: P) -> Run[P]:
         columns = "length, measure, value, count, detail, note"
-        found = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
+        rows = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
         cells = (
             Cell(length, measure, math.nan if value is None else value, count, tuple(json.loads(detail)), note)
-            for length, measure, value, count, detail, note in found
+            for length, measure, value, count, detail, note in rows
         )
         return Run(plan, tuple(cells), *row[2:])
 
@@ -221,20 +208,12 @@ class Ledger:
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
-            self._version = VERSION
-            return
-        self._version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
-        if self._version > VERSION:
+        version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
+        if version != VERSION:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {self._version} and this posenc reads {VERSION}; upgrade "
-                "posenc, or choose another --output"
+                f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade posenc, or "
+                "choose another --output"
             )
-        if write and self._version < VERSION:
-            with self._transaction():
-                for statement in MIGRATION.split(";"):
-                    self._db.execute(statement)
-                self._db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(VERSION),))
-            self._version = VERSION
 
     def _none(self) -> StudyError:
         return StudyError(f"no ledger in {str(self.folder)!r}; posenc compare --output {self.folder} starts one")
@@ -260,13 +239,13 @@ class Ledger:
         try:
             yield
         except sqlite3.DatabaseError as error:
-            said = str(error)
+            message = str(error)
             fix = {
                 "full": "free some space and run the same command: finished runs are kept",
                 "not a database": "the file is damaged or no ledger; choose another --output",
                 "readonly": "the folder cannot be written; choose another --output",
             }
-            step = next((text for key, text in fix.items() if key in said), "choose another --output")
-            raise StudyError(f"{str(self.path)!r}: {said}; {step}") from error
+            step = next((text for key, text in fix.items() if key in message), "choose another --output")
+            raise StudyError(f"{str(self.path)!r}: {message}; {step}") from error
         except OSError as error:
             raise StudyError(f"{str(self.folder)!r}: {error.strerror}; choose another --output") from error

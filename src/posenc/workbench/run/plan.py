@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,16 +12,13 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 3
-"""How numbers come about; raised by hand when the same plan gives others than before. 0: before plans held every
-setting."""
+"""How numbers come about; raised by hand when the same plan gives others than before."""
 
 
 class Identified:
-    """What plans of every kind have: an id that is a hash of all they say, and a way into a ledger and back."""
+    """What plans of every kind have: an id, which is a hash of their values, and the JSON that ledgers hold."""
 
     kind: ClassVar[str]
-    told: str
-    """The words of the ledger that it was read from; empty where it was made here."""
 
     @property
     def name(self) -> str:
@@ -36,22 +33,20 @@ class Identified:
     @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits that change whenever any value does."""
-        return hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()[:16]
+        return _digest(self._values())
 
     def to_json(self) -> str:
         return json.dumps(self._values(), sort_keys=True)
 
-    def _identity(self) -> dict[str, Any]:
-        return self._values()
-
     def _values(self) -> dict[str, Any]:
-        """Every field, in JSON's types; of what was read, what it was told: a later field is none of its own."""
-        if self.told:
-            values: dict[str, Any] = json.loads(self.told)
-            return values
-        values = asdict(self)  # type: ignore[call-overload]
-        del values["told"]
-        return {"kind": self.kind, **values}
+        """The kind and every field."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+
+def _digest(values: dict[str, Any]) -> str:
+    """The id of a plan with these values; of an encoding its full text counts."""
+    identity = {name: value for name, value in values.items() if name != "encoding"}
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,13 +87,11 @@ class Plan(Identified, Model, Training):
     source: str = ""
     numerics: int = NUMERICS
     settings: str = field(default="", init=False)
-    told: str = field(default="", init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.numerics:
-            recipe = parse(self.encoding)
-            object.__setattr__(self, "encoding", str(canonical(recipe)))
-            object.__setattr__(self, "settings", str(canonical(recipe, full=True)))
+        recipe = parse(self.encoding)
+        object.__setattr__(self, "encoding", str(canonical(recipe)))
+        object.__setattr__(self, "settings", str(canonical(recipe, full=True)))
 
     @property
     def name(self) -> str:
@@ -111,24 +104,15 @@ class Plan(Identified, Model, Training):
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """The plan that ``to_json`` wrote, word for word: no text in it is parsed, and no module imported.
+        """The plan that ``to_json`` wrote, with the id that it had.
 
-        One from before some setting has that setting's default, and the id that it had.
+        The encoding's text is neither parsed nor imported: its module may be gone, and its defaults may have changed.
         """
-        said: dict[str, Any] = json.loads(text)
-        later = {"settings": said.pop("settings", ""), "numerics": said.pop("numerics", 0), "told": text}
-        said.pop("kind", None)
-        plan = cls(**{**said, "lengths": tuple(said["lengths"])}, numerics=0)
-        for key, value in later.items():
-            object.__setattr__(plan, key, value)
+        values: dict[str, Any] = json.loads(text)
+        plan = object.__new__(cls)
+        vars(plan).update({each.name: each.default for each in fields(cls)})
+        vars(plan).update(values, lengths=tuple(values["lengths"]), id=_digest(values))
         return plan
-
-    def _identity(self) -> dict[str, Any]:
-        """Of the encoding its full text counts."""
-        values = self._values()
-        if values.get("settings"):
-            del values["encoding"]
-        return values
 
 
 @dataclass(frozen=True)
