@@ -41,11 +41,11 @@ def runs(
     if what is not None and csv is None:
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
     from posenc.workbench.run.ledger import Ledger
-    from posenc.workbench.study.storage import reading
+    from posenc.workbench.study.storage import with_ledger
     from posenc.workbench.study.table import of_run
 
     console = screen()
-    with Ledger(reading(study)) as ledger:
+    with Ledger(with_ledger(study)) as ledger:
         found = {run.plan.id: run for run in ledger.runs()}
         rows = _sorted(_kept([of_run(run, ledger) for run in found.values()], where or ()), sort)
         if csv is not None:

@@ -10,7 +10,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.study import table
 from posenc.workbench.study.results import TaskResult, newest
-from posenc.workbench.study.storage import reading
+from posenc.workbench.study.storage import with_ledger
 from posenc.workbench.tasks import Source
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Opened:
     """
 
     def __init__(self, study: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
-        self.name, self.folder, self.source = str(study), reading(study), source
+        self.name, self.folder, self.source = str(study), with_ledger(study), source
         with Ledger(self.folder) as ledger:
             self._runs: list[Run[Plan]] = ledger.runs()
             self._rows = [table.of_run(run, ledger) for run in self._runs]

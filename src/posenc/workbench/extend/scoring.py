@@ -20,7 +20,7 @@ from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import Recipe, train
-from posenc.workbench.run.weights import save, whole
+from posenc.workbench.run.weights import complete, save_weights
 from posenc.workbench.tasks import Source
 
 TUNE_TOKENS = 1024
@@ -98,9 +98,9 @@ class ReadingJob:
     @property
     def kept(self) -> bool:
         """Whether what it leaves beside its run is there, and whole."""
-        return self.practice is None or whole(self.folder / f"{self.plan.id}.safetensors")
+        return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
-    def carry_out(self, report: Report = unheard) -> Run[Reading]:
+    def run(self, report: Report = unheard) -> Run[Reading]:
         """Read in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
@@ -134,7 +134,7 @@ class ReadingJob:
         if found.verdict:
             state.unlink(missing_ok=True)
             raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
-        save(made.model, state.with_suffix(".safetensors"))
+        save_weights(made.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
         made.model.eval()
         return made

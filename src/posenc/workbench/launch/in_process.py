@@ -6,11 +6,11 @@ from posenc.workbench.run.job import Failure, Job, Progress, Report, attempt
 from posenc.workbench.run.plan import Run
 
 
-def here(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
+def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
     """Carry out the jobs in this process, on all its threads: what large models want, which fit once."""
     broken: list[Exception] = []
 
-    def told(progress: Progress) -> None:
+    def guarded(progress: Progress) -> None:
         try:
             report(progress)
         except Exception as error:  # the listener's, and no failure of the job
@@ -18,7 +18,7 @@ def here(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Rep
             raise
 
     for job in jobs:
-        result = attempt(job, told)
+        result = attempt(job, guarded)
         if broken:
             raise broken[0]
         done(result)

@@ -13,7 +13,7 @@ from posenc.pictures.view import Axis, Line, Lines, View
 from posenc.workbench.report.blocks import Block, Part, Row, Table, Words
 from posenc.workbench.report.builder import embedded
 from posenc.workbench.run.plan import Curve, Plan
-from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.comparison import Outcome
 
 POINTS = 50
 """Of a curve: each is the mean of as many steps as fit."""

@@ -211,8 +211,8 @@ class Ledger:
         version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
         if version != VERSION:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade posenc, or "
-                "choose another --output"
+                f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade "
+                "posenc, or choose another --output"
             )
 
     def _none(self) -> StudyError:

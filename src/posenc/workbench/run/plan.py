@@ -106,7 +106,7 @@ class Plan(Identified, Model, Training):
     def from_json(cls, text: str) -> "Plan":
         """The plan that ``to_json`` wrote, with the id that it had.
 
-        The encoding's text is neither parsed nor imported: its module may be gone, and its defaults may have changed.
+        The encoding's text is neither parsed nor imported: its module may be gone, its defaults may have changed.
         """
         values: dict[str, Any] = json.loads(text)
         plan = object.__new__(cls)

@@ -36,7 +36,7 @@ class TransformerConfig:
         activation: ``"gelu"`` or ``"swiglu"``.
         biases: whether linear maps have biases.
         tied: whether the output map is the embedding's transpose.
-        qk_norm: whether queries and keys are normed per head before they turn.
+        qk_norm: whether queries and keys are normed per head before rotation.
         window: how many tokens back a layer sees, itself included; all by default.
         recompute: whether training keeps each layer's input alone and computes the rest again for the gradient.
     """
@@ -111,13 +111,13 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, placed: Placed, mask: posenc.Mask, layer: int, cache: Cache | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
-        here, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
-        q, k = here.rotate(self.q_norm(q), self.k_norm(k))
+        placed, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
+        q, k = placed.rotate(self.q_norm(q), self.k_norm(k))
         if cache is not None:
             cache.states[layer] = state
             k, v = cache.extend(layer, k, v)
-        # By name, as numbers of a study must not depend on which way was the faster here.
-        y = posenc.attention(q, k, v, here, mask, scale=self.head_dim**-0.5, backend="toeplitz")
+        # By name, as numbers of a study must not depend on the machine's choice of a backend.
+        y = posenc.attention(q, k, v, placed, mask, scale=self.head_dim**-0.5, backend="toeplitz")
         return self.out(y.transpose(1, 2).flatten(-2))
 
 
@@ -179,7 +179,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """The same model, weights and all, for a grid of so many places; itself where no table has to grow."""
+        """The same model with its weights, for a grid of so many places; itself where no table has to grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self
@@ -219,8 +219,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Outputs at every token; with a cache, ``tokens`` follow those it holds.
 
-        Without ``positions`` they count up; without a ``mask`` everything is seen, or what came before if the
-        config says causal.
+        Without ``positions`` they count up; without a ``mask`` all tokens are visible, or earlier ones alone if the
+        config is causal.
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)

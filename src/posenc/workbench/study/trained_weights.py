@@ -10,7 +10,7 @@ from posenc.encodings.catalogue import CATALOGUE
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import build, task_of
-from posenc.workbench.run.weights import weights
+from posenc.workbench.run.weights import load_weights
 from posenc.workbench.tasks import Source
 
 ROWS = "encoding.weight"
@@ -34,7 +34,7 @@ def newest_table(study: Path, name: str) -> LearntTable | None:
         return None
     plan = plans[-1]
     fresh = build(replace(plan, device="cpu"), task_of(plan, Source().load())).get_parameter(ROWS)
-    return LearntTable(plan, fresh, weights(study, plan)[ROWS])
+    return LearntTable(plan, fresh, load_weights(study, plan)[ROWS])
 
 
 def _has_table(encoding: str) -> bool:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.workbench.files import cache, whole
+from posenc.workbench.files import cache, write_atomically
 
 
 def home() -> Path:
@@ -22,7 +22,7 @@ def kept(name: str, make: Callable[[], bytes]) -> bytes:
     if path.exists():
         return path.read_bytes()
     made = make()
-    with suppress(OSError), whole(path) as partial:
+    with suppress(OSError), write_atomically(path) as partial:
         partial.write_bytes(made)
     return made
 
