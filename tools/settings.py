@@ -34,7 +34,7 @@ def presets() -> Iterator[str]:
     """The table of presets."""
     yield from ("| preset | what it is | cost |", "| --- | --- | --- |")
     for name, each in PRESETS.items():
-        yield f"| `{name}` | {each.what} | {each.cost} |"
+        yield f"| `{name}` | {each.purpose} | {each.cost} |"
 
 
 def page(text: str) -> str:

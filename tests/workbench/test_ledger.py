@@ -13,7 +13,7 @@ import pytest
 from posenc.errors import StudyError
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Cell, Curve, Plan, Run
+from posenc.workbench.run.plan import Cell, LossCurve, Plan, Run
 from support.studies import plan_of
 
 PLAN = plan_of("rotary")
@@ -91,10 +91,10 @@ def test_a_run_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 def test_a_message_that_comes_after_its_run_doubles_no_curve(tmp_path: Path) -> None:
-    run = replace(RUN, curve=Curve((3.0, 2.0), 20, 1.0))
+    run = replace(RUN, curve=LossCurve((3.0, 2.0), 20, 1.0))
     with Ledger(tmp_path, write=True) as ledger:
         ledger.note(Progress(PLAN.id, 1, 0, (3.0,), 10, 0.5))
-        assert ledger.curve(PLAN.id) == Curve((3.0,), 10, 0.5)
+        assert ledger.curve(PLAN.id) == LossCurve((3.0,), 10, 0.5)
         ledger.add(run)
         ledger.note(Progress(PLAN.id, 1, 2, (2.0,), 10, 0.5))
         assert ledger.curve(PLAN.id) == run.curve

@@ -44,7 +44,9 @@ def extend(
             help="Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow.",
         ),
     ] = False,
-    beta_fast: Annotated[float, typer.Option(help="YaRN: turns above which a pair keeps its frequency.")] = 32.0,
+    beta_fast: Annotated[
+        float, typer.Option(help="YaRN: rotations above which a pair keeps its frequency.")
+    ] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     launcher: Annotated[
@@ -82,7 +84,7 @@ def extend(
 
 
 def _check(dtype: str, documents: int, finetune: int | None) -> None:
-    """Refuse words of the command that no model could be asked by."""
+    """Refuse option values that no model can take."""
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
@@ -94,7 +96,7 @@ def _check(dtype: str, documents: int, finetune: int | None) -> None:
 def _request(
     model: "LanguageModel", to: str, methods: str | None, finetune: int | None, beta_fast: float, base: "Request"
 ) -> "Request":
-    """What is asked, with a model's own defaults where nothing was said."""
+    """The request, with the model's defaults for options that were left out."""
     import torch
 
     from posenc.workbench.extend.methods import methods as named
@@ -114,7 +116,7 @@ def _request(
 def _announce(
     console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", needle: bool
 ) -> None:
-    """Say what will be done and what it needs; refuse what the disk has no room for."""
+    """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     from posenc.workbench.extend.models import Shipped
     from posenc.workbench.run.footprint import check_disk
 
@@ -137,7 +139,7 @@ def _run(
     folder: "StudyFolder",
     launch: "Launcher",
 ) -> tuple["Extension", "Retrieval | None", float]:
-    """Score, and ask where that is wanted, with a bar; and the seconds that the ledger's runs took."""
+    """Score and, if asked for, retrieve needles, with a bar; also returns the seconds of the ledger's runs."""
     from posenc.workbench.extend import retrieval
     from posenc.workbench.extend.extend import extend as score_methods
     from posenc.workbench.extend.extend import work

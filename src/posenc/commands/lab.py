@@ -9,7 +9,7 @@ import typer
 
 def lab(
     port: Annotated[int, typer.Option(help="Port to serve on; 0 takes any free one.", min=0, max=65535)] = 8642,
-    host: Annotated[str, typer.Option(help="Address to serve on; loopback unless told otherwise.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to serve on; loopback by default.")] = "127.0.0.1",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     study: Annotated[Path, typer.Option(help="Folder of the study whose results are shown.")] = Path("study"),
     export: Annotated[

@@ -26,7 +26,7 @@ def verify(
         typer.Option("--page", help="Write the page of claims here, and run nothing."),
     ] = None,
 ) -> None:
-    """Run what is told about positional encodings; exit status 1 when a verdict does not stand."""
+    """Run the claims about positional encodings; exit status 1 when a verdict does not stand."""
     from posenc.teaching.claims.catalogue import CLAIMS, chosen
     from posenc.teaching.claims.claim import run
     from posenc.teaching.claims.page import page

@@ -10,7 +10,7 @@ from posenc.pictures.numbers import count
 from posenc.workbench.report import live, losses
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Curve
+from posenc.workbench.run.plan import LossCurve
 from posenc.workbench.study.comparison import Comparison
 from support.studies import TINY, inline, plan_of, python_text
 
@@ -43,7 +43,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
 
 def test_curves_of_seeds_that_have_come_less_far_count_where_they_are() -> None:
     plans = [plan_of("nope", seed=seed, steps=100) for seed in range(3)]
-    curves = {plans[0].id: Curve((1.0,) * 100), plans[1].id: Curve((3.0,) * 50)}
+    curves = {plans[0].id: LossCurve((1.0,) * 100), plans[1].id: LossCurve((3.0,) * 50)}
     (line,) = losses.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
     assert line.values.tolist() == [2.0] * 25 + [1.0] * 25
 

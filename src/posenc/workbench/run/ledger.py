@@ -1,4 +1,4 @@
-"""The ledger: finished runs in SQLite, one transaction a run, so that a killed study loses only what was under way.
+"""The ledger: finished runs in SQLite, one transaction a run, so that a killed study loses only runs under way.
 
 Schema, version 2:
 
@@ -22,7 +22,7 @@ from typing import Any
 
 from posenc.errors import StudyError
 from posenc.workbench.run.job import Progress
-from posenc.workbench.run.plan import Cell, Curve, P, Plan, Run
+from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
 
 VERSION = 2
 RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
@@ -79,10 +79,10 @@ class Ledger:
             else:
                 self._db.execute("PRAGMA query_only = ON")
             self._open(write)
-            self._opened = opened.pop_all()  # whole: from here on close() lets go of it
+            self._opened = opened.pop_all()  # from here on close() releases both connections
 
     def add(self, run: Run, *, again: bool = False) -> None:
-        """Keep a finished run: all of it in one transaction, or nothing. One done ``again`` takes its own place."""
+        """Write a finished run in one transaction. A run done ``again`` replaces the earlier one."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
         origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
@@ -98,19 +98,19 @@ class Ledger:
                 self._steps(plan.id, 0, run.curve)
 
     def note(self, progress: Progress) -> None:
-        """Keep the losses of a run that goes on; what it says again takes the place of what it said.
+        """Write the losses of a run under way; losses that it reports again replace the earlier ones.
 
-        What comes after the run itself, by a slower way, is in its losses already.
+        A report that arrives after the finished run is ignored: the run has all losses.
         """
         if not progress.losses or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone():
             return
         with self._explained(), self._transaction():
-            self._steps(progress.run, progress.first, Curve(progress.losses, progress.tokens, progress.seconds))
+            self._steps(progress.run, progress.first, LossCurve(progress.losses, progress.tokens, progress.seconds))
 
     def merge(self, folder: Path) -> None:
-        """Take in the runs of this folder's ledger that are not here, and losses of runs that have none here.
+        """Copy the runs of this folder's ledger that this one lacks, and the losses of runs without any here.
 
-        SQLite holds that ledger until this one is closed.
+        SQLite keeps that ledger open until this one is closed.
         """
         Ledger(folder).close()  # refuses what is no ledger of this version
         with self._explained():
@@ -119,12 +119,12 @@ class Ledger:
                 for statement in MERGE.split(";"):
                     self._db.execute(statement)
 
-    def curve(self, run: str) -> Curve:
+    def curve(self, run: str) -> LossCurve:
         """The losses of a run by its plan's id, ended or not; empty before its first report."""
         select = "SELECT losses, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses = tuple(value for blob, _, _ in rows for value in array("f", blob))
-        return Curve(losses, sum(row[1] for row in rows), sum(row[2] for row in rows))
+        return LossCurve(losses, sum(row[1] for row in rows), sum(row[2] for row in rows))
 
     def ids(self) -> set[str]:
         """The ids of the plans that are done."""
@@ -137,21 +137,21 @@ class Ledger:
         return [self._run(row, Plan.from_json(row[1])) for row in rows if wanted is None or row[0] in wanted]
 
     def find(self, plan: P) -> Run[P] | None:
-        """What this plan left, where it is done."""
+        """The run of this plan, if it is finished."""
         rows = self._rows("WHERE id = ?", plan.id)
         return self._run(rows[0], plan) if rows else None
 
     def seconds(self) -> float:
-        """What all runs took to compute."""
+        """The seconds of all runs."""
         return float(self._db.execute("SELECT coalesce(sum(seconds), 0) FROM runs").fetchone()[0])
 
     def copy(self, target: Path) -> None:
-        """All that it holds now in a file of its own, whoever writes meanwhile."""
+        """Copy the ledger of now into another file, while others write."""
         with self._explained(), closing(sqlite3.connect(target)) as other:
             self._db.backup(other)
 
     def close(self) -> None:
-        """Let go of the file, so that another process may write."""
+        """Close the file, so that another process may write."""
         self._opened.close()
 
     def __enter__(self) -> "Ledger":
@@ -160,7 +160,7 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _steps(self, run: str, first: int, curve: Curve) -> None:
+    def _steps(self, run: str, first: int, curve: LossCurve) -> None:
         self._db.execute("DELETE FROM steps WHERE run = ? AND first >= ?", (run, first))
         row = (run, first, array("f", curve.losses).tobytes(), curve.tokens, curve.seconds)
         self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
@@ -178,10 +178,10 @@ class Ledger:
         return Run(plan, tuple(cells), *row[2:])
 
     def _reading(self) -> str:
-        """How a reader opens the file: it creates nothing, and SQLite's own files are not left behind.
+        """The mode for readers, who create no file and leave none of SQLite's behind.
 
-        "rw" without its writes does that where the folder can be written. Where it cannot, an archive say, nobody
-        else writes either, and SQLite need not look; unless a writer was killed and left its log.
+        That is "rw" without writes where the folder is writable. Where it is not, as in an archive, nobody else
+        writes either, and the file is immutable; unless a killed writer left its log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"
@@ -189,7 +189,7 @@ class Ledger:
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
     def _hold(self) -> sqlite3.Connection:
-        """Take the study's lock; the operating system lets go of it however this process ends."""
+        """Take the study's lock; the operating system releases it however this process ends."""
         lock = sqlite3.connect(self.folder / "lock.sqlite", isolation_level=None, timeout=0)
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -220,7 +220,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if not self.path.exists():  # SQLite would go on writing to what no name leads to
+        if not self.path.exists():  # SQLite would go on writing to a deleted file
             raise StudyError(
                 f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
             )
@@ -235,7 +235,7 @@ class Ledger:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what SQLite and the file system say into a sentence with a next step."""
+        """Turn errors of SQLite and of the file system into a sentence with a next step."""
         try:
             yield
         except sqlite3.DatabaseError as error:

@@ -27,7 +27,7 @@ class Identified:
 
     @property
     def work(self) -> float:
-        """What it takes, in the unit that its kind counts progress in."""
+        """The amount of work, in the unit of this kind's progress."""
         raise NotImplementedError
 
     @cached_property
@@ -54,7 +54,7 @@ class Plan(Identified, Model, Training):
     """One training and its tests.
 
     Args:
-        encoding: a text, made short: what differs from defaults is what screens show.
+        encoding: a text with the settings that differ from defaults.
         task: a name in its catalogue.
         seed: of the initial weights and of the order of training batches, the same for every encoding.
         steps, batch, learning_rate: of the training.
@@ -64,9 +64,9 @@ class Plan(Identified, Model, Training):
         device: where it ran; numbers differ in the last bits between devices.
         text_sha256: of the text, empty where the task reads none.
         tokenizer: what it was cut with: ``bytes``, or the hash of a tokenizer; empty where the task reads none.
-        source: hash of the files that somebody's own class comes from, empty where there is none.
+        source: hash of the files of custom classes, empty where there is none.
         numerics: see ``NUMERICS``.
-        settings: the encoding's full text, every setting said; made from ``encoding``.
+        settings: the encoding's full text with all its settings; made from ``encoding``.
 
     The model and how it learns are settings of ``Model`` and ``Training``.
     """
@@ -138,7 +138,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LossCurve:
     """The loss of every step of a training, and how fast it read.
 
     Args:
@@ -160,7 +160,7 @@ P = TypeVar("P", bound=Identified)
 
 @dataclass(frozen=True)
 class Run(Generic[P]):
-    """What a plan left behind."""
+    """The result of a plan."""
 
     plan: P
     cells: tuple[Cell, ...]
@@ -172,8 +172,8 @@ class Run(Generic[P]):
     hardware: str = ""
     verdict: str = ""
     """Why the training was broken off, where it was; such a run has no cells."""
-    curve: Curve = Curve()
-    """As the run ended; one that was read from a ledger leaves it there (``Ledger.curve``)."""
+    curve: LossCurve = LossCurve()
+    """Set by the job; a run that was read from a ledger has none, and ``Ledger.curve`` reads it."""
 
     def cell(self, length: int, measure: str) -> Cell | None:
         """The cell of that length and measure, if it was measured."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from posenc.errors import StudyError
 from posenc.workbench.files import sweep, write_atomically
-from posenc.workbench.run.plan import Curve
+from posenc.workbench.run.plan import LossCurve
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
@@ -39,9 +39,9 @@ class Trained:
         return float(torch.tensor(tail).mean())
 
     @property
-    def curve(self) -> Curve:
+    def curve(self) -> LossCurve:
         """As ledgers keep it."""
-        return Curve(tuple(self.losses), self.tokens, self.seconds)
+        return LossCurve(tuple(self.losses), self.tokens, self.seconds)
 
 
 class State:

@@ -157,6 +157,13 @@ def _norm(config: TransformerConfig) -> nn.Module:
     return make(config.width, eps=1e-5)
 
 
+def draw_parameters(encoding: Encoding, seed: int) -> None:
+    """Draw the initial parameters of an encoding, and leave torch's random numbers as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        encoding.reset_parameters()
+
+
 class Transformer(nn.Module):
     """Tokens to outputs; any encoding, or another in every layer.
 
@@ -204,9 +211,7 @@ class Transformer(nn.Module):
         nn.init.normal_(self.embedding.weight, std=std, generator=generator)
         if not self.config.tied:
             nn.init.normal_(self.head.weight, std=self.config.width**-0.5, generator=generator)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            self.encoding.reset_parameters()
+        draw_parameters(self.encoding, seed)
         return self
 
     def forward(

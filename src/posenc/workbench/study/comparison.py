@@ -12,7 +12,7 @@ from posenc.errors import PosencError, StudyError
 from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Curve, Plan, Run
+from posenc.workbench.run.plan import LossCurve, Plan, Run
 from posenc.workbench.run.training import TrainingJob, encoding
 from posenc.workbench.run.weights import FOLDER, complete, path_of
 from posenc.workbench.study.results import TaskResult, summarise
@@ -35,7 +35,7 @@ class Outcome:
     failures: tuple[Failure, ...]
     text: Text
     plans: tuple[Plan, ...] = ()
-    curves: Mapping[str, Curve] = field(default_factory=dict)
+    curves: Mapping[str, LossCurve] = field(default_factory=dict)
     ended: int = 0
 
 

@@ -37,7 +37,7 @@ class StudyFolder:
         """Push all changes of a remote study."""
 
     def push_when_due(self, say: Callable[[str], None]) -> None:
-        """Push once a minute; an error is said, and the next push tries again."""
+        """Push once a minute; ``say`` gets an error, and the next push tries again."""
 
 
 class RemoteStudy(StudyFolder):
