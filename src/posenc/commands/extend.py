@@ -187,7 +187,7 @@ def _write(
         console.print(f"config  {folder.name}/config-patch.json")
     if extension.finetune and isinstance(model, Shipped):
         best = judge(extension, tuned=True).chosen.curve
-        if best.plan is not None and best.method.scaling is not None:  # no config says that nothing turns
+        if best.plan is not None and best.method.scaling is not None:  # no config can say that no layer rotates
             weights = load_weights(folder.path, best.plan)
             model.save(folder.path / "tuned", weights, best.method.scaling, extension.length)
             console.print(f"tuned   {folder.name}/tuned/, under {best.method.label}, for transformers to open")

@@ -1,4 +1,4 @@
-"""The launcher without processes: one job after the other, where it is called."""
+"""The launcher without processes: one job after the other, in the calling one."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,13 +7,13 @@ from posenc.workbench.run.plan import Run
 
 
 def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Carry out the jobs in this process, on all its threads: what large models want, which fit once."""
+    """Run the jobs in this process, on all its threads: for large models, of which one fits."""
     broken: list[Exception] = []
 
     def guarded(progress: Progress) -> None:
         try:
             report(progress)
-        except Exception as error:  # the listener's, and no failure of the job
+        except Exception as error:  # an error of the listener, and no failure of the job
             broken.append(error)
             raise
 

@@ -38,7 +38,7 @@ _progress: "Queue[Progress]"
 
 
 class Local:
-    """Carries out jobs on this machine.
+    """Runs jobs on this machine.
 
     Args:
         workers: processes at a time; by default as many as there are cores, or accelerators, for such runs.

@@ -25,7 +25,7 @@ QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": "Raylet is terminated"}
 
 
 class Ray:
-    """Carries out jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names.
+    """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names.
 
     A run waits until a machine has the cores and GPUs that it asks for, and sees the GPUs that Ray gave it. Every
     machine needs the driver's versions of posenc, torch and Python.

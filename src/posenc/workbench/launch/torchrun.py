@@ -22,7 +22,7 @@ PATIENCE = timedelta(days=1)
 
 
 class Torchrun:
-    """Carries out jobs that say ``devices`` as many as there are processes, one after the other.
+    """Runs jobs whose ``devices`` are as many as the processes, one after the other.
 
     What one process raises ends all of them, since the others wait for it; the same command goes on from the last
     state, which processes of several machines keep in a folder that all of them see.

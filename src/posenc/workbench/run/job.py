@@ -117,7 +117,7 @@ class Requirements:
     """What a run asks of the machine that it runs on, whichever launcher takes it there.
 
     Args:
-        cpus: cores, and threads that it computes on: numbers do not depend on how many runs there are beside it.
+        cpus: cores, and threads that it computes on: numbers do not depend on how many runs go on at once.
         gpus: accelerators; a share below 1 leaves the rest of one to other runs.
     """
 

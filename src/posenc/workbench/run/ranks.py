@@ -176,7 +176,7 @@ class Gathered:
 
     def __init__(self, everyone: Tensor) -> None:
         self.everyone = everyone
-        self.carries: dict[int, Tensor | None] = {}
+        self.states: dict[int, Tensor | None] = {}
 
     def advance(self, positions: Tensor) -> Tensor:
         """The positions of all keys; the model's positions are this rank's."""

@@ -190,7 +190,7 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model learns, whatever the task."""
+    """Settings of the training, the same for every task."""
 
     accumulate: int = setting(1, "batches whose gradients make one step", "batches", 1, 65536)
     optimiser: str = setting("adamw", "optimiser", choices=("adamw", "adam", "sgd"))

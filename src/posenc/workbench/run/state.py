@@ -103,5 +103,5 @@ def folders(path: Path | None) -> list[Path]:
 def remove(old: list[Path]) -> None:
     """Remove such folders."""
     for folder in old:
-        (folder / ".metadata").unlink()  # incomplete from here on, whatever happens next
+        (folder / ".metadata").unlink()  # incomplete from here on, even if the next line fails
         shutil.rmtree(folder)

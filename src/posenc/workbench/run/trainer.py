@@ -26,7 +26,7 @@ DIVERGED, FOR = 10.0, 10
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: what every step needs to know, whatever the task.
+    """The settings of a training that every step needs.
 
     Args:
         run: the plan's id, under which losses are reported.

@@ -253,11 +253,6 @@ class Transformer(nn.Module):
         return torch.cat(tokens, dim=1)
 
 
-def of_text(positions: Tensor, encoding: Encoding) -> Tensor:
-    """Positions of plain text as the encoding takes them: the same along every axis, where it has several."""
-    return positions if encoding.axes == 1 else positions.expand(encoding.axes, -1)
-
-
 def _table_dtype(weight: Tensor) -> torch.dtype:
     """float64 for a float64 model, float32 for every narrower one."""
     return torch.promote_types(weight.dtype, torch.float32)
