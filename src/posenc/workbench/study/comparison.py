@@ -13,11 +13,11 @@ from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve, Plan, Run
-from posenc.workbench.run.training import TrainingJob, encoding
+from posenc.workbench.run.training import TrainingJob, encoding, task_of
 from posenc.workbench.run.weights import FOLDER, complete, path_of
 from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import Text, task
+from posenc.workbench.tasks import Text
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ class Comparison:
     def __init__(self, study: Study, text: Text, ledger: Ledger) -> None:
         self.study, self.text, self.ledger = study, text, ledger
         self.plans = tuple(study.plans(text))
-        self.tasks = {plan.task: task(plan.task, text, plan.lengths[-1], plan.train_length) for plan in self.plans}
+        of_task = {plan.task: plan for plan in self.plans}
+        self.tasks = {name: task_of(plan, text) for name, plan in of_task.items()}
         finished = ledger.ids()
         self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
         self._checked = False
