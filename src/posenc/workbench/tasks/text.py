@@ -58,10 +58,6 @@ class Source:
         stamp = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in self.files())
         return _loaded(self, stamp)
 
-    def read(self) -> tuple[str, bytes, bytes]:
-        """Its name, and the bytes of the training and the validation part."""
-        return _parts(self)
-
     def files(self) -> tuple[Path, ...]:
         """The files that are read, in order."""
         if self.path is None or not self.path.is_dir():
@@ -100,6 +96,7 @@ def _loaded(source: Source, stamp: tuple[object, ...]) -> Text:
 
 
 def _parts(source: Source) -> tuple[str, bytes, bytes]:
+    """The text's name, and the bytes of its training and its validation part."""
     path = source.path
     if path is None:
         from pydoc_data.topics import topics
