@@ -103,11 +103,11 @@ def test_what_a_study_needs_is_counted_without_torchs_compiler() -> None:
 import sys
 from posenc.workbench.run.footprint import footprint
 from posenc.workbench.study.presets import preset
-from posenc.workbench.run.training import task_of
+from posenc.workbench.run.training import encoding, task_of
 study = preset("quick")
 text = study.source.load()
 for plan in study.plans(text):
-    footprint(plan, task_of(plan, text))
+    footprint(plan, task_of(plan, text), encoding(plan))
 assert "torch._dynamo" not in sys.modules
 """
     loaded_by(program)

@@ -1,4 +1,4 @@
-"""The door of the ``posenc`` script: what needs no packages of the command line, then the command line."""
+"""Entry point of the ``posenc`` script: answers that need no packages, then the command line."""
 
 import io
 import signal
@@ -13,15 +13,15 @@ from posenc.commands.versions import versions
 from posenc.errors import MissingExtra
 
 STOPPED = 130
-"""The status where Ctrl-C was typed; Typer ends with it too, without a word."""
-GO_ON = ("compare", "extend")
-"""The commands that keep what they have done."""
+"""The exit status after Ctrl-C; Typer uses it too, without a message."""
+RESUMABLE = ("compare", "extend")
+"""The commands that go on where they were stopped."""
 
 
 def main() -> None:
-    """Print the versions, or how to install what is missing, or hand over to the command line.
+    """Print the versions, or how to install missing packages, or run the command line.
 
-    Whatever Ctrl-C broke, an import half-way for one, ends in one line.
+    Ctrl-C ends in one line, even in the middle of an import.
     """
     if sys.argv[1:] == ["--version"]:
         print(versions())
@@ -33,34 +33,34 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no × or − gets a question mark
-    with _listening() as stopped:
+    with _interrupts() as interrupts:
         try:
             from posenc.commands.app import main as command_line
 
             command_line()
-        except BaseException as ended:
-            if not (stopped or (isinstance(ended, SystemExit) and ended.code == STOPPED)):
+        except BaseException as error:
+            if not (interrupts or (isinstance(error, SystemExit) and error.code == STOPPED)):
                 raise
-            goes_on = any(word in GO_ON for word in sys.argv[1:2])
-            print("stopped" + "; the same command goes on where this one ended" * goes_on, file=sys.stderr)
+            resumable = any(word in RESUMABLE for word in sys.argv[1:2])
+            print("stopped" + "; the same command goes on where this one ended" * resumable, file=sys.stderr)
             sys.exit(STOPPED)
 
 
 @contextmanager
-def _listening() -> Iterator[list[int]]:
-    """What Ctrl-C has said since: libraries turn it into errors of their own where it meets them half imported."""
-    heard: list[int] = []
+def _interrupts() -> Iterator[list[int]]:
+    """A list of the Ctrl-C signals so far: libraries that are being imported turn them into other errors."""
+    signals: list[int] = []
 
-    def hear(signum: int, frame: FrameType | None) -> None:
-        heard.append(signum)
+    def note(signum: int, frame: FrameType | None) -> None:
+        signals.append(signum)
         raise KeyboardInterrupt
 
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler or threading.current_thread() is not threading.main_thread():
-        yield heard
+        yield signals
         return
-    signal.signal(signal.SIGINT, hear)
+    signal.signal(signal.SIGINT, note)
     try:
-        yield heard
+        yield signals
     finally:
         signal.signal(signal.SIGINT, before)

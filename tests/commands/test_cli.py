@@ -12,11 +12,10 @@ from typer.testing import CliRunner
 
 from posenc.cli import main
 from posenc.commands.app import app
-from posenc.workbench.launch.requirements import Needs
 from posenc.workbench.report.write import write
-from posenc.workbench.run.job import Job, Launcher
+from posenc.workbench.run.job import Job, Launcher, Requirements
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from support.studies import TINY, inline, python_text
 
 
@@ -44,7 +43,7 @@ def test_a_process_that_refuses_ends_with_status_2() -> None:
         (("compare", "--lengths", "0.5"), "lengths=0.5 must be a number, 1 … 65,536"),
         (("compare", "--text", "/nowhere.txt"), "cannot be read: No such file or directory"),
         (("compare", "--launcher", "rya"), "did you mean 'ray'?"),
-        (("compare", "--launcher", "here", "--workers", "2"), "workers=2 is for --launcher local"),
+        (("compare", "--launcher", "in-process", "--workers", "2"), "workers=2 is for --launcher local"),
         (("extend", "/nowhere", "--device", "nothing"), "device='nothing' cannot be used here"),
         (("extend", "/nowhere", "--finetune", "-1"), "finetune=-1 must be a number of steps"),
         (("extend", "/nowhere"), "no model at '/nowhere'; name a study of posenc compare, a Hugging Face folder"),
@@ -116,10 +115,10 @@ class AskedError(Exception):
 def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, Needs | None]] = []
+    asked: list[tuple[str, Requirements | None]] = []
 
-    def chosen(name: str, workers: int | None, needs: Needs) -> Launcher:
-        asked.append((name, needs))
+    def chosen(name: str, workers: int | None, requirements: Requirements) -> Launcher:
+        asked.append((name, requirements))
 
         def carry_out(jobs: Sequence[Job], *_: object) -> None:
             assert all(job.folder == (tmp_path / "study" / "checkpoints").resolve() for job in jobs)
@@ -133,7 +132,7 @@ def test_a_cluster_is_asked_for_the_gpus_that_this_machine_lacks(
     words = ["compare", "--device", "cuda", "--launcher", "ray", "--cpus", "4"]
     for more in ([], ["--gpus", "0.5"]):
         assert isinstance(CliRunner().invoke(app, [*words, *more]).exception, AskedError)
-    assert asked == [("ray", Needs(4, 1)), ("ray", Needs(4, 0.5))]
+    assert asked == [("ray", Requirements(4, 1)), ("ray", Requirements(4, 0.5))]
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +140,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     tiny = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"), norm="rms", activation="swiglu")
     with Ledger(folder, write=True) as ledger:
-        write(compare(tiny, python_text(), ledger, inline), folder, "posenc compare --config <tiny>", tiny)
+        write(Comparison(tiny, python_text(), ledger).run(inline), folder, "posenc compare --config <tiny>", tiny)
     return folder
 
 
@@ -163,8 +162,7 @@ def test_runs_lists_and_exports(written: Path, tmp_path: Path) -> None:
     assert listed.stdout.count("needle") == 2
     assert max(map(len, listed.stdout.splitlines())) <= 80
     assert (
-        "of none of 2 runs does seed=9 hold"
-        in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
+        "none of 2 runs has seed=9" in CliRunner().invoke(app, ["runs", str(written), "--where", "seed=9"]).output
     )
     target = tmp_path / "all.csv"
     assert CliRunner().invoke(app, ["runs", str(written), "--csv", str(target)]).exit_code == 0

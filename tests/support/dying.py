@@ -22,4 +22,4 @@ def carry_out(folder: Path, told: Connection) -> None:
     def report(progress: Progress) -> None:
         told.send(progress.first + len(progress.losses))
 
-    told.send(TrainingJob(PLAN, Source(), folder).carry_out(report))
+    told.send(TrainingJob(PLAN, Source(), folder).run(report))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from posenc.errors import UnknownName
-from posenc.workbench.files import whole
+from posenc.workbench.files import write_atomically
 from posenc.workbench.run.job import Failure, Progress, Report, find_modules
 from posenc.workbench.run.plan import Identified, Run
 from posenc.workbench.tasks import Source
@@ -46,7 +46,7 @@ class Counting:
     source: Source = Source()  # noqa: RUF009
     modules: tuple[Path, ...] = ()
 
-    def carry_out(self, report: Report) -> Run[Count]:
+    def run(self, report: Report) -> Run[Count]:
         find_modules(self.modules)
         if self.plan.fails.startswith("raises"):
             fail(self.plan.fails)
@@ -69,7 +69,7 @@ class Counting:
         return Run(self.plan, (), 0.0, total, float(first))
 
     def _write(self, file: Path, value: object) -> None:
-        with whole(file) as partial:
+        with write_atomically(file) as partial:
             partial.write_text(json.dumps(value))
 
 

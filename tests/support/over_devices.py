@@ -48,7 +48,7 @@ def trained(
     made = task_of(plan, python_text())
     model = build(plan, made)
     found = learn(model, made, plan, state=state, ranks=ranks)
-    return dict(ranks.whole(model, lambda: build(plan, made)).state_dict()), found.losses
+    return dict(ranks.unsharded(model, lambda: build(plan, made)).state_dict()), found.losses
 
 
 def gap(one: dict[str, Tensor], other: dict[str, Any]) -> float:

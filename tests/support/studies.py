@@ -21,9 +21,9 @@ TINY = Study(
 
 
 def inline(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """ContentState out one job after the other, here."""
+    """Run one job after the other in this process."""
     for job in jobs:
-        done(job.carry_out(report))
+        done(job.run(report))
 
 
 def plan_of(encoding: str, **more: Any) -> Plan:

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.launch.in_process import here
+from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Failure, Job, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.training import TrainingJob
-from posenc.workbench.study.compare import compare, missing
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.tasks import Source
 from support.studies import TINY, plan_of, python_text
 
@@ -45,22 +45,22 @@ def test_a_run_that_cannot_write_says_so_and_leaves_nothing_half_written(
         no_file_above(2**16),
         pytest.raises(StudyError, match=r"cannot be written to .*; make room and run the same"),
     ):
-        job.carry_out(unheard)
+        job.run(unheard)
     assert [file.suffix for file in tmp_path.iterdir()] == []
-    assert job.carry_out(unheard).cells
+    assert job.run(unheard).cells
 
 
 def test_a_study_without_room_for_weights_fails_run_by_run_and_goes_on_later(tmp_path: Path) -> None:
     text = python_text()
     with Ledger(tmp_path, write=True) as ledger:
-        compare(replace(STUDY, encodings=("nope",)), text, ledger, here)
+        Comparison(replace(STUDY, encodings=("nope",)), text, ledger).run(in_process)
         with no_file_above(2**18):  # the ledger has room, weights have not
-            outcome = compare(STUDY, text, ledger, here)
+            outcome = Comparison(STUDY, text, ledger).run(in_process)
         assert [failure.plan.encoding for failure in outcome.failures] == ["rotary", "alibi"]
         assert all("make room and run the same command" in failure.reason for failure in outcome.failures)
         assert [run.plan.encoding for run in ledger.runs()] == ["nope"]
-        assert compare(STUDY, text, ledger, here).failures == ()
-        assert missing(STUDY, text, ledger) == []
+        assert Comparison(STUDY, text, ledger).run(in_process).failures == ()
+        assert Comparison(STUDY, text, ledger).missing == []
 
 
 def test_a_folder_that_vanishes_ends_the_study(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_a_folder_that_vanishes_ends_the_study(tmp_path: Path) -> None:
             done(result)  # type: ignore[operator]
             shutil.rmtree(folder, ignore_errors=True)
 
-        here(jobs, then, report)  # type: ignore[arg-type]
+        in_process(jobs, then, report)  # type: ignore[arg-type]
 
     with Ledger(folder, write=True) as ledger, pytest.raises(StudyError, match="is no longer there"):
-        compare(STUDY, python_text(), ledger, vanishing)
+        Comparison(STUDY, python_text(), ledger).run(vanishing)

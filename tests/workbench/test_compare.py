@@ -12,9 +12,9 @@ from posenc.workbench.launch.local import Local
 from posenc.workbench.run.job import Failure, Job, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import TrainingJob
-from posenc.workbench.study.compare import compare, gather, missing
-from posenc.workbench.study.presets import PRESETS, preset
-from posenc.workbench.study.study import Study, check_device, read, study
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.study import Study, check_device
+from posenc.workbench.study.toml import read_study
 from posenc.workbench.tasks import Source
 from support.studies import TINY, inline, python_text
 
@@ -22,10 +22,10 @@ from support.studies import TINY, inline, python_text
 def test_a_study_runs_once_and_a_second_call_finds_nothing_to_do(tmp_path: Path) -> None:
     text = python_text()
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = compare(TINY, text, ledger, inline)
+        outcome = Comparison(TINY, text, ledger).run(inline)
         assert len(ledger.runs()) == 6
-        assert missing(TINY, text, ledger) == []
-        again = compare(TINY, text, ledger, inline)
+        assert Comparison(TINY, text, ledger).missing == []
+        again = Comparison(TINY, text, ledger).run(inline)
         assert len(ledger.runs()) == 6
     assert [r.task.name for r in outcome.results] == ["ordering", "needle"]
     rows = {row.encoding: row for row in outcome.results[0].rows}
@@ -54,7 +54,7 @@ def test_every_encoding_starts_from_the_same_weights_and_batches() -> None:
 def test_language_is_scored_on_fixed_targets_whole_windows_and_positions(tmp_path: Path) -> None:
     one = replace(TINY, encodings=("alibi",), tasks=("language",))
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = compare(one, python_text(), ledger, inline)
+        outcome = Comparison(one, python_text(), ledger).run(inline)
     (run,) = outcome.results[0].runs
     assert {(c.length, c.measure) for c in run.cells} == {
         *((n, m) for n in (128, 256) for m in ("loss", "window_loss", "loss_by_position")),
@@ -75,7 +75,7 @@ def die_once(folder: str) -> None:
 def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc.workbench.launch.local._carry_out", dying_carry_out)
+    monkeypatch.setattr("posenc.workbench.launch.local._attempt", dying_attempt)
     results: list[object] = []
     plans = replace(TINY, encodings=("nope",)).plans(python_text())
     Local(1)([TrainingJob(plan, Source(), tmp_path) for plan in plans], results.append, unheard)
@@ -85,12 +85,12 @@ def test_a_worker_that_dies_is_replaced_and_its_plan_tried_once_more(
     assert "died twice" in failure.reason
 
 
-def dying_carry_out(job: Job):
+def dying_attempt(job: Job):
     """Ordering dies once and then works; needle always dies."""
     if job.plan.task == "needle":
         os.kill(os.getpid(), signal.SIGKILL)
     die_once(str(job.folder))
-    return job.carry_out(unheard)
+    return job.run(unheard)
 
 
 def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_config_overrides_a_preset_and_the_command_line_overrides_both(tmp_pat
     path.write_text(
         'preset = "standard"\nseeds = 2\nencodings = ["alibi"]\ntext = "mine.txt"\n[steps]\nneedle = 5\n'
     )
-    made = study(PRESETS["standard"].study, path, {"seeds": 4, "lengths": None})
+    made = read_study(None, path, {"seeds": 4, "lengths": None})
     assert made.tasks == ("language", "ordering", "needle", "recent")
     assert (made.seeds, made.encodings, made.steps) == ((0, 1, 2, 3), ("alibi",), {"needle": 5})
     assert made.text == tmp_path / "mine.txt"
@@ -118,7 +118,7 @@ def test_a_config_with_a_mistake_is_refused(tmp_path: Path, toml: str, message: 
     path = tmp_path / "study.toml"
     path.write_text(toml)
     with pytest.raises((UnknownName, StudyError, InvalidArgument), match=message):
-        study(preset(read(path).get("preset", "quick")), path, {})
+        read_study(config=path)
 
 
 @pytest.mark.parametrize(
@@ -148,6 +148,6 @@ def test_a_device_that_is_not_here_is_refused_before_anything_runs() -> None:
 def test_gather_reads_without_training(tmp_path: Path) -> None:
     text = python_text()
     with Ledger(tmp_path, write=True) as ledger:
-        compare(replace(TINY, tasks=("needle",)), text, ledger, inline)
+        Comparison(replace(TINY, tasks=("needle",)), text, ledger).run(inline)
     with Ledger(tmp_path) as ledger:
-        assert [r.task.name for r in gather(TINY, text, ledger)] == ["needle"]
+        assert [r.task.name for r in Comparison(TINY, text, ledger).outcome().results] == ["needle"]

@@ -14,7 +14,7 @@ from posenc.commands.app import app
 from posenc.encodings.foreign import modules, source_hash
 from posenc.errors import InvalidArgument, StudyError, UnknownName
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare, gather, missing
+from posenc.workbench.study.comparison import Comparison
 from support.custom import was_imported, write
 from support.studies import TINY, inline, python_text
 
@@ -79,7 +79,7 @@ def test_reading_a_study_with_it_never_imports_it(
     own: str, tmp_path: Path, typed_here: Callable[[str], Result]
 ) -> None:
     with Ledger(tmp_path / "study", write=True) as ledger:
-        compare(replace(SHORT, encodings=(own,)), python_text(), ledger, inline)
+        Comparison(replace(SHORT, encodings=(own,)), python_text(), ledger).run(inline)
     assert was_imported(tmp_path)
     sys.modules.pop("log_distance")
     sys.path.insert(0, str(tmp_path))
@@ -128,17 +128,23 @@ def test_its_source_is_in_the_id_and_is_hashed_without_importing(own: str, tmp_p
 def test_a_ledger_with_it_is_read_where_its_module_is_gone(own: str, tmp_path: Path) -> None:
     study = replace(SHORT, encodings=("nope", own))
     with Ledger(tmp_path / "study", write=True) as ledger:
-        compare(study, python_text(), ledger, inline)
-        assert missing(study, python_text(), ledger) == []
-        assert {row.encoding for row in gather(study, python_text(), ledger)[0].rows} == {"nope", own}
+        Comparison(study, python_text(), ledger).run(inline)
+        assert Comparison(study, python_text(), ledger).missing == []
+        assert {row.encoding for row in Comparison(study, python_text(), ledger).outcome().results[0].rows} == {
+            "nope",
+            own,
+        }
     (tmp_path / "log_distance.py").unlink()
     with Ledger(tmp_path / "study") as ledger:
         assert {run.plan.encoding for run in ledger.runs()} == {"nope", own}
 
 
-def test_what_its_constructor_raises_arrives_as_itself(own: str, tmp_path: Path) -> None:
+def test_what_its_constructor_raises_is_one_sentence_and_its_cause(own: str, tmp_path: Path) -> None:
     with (
         Ledger(tmp_path / "study", write=True) as ledger,
-        pytest.raises(ValueError, match="strength=-1 is below 0"),
+        pytest.raises(
+            StudyError, match=r"cannot be made \(ValueError: strength=-1 is below 0.*, line \d+ of"
+        ) as refused,
     ):
-        compare(replace(SHORT, encodings=(f"{own}(strength=-1)",)), python_text(), ledger, inline)
+        Comparison(replace(SHORT, encodings=(f"{own}(strength=-1)",)), python_text(), ledger).run(inline)
+    assert isinstance(refused.value.__cause__, ValueError)

@@ -18,7 +18,7 @@ from posenc.workbench.run.ranks import WAYS, Ranks
 from posenc.workbench.run.sharded import ShardedState
 from posenc.workbench.run.state import forget
 from posenc.workbench.run.training import TrainingJob, build, task_of
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Source
 from support.over_devices import BOUND, PLAN, gap, rank, trained
@@ -67,8 +67,8 @@ def test_what_cannot_be_shared_out_is_refused() -> None:
 def test_a_job_over_two_devices_leaves_one_run(tmp_path: Path, way: str) -> None:
     plan = replace(PLAN, devices=2, parallel=way)
     heard: list[object] = []
-    run = TrainingJob(plan, Source(), tmp_path).carry_out(heard.append)
-    alone = TrainingJob(PLAN, Source(), tmp_path).carry_out()
+    run = TrainingJob(plan, Source(), tmp_path).run(heard.append)
+    alone = TrainingJob(PLAN, Source(), tmp_path).run()
     assert run.cell(64, "loss").value == pytest.approx(alone.cell(64, "loss").value, rel=1e-9)  # type: ignore[union-attr]
     assert run.plan == plan
     assert len(heard) > 0
@@ -118,7 +118,7 @@ def test_torchrun_shares_a_study_out_and_leaves_the_numbers_of_devices(machines:
     same = {"lengths": (1, 2), "answers": 8, "steps": 3, "batch": 4, "dtype": "float64", "devices": 2}
     study = Study(encodings=("rotary", "alibi"), tasks=("needle",), **same)
     with Ledger(tmp_path / "here", write=True) as ledger:
-        compare(study, python_text(), ledger, inline)
+        Comparison(study, python_text(), ledger).run(inline)
     assert numbers(tmp_path / "torchrun") == numbers(tmp_path / "here")
 
 
@@ -139,7 +139,7 @@ def test_torchrun_is_asked_for_where_it_started_nothing(monkeypatch: pytest.Monk
 def test_a_batch_that_does_not_part_is_one_sentence(tmp_path: Path) -> None:
     job = TrainingJob(replace(PLAN, devices=2, batch=3), Source(), tmp_path)
     with pytest.raises((InvalidArgument, StudyError), match="batch=3 must be a multiple of devices=2"):
-        job.carry_out()
+        job.run()
 
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are counted by Linux's names for them")

@@ -18,7 +18,7 @@ from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.extend.extend import Request, extend, work
 from posenc.workbench.extend.methods import NAMES, methods
 from posenc.workbench.extend.models import Ours, Tick, config_patch, open_model
-from posenc.workbench.launch.in_process import here
+from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
@@ -53,7 +53,7 @@ def request(length: int = 64, documents: int = 3, finetune: int = 0, names: tupl
 
 def test_curves_are_the_models_losses_at_each_position(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = small()
-    found = extend(model, BYTES, TEXT, request(), ledgers(tmp_path), here)
+    found = extend(model, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     assert (found.length, found.width, found.inside) == (64, 4, 4)
     tokens = model.encode(BYTES)[64 : 2 * 64 + 1]
     for curve, scaling in ((0, Default()), (1, Linear(4)), (2, NTK(4))):
@@ -82,7 +82,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
     mixed = Ours(model, "mixed", 16, "a mixed model")
     assert mixed.scaling == Default()
-    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), here)
+    found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), in_process)
     far = posenc.Rotary(16, pairing="half", base=500.0, scaling=NTK(4), phases="float32")
     model.encoding = posenc.Layers({**kinds, "far": far}, ("far", "near", "t5"), windows={"near": 8})
     tokens = mixed.encode(BYTES)[:65]
@@ -97,17 +97,17 @@ def test_stopped_and_resumed_scores_only_what_is_missing(tmp_path: Path, ledgers
     stopped = small()
     stopped.fail_at = 5
     with pytest.raises(KeyboardInterrupt):
-        extend(stopped, BYTES, TEXT, request(), ledgers(tmp_path), here)
+        extend(stopped, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     resumed = small()
-    found = extend(resumed, BYTES, TEXT, request(), ledgers(tmp_path), here)
+    found = extend(resumed, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     jobs = 3 * (len(NAMES) + 1)
     assert resumed.calls == jobs - 5
     again = small()
-    same = extend(again, BYTES, TEXT, request(), ledgers(tmp_path), here)
+    same = extend(again, BYTES, TEXT, request(), ledgers(tmp_path), in_process)
     assert again.calls == 0
     assert all(torch.equal(a.losses, b.losses) for a, b in zip(found.curves, same.curves, strict=True))
     more = small()
-    extend(more, BYTES, TEXT, request(documents=4), ledgers(tmp_path), here)
+    extend(more, BYTES, TEXT, request(documents=4), ledgers(tmp_path), in_process)
     assert more.calls == len(NAMES) + 1
 
 
@@ -117,7 +117,7 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
     model, data = small(), b"abcd" * 200
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = request(documents=2, finetune=25, names=("none", "yarn", "drope"))
-    found = extend(model, data, TEXT, asked, ledgers(tmp_path), here)
+    found = extend(model, data, TEXT, asked, ledgers(tmp_path), in_process)
     assert [(c.method.name, c.tuned) for c in found.curves] == [
         ("none", False),
         ("yarn", False),
@@ -129,7 +129,7 @@ def test_a_fine_tune_learns_under_each_method_and_is_kept(
         assert float(curve.losses.mean()) < 0.5 * float(found.curves[0].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     again = small()
-    extend(again, data, TEXT, asked, ledgers(tmp_path), here)
+    extend(again, data, TEXT, asked, ledgers(tmp_path), in_process)
     assert again.calls == 0
 
 
@@ -148,12 +148,12 @@ def test_methods_by_name() -> None:
 def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     kept, model = ledgers(tmp_path), small()
     with pytest.raises(StudyError, match="text 'test' has 50 bytes; one document of 64 needs 65"):
-        extend(model, BYTES[:50], TEXT, request(), kept, here)
+        extend(model, BYTES[:50], TEXT, request(), kept, in_process)
     with pytest.raises(
         InvalidArgument,
         match="length 16 reaches no whole bucket of 4 positions past the trained 16 of a small model; use --to 20",
     ):
-        extend(model, BYTES, TEXT, request(length=16), kept, here)
+        extend(model, BYTES, TEXT, request(length=16), kept, in_process)
     with pytest.raises(StudyError, match="is not there; pass a model's folder"):
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
@@ -183,7 +183,7 @@ def test_the_config_patch_gives_the_measured_loss(
     def progress(tokens: float) -> None:
         read_so_far[0] += tokens
 
-    found = extend(model, data, text, request_, ledgers(tmp_path), here, progress)
+    found = extend(model, data, text, request_, ledgers(tmp_path), in_process, progress)
     assert read_so_far[0] == pytest.approx(work(model, request_, 2))
     tokens = model.encode(data)[:257]
     for curve in found.curves:
@@ -203,11 +203,11 @@ def test_a_pretrained_model_is_tuned_on_text_that_is_not_scored(
     model.learning_rate = 1e-2  # random weights have nothing to lose
     before = {name: p.clone() for name, p in model.model.state_dict().items()}
     asked = Request(128, 1, methods(("yarn",), model.scaling, 64, 2.0), finetune=15)
-    found = extend(model, b"abcd" * 200, text, asked, ledgers(tmp_path), here)
+    found = extend(model, b"abcd" * 200, text, asked, ledgers(tmp_path), in_process)
     assert float(found.curves[3].losses.mean()) < 0.5 * float(found.curves[1].losses.mean())
     assert all(torch.equal(p, before[name]) for name, p in model.model.state_dict().items())
     with pytest.raises(StudyError, match="leaves 15 tokens to tune on; windows of 128 need more"):
-        extend(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), here)
+        extend(model, b"abcd" * 36, text, asked, ledgers(tmp_path / "other"), in_process)
 
 
 def test_the_command_answers_and_leaves_a_page(llama: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from posenc.errors import StudyError
 from posenc.scaling import Default
 from posenc.workbench.extend.models import config_patch, open_model
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.weights import place
-from posenc.workbench.study.compare import compare
+from posenc.workbench.run.weights import path_of
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.tasks.text import Source, load
 from support.studies import TINY, inline, python_text
 
@@ -23,7 +23,7 @@ from support.studies import TINY, inline, python_text
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     with Ledger(folder, write=True) as ledger:
-        compare(replace(TINY, encodings=("rotary",), tasks=("language",)), python_text(), ledger, inline)
+        Comparison(replace(TINY, encodings=("rotary",), tasks=("language",)), python_text(), ledger).run(inline)
     return folder
 
 
@@ -52,7 +52,7 @@ def test_a_study_of_another_machine_is_read_on_this_ones_device(study: Path, tmp
     with Ledger(tmp_path, write=True) as ledger:
         ledger.add(replace(run, plan=there))
     (tmp_path / "checkpoints").mkdir()
-    shutil.copy(place(study, run.plan), place(tmp_path, there))
+    shutil.copy(path_of(study, run.plan), path_of(tmp_path, there))
     model, data, _ = open_model(tmp_path, None, "cpu", "float32")
     assert len(model.losses(model.encode(data[:33]), model.with_scaling(Default(), 32))) == 32
 
@@ -74,7 +74,7 @@ def test_what_cannot_serve(study: Path, tmp_path: Path, monkeypatch: pytest.Monk
     pieces = Source(tokenizer="bpe", vocabulary=256)
     with Ledger(cut, write=True) as ledger:
         one = replace(TINY, encodings=("rotary",), tasks=("language",), tokenizer="bpe", vocabulary=256)
-        compare(one, pieces.load(), ledger, inline)
+        Comparison(one, pieces.load(), ledger).run(inline)
     with pytest.raises(StudyError, match=r"cut' reads tokens that a tokenizer cut, .* --tokenizer bytes --output"):
         open_model(cut, None, "cpu", "float32")
     empty = tmp_path / "empty"

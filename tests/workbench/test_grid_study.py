@@ -12,7 +12,7 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.ranks import Ranks
 from posenc.workbench.run.training import build, teach
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.tasks.neighbours import Neighbours
 from support.studies import TINY, inline, plan_of, python_text
@@ -31,7 +31,7 @@ GRID = replace(
 
 def test_tables_are_resized_to_larger_grids_or_refuse_them(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
-        (found,) = compare(GRID, python_text(), ledger, inline).results
+        (found,) = Comparison(GRID, python_text(), ledger).run(inline).results
     rows = {row.encoding: row for row in found.rows}
     assert rows.pop(TABLE).refusal.startswith("positions[0] holds 3, but this table is for pictures of 3 rows")
     assert len(rows) == 4

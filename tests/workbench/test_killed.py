@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare
-from posenc.workbench.study.study import Study, study
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.toml import read_study
 from support.studies import inline, numbers, python_text
 from support.typed import Typed
 
@@ -32,12 +32,12 @@ class Killed(Typed):
     def __init__(self, folder: Path, seeds: int, tasks: tuple[str, ...] = ("ordering", "needle")) -> None:
         super().__init__(folder, folder.with_suffix(".toml"), "--workers", "1")
         self.config.write_text(CONFIG.format(seeds=seeds, tasks=list(tasks)))
-        self.plans = {plan.id for plan in study(Study(), self.config, {}).plans(python_text())}
+        self.plans = {plan.id for plan in read_study(config=self.config).plans(python_text())}
 
     def carried_out(self) -> dict[tuple[str, int, str], tuple[float, tuple[float, ...]]]:
         """Every number of the study, what is missing of it carried out here."""
         with Ledger(self.folder, write=True) as ledger:
-            compare(study(Study(), self.config, {}), python_text(), ledger, inline)
+            Comparison(read_study(config=self.config), python_text(), ledger).run(inline)
         return numbers(self.folder)
 
     def weights(self) -> int:

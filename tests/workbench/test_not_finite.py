@@ -25,15 +25,15 @@ from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.run.training import build
-from posenc.workbench.study.compare import Outcome, compare
+from posenc.workbench.study.comparison import Comparison, Outcome
 from posenc.workbench.study.results import TaskResult, holds, summarise
 from posenc.workbench.study.statistics import over_blocks, over_seeds, paired
-from posenc.workbench.tasks import TASKS, Told, task
+from posenc.workbench.tasks import TASKS, RecordedCriteria, task
 from posenc.workbench.tasks.text import Text
 from support.custom import write
 from support.studies import TINY, inline, plan_of, python_text
 
-LANGUAGE = Told("language", TASKS["language"].question, "loss", 3.0, 2.9)
+LANGUAGE = RecordedCriteria("language", TASKS["language"].question, "loss", 3.0, 2.9)
 NAN, INF = math.nan, math.inf
 
 
@@ -53,7 +53,7 @@ def test_a_study_with_a_loss_that_is_nan_ends_with_a_table_a_page_and_every_run(
     (tmp_path / "study.toml").write_text(
         "blocks = 4\nbatch = 2\nwidth = 16\nheads = 2\nlayers = 1\n[steps]\nlanguage = 8\n"
     )
-    asked = f"--encodings {own},alibi --tasks language --lengths 1,2 --config study.toml --launcher here"
+    asked = f"--encodings {own},alibi --tasks language --lengths 1,2 --config study.toml --launcher in-process"
     ended = CliRunner().invoke(app, f"compare {asked}".split(), env={"COLUMNS": "200"})
     assert ended.exit_code == 0, (ended.output, ended.exception)
     assert "loss not finite at 256" in ended.output
@@ -74,7 +74,7 @@ def test_what_a_page_raises_never_reaches_the_runs_and_is_said_once(
     study, said = replace(TINY, tasks=("needle",)), list[str]()
     page = live.Live(fails, tmp_path, "posenc compare", study)
     with Ledger(tmp_path, write=True) as ledger:
-        compare(study, python_text(), ledger, inline, finished=lambda found: page.look(said.append))
+        Comparison(study, python_text(), ledger).run(inline, finished=lambda found: page.look(said.append))
         page.next = 0.0
         page.look(said.append)
         assert len(ledger.ids()) == 3

@@ -18,7 +18,7 @@ from posenc.commands.runs import runs
 from posenc.errors import StudyError, UnknownName
 from posenc.workbench.notebook import Opened
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from support.studies import TINY, inline, python_text
 
 ROOT = Path(__file__).parents[2]
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("study")
     with Ledger(folder, write=True) as ledger:
-        compare(replace(TINY, encodings=("nope", "alibi"), seeds=2), python_text(), ledger, inline)  # type: ignore[arg-type]
+        Comparison(replace(TINY, encodings=("nope", "alibi"), seeds=2), python_text(), ledger).run(inline)  # type: ignore[arg-type]
     return folder
 
 

@@ -11,7 +11,7 @@ from posenc.workbench.extend.extend import Request, extend
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import open_model
 from posenc.workbench.extend.verdict import judge
-from posenc.workbench.launch.in_process import here
+from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.run.ledger import Ledger
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -34,7 +34,7 @@ def test_yarn_reads_on_where_the_unscaled_model_fails(
     model, data, text = open_model(smollm, shared_data / "wikitext2-valid.txt", "cpu", "float32")
     assert (model.original_length, model.scaling) == (8192, Default())
     chosen = methods(("none", "yarn"), model.scaling, 8192, 1.5)
-    found = extend(model, data, text, Request(12_288, 1, chosen), ledgers(tmp_path), here)
+    found = extend(model, data, text, Request(12_288, 1, chosen), ledgers(tmp_path), in_process)
     curves = {c.method.name: c.losses[0] for c in found.curves}
     in_context = float(found.window[0])  # the same targets, read with the trained length of context
     assert float(curves["none"][-1]) > in_context + 0.3

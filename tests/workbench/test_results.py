@@ -13,7 +13,7 @@ from posenc.workbench.report.terminal import table
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.study.results import holds, newest, summarise
 from posenc.workbench.study.statistics import over_seeds, paired, student, wilson
-from posenc.workbench.tasks import TASKS, Told, task
+from posenc.workbench.tasks import TASKS, RecordedCriteria, task
 from posenc.workbench.tasks.text import load
 from support.studies import plan_of
 
@@ -93,10 +93,10 @@ def test_what_missed_the_gate_is_said_beside_gate_and_chance() -> None:
 
 def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
     cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
-    told = Told("language", TASKS["language"].question, "loss", 3.0, 2.5)
+    criteria = RecordedCriteria("language", TASKS["language"].question, "loss", 3.0, 2.5)
     for tokenizer, unit in (("bytes", "byte"), ("0123456789abcdef", "token")):
         plan = plan_of("rotary", task="language", lengths=(64, 512), tokenizer=tokenizer)
-        result = summarise(told, [Run(plan, cells, 1.0, 10, 0.1)])
+        result = summarise(criteria, [Run(plan, cells, 1.0, 10, 0.1)])
         shown = table(result)
         assert f"predict the next {unit} of real text" in str(shown.title)
         assert f"perplexity per {unit}" in str(shown.caption)
@@ -108,11 +108,11 @@ def test_what_a_tokenizer_cut_is_not_called_bytes() -> None:
 def test_a_text_that_is_not_here_is_not_needed_where_the_runs_tell_what_they_are_judged_by() -> None:
     plan = plan_of("rotary", task="language", lengths=(64, 512), text_sha256="of another machine")
     cells = tuple(Cell(n, "loss", 2.0, 2, (2.0, 2.0)) for n in (64, 512))
-    with pytest.raises(StudyError, match="read a text of its own"):
+    with pytest.raises(StudyError, match="read another text"):
         newest([Run(plan, cells, 1.0, 10, 0.1)], "language")
-    told = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
-    untold = Run(replace(plan, seed=1), cells, 1.0, 10, 0.1)  # as studies were before they told it
-    result = newest([untold, Run(plan, (*cells, *told), 1.0, 10, 0.1)], "language")
+    criteria = (Cell(64, "chance", 3.0, 0), Cell(64, "gate", 2.5, 0))
+    untold = Run(replace(plan, seed=1), cells, 1.0, 10, 0.1)  # as studies were before they criteria it
+    result = newest([untold, Run(plan, (*cells, *criteria), 1.0, 10, 0.1)], "language")
     assert result is not None
     assert (result.task.name, result.task.chance, result.task.gate) == ("language", 3.0, 2.5)
     assert result.rows[0].ranked

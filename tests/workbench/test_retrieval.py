@@ -21,7 +21,7 @@ from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import Ours, Shipped, Tick, open_model
 from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
-from posenc.workbench.launch.in_process import here
+from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.report.blocks import Page
 from posenc.workbench.report.builder import build
 from posenc.workbench.report.retrieval import answer, over_depth, part, table
@@ -112,7 +112,7 @@ def test_a_model_that_copies_finds_every_needle(tmp_path: Path, ledgers: Callabl
     def progress(tokens: float) -> None:
         read[0] += tokens
 
-    found = retrieve(reader(model), DATA, TEXT, asked(), ledgers(tmp_path), here, progress)
+    found = retrieve(reader(model), DATA, TEXT, asked(), ledgers(tmp_path), in_process, progress)
     assert found.lengths == (1024, 2048, 4096)
     assert found.found.shape == (2, 3, 9, len(DEPTHS))
     assert found.found.all()
@@ -122,7 +122,7 @@ def test_a_model_that_copies_finds_every_needle(tmp_path: Path, ledgers: Callabl
 def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(
     tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
-    found = retrieve(Known(nothing), DATA, TEXT, asked(), ledgers(tmp_path), here).found.double()
+    found = retrieve(Known(nothing), DATA, TEXT, asked(), ledgers(tmp_path), in_process).found.double()
     assert float(found.mean()) == pytest.approx(CHANCE)
     assert (found.sum(-1) == 1).all()  # its favourite number is right once in each haystack
     assert found.sum(2).tolist() == torch.ones(2, 3, 9).tolist()  # and over nine haystacks once at each depth
@@ -133,12 +133,12 @@ def test_a_model_without_a_preference_finds_nothing(tmp_path: Path, ledgers: Cal
         def answers(self, context, questions, encoding, tick=...):  # type: ignore[no-untyped-def]
             return torch.zeros(len(questions), 256)
 
-    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), ledgers(tmp_path), here).found.any()
+    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), ledgers(tmp_path), in_process).found.any()
 
 
 def test_needles_lie_where_the_depth_says(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = Known(far_with_yarn)
-    found = retrieve(model, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here)
+    found = retrieve(model, DATA, TEXT, asked(documents=2), ledgers(tmp_path), in_process)
     none, yarn = found.found.double().mean(2)
     assert yarn.tolist() == torch.ones(3, 9).tolist()
     assert none[:2].tolist() == torch.ones(2, 9).tolist()
@@ -158,17 +158,17 @@ def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path, ledgers: 
     stopped = Known(everything)
     stopped.fail_at = 4
     with pytest.raises(KeyboardInterrupt):
-        retrieve(stopped, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here)
+        retrieve(stopped, DATA, TEXT, asked(documents=2), ledgers(tmp_path), in_process)
     resumed = Known(everything)
-    found = retrieve(resumed, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here)
+    found = retrieve(resumed, DATA, TEXT, asked(documents=2), ledgers(tmp_path), in_process)
     assert resumed.calls == 2 * 3 * 2 - 4
     again, read = Known(everything), list[float]()
-    same = retrieve(again, DATA, TEXT, asked(documents=2), ledgers(tmp_path), here, read.append)
+    same = retrieve(again, DATA, TEXT, asked(documents=2), ledgers(tmp_path), in_process, read.append)
     assert again.calls == 0
     assert torch.equal(found.found, same.found)
     assert sum(read) == work(2048, asked(documents=2))
     other = Known(everything)
-    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), ledgers(tmp_path), here)
+    retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), ledgers(tmp_path), in_process)
     assert other.calls == 12
 
 
@@ -231,7 +231,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     with pytest.raises(InvalidArgument, match=r"hides \d+ bytes in half the trained length of a known model, 512"):
         reader(short)
     with pytest.raises(StudyError, match="text 'dull' has 400 bytes; one haystack of 4096 needs as many"):
-        retrieve(Known(everything), DATA[:400], TEXT, asked(), ledgers(tmp_path), here)
+        retrieve(Known(everything), DATA[:400], TEXT, asked(), ledgers(tmp_path), in_process)
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,8 @@ from posenc.workbench.run import trainer
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study import storage as module
-from posenc.workbench.study.compare import compare
-from posenc.workbench.study.storage import Address, place, reading
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.storage import RemoteStudy, study_folder, with_ledger
 from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, numbers, python_text
 
@@ -26,7 +26,7 @@ STUDY = replace(TINY, encodings=("nope",), tasks=("needle",))
 LONGER = replace(STUDY, encodings=("nope", "alibi"), steps=6)
 THERE = "memory://bucket/study"
 
-Machine = Callable[[str], Address]
+Machine = Callable[[str], RemoteStudy]
 
 
 @pytest.fixture
@@ -42,9 +42,9 @@ def files() -> Iterator[Any]:
 def machine(files: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """The place as a machine of this name has it."""
 
-    def made(name: str) -> Address:
+    def made(name: str) -> RemoteStudy:
         monkeypatch.setenv("POSENC_CACHE", str(tmp_path / name))
-        return Address(THERE)
+        return RemoteStudy(THERE)
 
     return made
 
@@ -53,21 +53,21 @@ class KilledError(Exception):
     """What stops a study in the middle."""
 
 
-def carry_out(where: Address, study: Study = STUDY, killed_at: int = 0) -> list[Progress]:
+def carry_out(where: RemoteStudy, study: Study = STUDY, killed_at: int = 0) -> list[Progress]:
     """The study there, killed at its so manyth step if at all; what was said."""
     said: list[Progress] = []
     hindered: list[str] = []
 
     def heard(progress: Progress) -> None:
         said.append(progress)
-        where.look(hindered.append)
+        where.push_when_due(hindered.append)
         if killed_at and sum(len(each.losses) for each in said) >= killed_at:
             raise KilledError
 
     where.fetch()
-    with Ledger(where.folder, write=True) as ledger:
-        compare(study, python_text(), ledger, inline, report=heard)
-    where.keep()
+    with Ledger(where.path, write=True) as ledger:
+        Comparison(study, python_text(), ledger).run(inline, report=heard)
+    where.push()
     assert hindered == []
     return said
 
@@ -83,11 +83,11 @@ def test_a_study_killed_on_one_machine_goes_on_on_another(
     said = carry_out(second, LONGER)
     assert len(said[0].losses) in range(1, 6)  # of the second run alone, and mid-way
     with Ledger(tmp_path / "never", write=True) as ledger:
-        compare(LONGER, python_text(), ledger, inline)
-    assert numbers(second.folder) == numbers(tmp_path / "never")
+        Comparison(LONGER, python_text(), ledger).run(inline)
+    assert numbers(second.path) == numbers(tmp_path / "never")
     kept = {Path(name).relative_to("/bucket/study").as_posix() for name in files.find("/bucket/study")}
     weights = {f"checkpoints/{plan.id}.safetensors" for plan in LONGER.plans(python_text())}
-    assert kept == {"ledger.sqlite", "kept", *weights}
+    assert kept == {"ledger.sqlite", "revision", *weights}
 
 
 def test_what_lies_there_is_opened_and_what_does_not_is_a_sentence(machine: Machine) -> None:
@@ -97,53 +97,53 @@ def test_what_lies_there_is_opened_and_what_does_not_is_a_sentence(machine: Mach
     assert len(opened.runs) == 1
     assert f"1 run in '{THERE}'" in repr(opened)
     with pytest.raises(StudyError, match=r"no study at 'memory://none'; posenc compare --output memory://none"):
-        reading("memory://none")
+        with_ledger("memory://none")
 
 
 def test_two_machines_do_not_write_over_each_other(machine: Machine) -> None:
     first, second = machine("one"), machine("two")
     carry_out(first)
     second.fetch()
-    first.keep()
+    first.push()
     with pytest.raises(StudyError, match=r"is no longer what this command left there: let the other one end"):
-        second.keep()
+        second.push()
 
 
 @pytest.fixture
-def parted(machine: Machine) -> tuple[Address, set[str]]:
+def parted(machine: Machine) -> tuple[RemoteStudy, set[str]]:
     """A machine with runs that it could not send, as another took the study on; and the ids of all runs."""
     first = machine("one")
     carry_out(first)
     second = machine("two")
     carry_out(second, replace(STUDY, encodings=("alibi",)))
-    with Ledger(first.folder, write=True) as ledger:
-        compare(LONGER, python_text(), ledger, inline)
+    with Ledger(first.path, write=True) as ledger:
+        Comparison(LONGER, python_text(), ledger).run(inline)
         ledger.note(Progress("of first alone", 1, 0, (1.0, 2.0), 2, 0.5))
         every = ledger.ids()
-    with Ledger(second.folder) as ledger:
+    with Ledger(second.path) as ledger:
         every |= ledger.ids()
     with pytest.raises(StudyError, match="let the other one end that writes to it and type this one again"):
-        first.keep()
-    return Address(THERE), every
+        first.push()
+    return RemoteStudy(THERE), every
 
 
 def test_what_was_not_sent_is_never_deleted_and_comes_together_with_what_others_sent(
-    parted: tuple[Address, set[str]], machine: Machine, files: Any, tmp_path: Path
+    parted: tuple[RemoteStudy, set[str]], machine: Machine, files: Any, tmp_path: Path
 ) -> None:
     _, every = parted
     assert len(every) == 4
     again = machine("one")
     for _ in range(2):
         again.fetch()
-        with Ledger(again.folder) as ledger:
+        with Ledger(again.path) as ledger:
             assert ledger.ids() == every
             assert all(len(run.cells) and len(ledger.curve(run.plan.id).losses) for run in ledger.runs())
             assert ledger.curve("of first alone").losses == (1.0, 2.0)
-        assert {file.stem for file in again.folder.glob("checkpoints/*")} == every
-    again.keep()
+        assert {file.stem for file in again.path.glob("checkpoints/*")} == every
+    again.push()
     other = machine("three")
     other.fetch()
-    assert numbers(other.folder) == numbers(again.folder)
+    assert numbers(other.path) == numbers(again.path)
     assert carry_out(other, LONGER) == []
 
 
@@ -153,14 +153,14 @@ def test_of_a_run_that_both_went_on_with_each_machine_keeps_its_own_losses_until
     first = machine("one")
     carry_out(first)
     plan = LONGER.plans(python_text())[0]
-    with Ledger(first.folder, write=True) as ledger:
+    with Ledger(first.path, write=True) as ledger:
         ledger.note(Progress(plan.id, 1, 0, (1.0, 2.0), 2, 0.5))
         ledger.note(Progress(plan.id, 1, 2, (3.0,), 1, 0.5))
     carry_out(machine("two"), LONGER)
     with pytest.raises(StudyError):
-        first.keep()
+        first.push()
     first.fetch()
-    with Ledger(first.folder) as ledger:
+    with Ledger(first.path) as ledger:
         assert len(ledger.curve(plan.id).losses) == plan.steps
 
 
@@ -168,29 +168,29 @@ def test_what_others_let_go_of_goes_here_too_unless_it_was_not_sent(machine: Mac
     first = machine("one")
     carry_out(first)
     for name in ("sent", "changed"):
-        (first.folder / name).write_text("by the first")
-    first.keep()
+        (first.path / name).write_text("by the first")
+    first.push()
     second = machine("two")
     second.fetch()
     for name in ("sent", "changed"):
-        (second.folder / name).unlink()
-    (second.folder / "new").write_text("by the second")
-    second.keep()
-    (first.folder / "changed").write_text("again, and not sent")
+        (second.path / name).unlink()
+    (second.path / "new").write_text("by the second")
+    second.push()
+    (first.path / "changed").write_text("again, and not sent")
     first.fetch()
-    assert [(first.folder / name).exists() for name in ("sent", "changed", "new")] == [False, True, True]
+    assert [(first.path / name).exists() for name in ("sent", "changed", "new")] == [False, True, True]
 
 
 def test_a_folder_is_not_taken_from_under_a_command_that_writes_to_it(
-    parted: tuple[Address, set[str]], machine: Machine
+    parted: tuple[RemoteStudy, set[str]], machine: Machine
 ) -> None:
     again = machine("one")
     with (
-        Ledger(again.folder, write=True) as ledger,
+        Ledger(again.path, write=True) as ledger,
         pytest.raises(StudyError, match="another process is writing to"),
     ):
         again.fetch()
-    with Ledger(again.folder) as ledger:
+    with Ledger(again.path) as ledger:
         assert len(ledger.ids()) == 3
 
 
@@ -198,7 +198,7 @@ def test_a_service_with_folders_has_them_made(tmp_path: Path, monkeypatch: pytes
     said = []
     for machine in ("one", "two"):
         monkeypatch.setenv("POSENC_CACHE", str(tmp_path / machine))
-        said.append(carry_out(Address(f"file://{tmp_path}/not/there/yet")))
+        said.append(carry_out(RemoteStudy(f"file://{tmp_path}/not/there/yet")))
     assert (len(said[0]) > 0, said[1]) == (True, [])
 
 
@@ -220,7 +220,7 @@ def test_what_could_not_be_brought_there_goes_later_and_what_was_lost_there_goes
     files.rm("/bucket", recursive=True)
     assert carry_out(machine("one")) == []
     assert set(files.find("/bucket")) == before
-    shutil.rmtree(one.folder.parent)
+    shutil.rmtree(one.path.parent)
     assert carry_out(machine("one")) == []
 
 
@@ -242,20 +242,20 @@ def test_a_study_there_is_extended_and_what_was_scored_goes_beside_it(machine: M
 @pytest.mark.parametrize("address", ["nowhere://bucket/study", "s3://"])
 def test_an_address_that_nothing_serves_is_refused(address: str) -> None:
     with pytest.raises(StudyError, match=rf"{address}.*name a folder, or an address that fsspec serves here"):
-        place(address)
+        study_folder(address)
 
 
 def test_a_study_lies_somewhere() -> None:
     with pytest.raises(
         InvalidArgument, match="output='' must be a folder, or an address such as s3://bucket/study"
     ):
-        place("")
+        study_folder("")
 
 
 @pytest.mark.slow
 def test_a_study_is_typed_with_an_address(machine: Machine, files: Any) -> None:
     machine("one")
-    words = ["compare", "--tasks", "needle", "--encodings", "nope", "--steps", "3", "--launcher", "here"]
+    words = ["compare", "--tasks", "needle", "--encodings", "nope", "--steps", "3", "--launcher", "in-process"]
     for done in (0, 1):
         result = CliRunner().invoke(app, [*words, "--output", THERE])
         assert result.exit_code == 0, result.output

@@ -10,16 +10,17 @@ import torch
 from typer.testing import CliRunner
 
 from posenc.commands.app import app
-from posenc.commands.options import PANELS, values
+from posenc.commands.options import PANELS
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.workbench.launch.local import Local
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Setting, declared
 from posenc.workbench.run.training import build, config
-from posenc.workbench.run.weights import place
-from posenc.workbench.study.compare import compare, missing
+from posenc.workbench.run.weights import path_of
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS, preset
-from posenc.workbench.study.study import Study, check_device, study
+from posenc.workbench.study.study import Study, check_device
+from posenc.workbench.study.toml import read_study
 from posenc.workbench.tasks import TASKS, Source, task
 from posenc.workbench.tasks.text import load
 from support.custom import write
@@ -50,7 +51,7 @@ language = 5
 def said(text: str, tmp_path: Path) -> Study:
     path = tmp_path / "study.toml"
     path.write_text(text)
-    return study(Study(), path, {})
+    return read_study(config=path)
 
 
 def test_what_a_researcher_asks_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,7 +76,7 @@ def test_every_file_of_the_guide_is_a_study(tmp_path: Path, monkeypatch: pytest.
     runs = {}
     for name, text in found:
         (tmp_path / name).write_text(text)
-        runs[name] = len(study(Study(), tmp_path / name, {}).plans(python_text()))
+        runs[name] = len(read_study(config=tmp_path / name).plans(python_text()))
     assert runs == {"study.toml": 9, "researcher.toml": 25}
 
 
@@ -90,11 +91,9 @@ def test_python_a_file_and_the_command_line_have_the_same_words() -> None:
         "tied": True,
     }
     file = tomllib.loads("width=128\nlengths=[1,2]\nseeds=3\nclip=0.5\ntied=true\n[steps]\nlanguage=5\nneedle=7")
-    assert study(Study(), None, values(line)) == replace(Study(), **file)
-    assert values({"seeds": "7,9", "encodings": "t5,heads(alibi*2, rotary*2)"}) == {
-        "seeds": (7, 9),
-        "encodings": ("t5", "heads(alibi*2, rotary*2)"),
-    }
+    assert read_study(options=line) == replace(Study(), **file)
+    read = read_study(options={"seeds": "7,9", "encodings": "t5,heads(alibi*2, rotary*2)"})
+    assert (read.seeds, read.encodings) == ((7, 9), ("t5", "heads(alibi*2, rotary*2)"))
 
 
 def test_help_lists_every_setting_with_unit_and_range() -> None:
@@ -130,7 +129,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
         ("kv_heads = 3", "kv_heads=3 must divide heads=4"),
         ('norm = "layr"', "did you mean 'layer'"),
         ("learning_rate = -1", "learning_rate=-1.0 must be a number"),
-        ("steps = 5\ntokens = 7", "steps and tokens of language are both said"),
+        ("steps = 5\ntokens = 7", "steps and tokens of language are both given"),
         ("[batch]\nlangauge = 3", "did you mean 'language'"),
         ("train_length = 4", "train_length=4 of ordering must be at least 6"),
     ],
@@ -166,31 +165,31 @@ def test_another_base_or_another_model_is_another_run(tmp_path: Path) -> None:
         replace(one, seeds=(7,)),
     )
     with Ledger(tmp_path, write=True) as ledger:
-        compare(one, python_text(), ledger, inline)
-        assert missing(one, python_text(), ledger) == []
-        assert all(len(missing(other, python_text(), ledger)) == 1 for other in others)
+        Comparison(one, python_text(), ledger).run(inline)
+        assert Comparison(one, python_text(), ledger).missing == []
+        assert all(len(Comparison(other, python_text(), ledger).missing) == 1 for other in others)
 
 
 def test_weights_that_are_gone_or_damaged_are_made_again(tmp_path: Path) -> None:
     one = replace(TINY, tasks=("needle",))
     with Ledger(tmp_path, write=True) as ledger:
-        compare(one, python_text(), ledger, inline)
+        Comparison(one, python_text(), ledger).run(inline)
         before = numbers(tmp_path)
-        gone, cut, _ = (place(tmp_path, plan) for plan in one.plans(python_text()))
+        gone, cut, _ = (path_of(tmp_path, plan) for plan in one.plans(python_text()))
         gone.unlink()
         cut.write_bytes(cut.read_bytes()[:200])
-        assert len(missing(one, python_text(), ledger)) == 2
-        compare(one, python_text(), ledger, inline)
-        assert missing(one, python_text(), ledger) == []
+        assert len(Comparison(one, python_text(), ledger).missing) == 2
+        Comparison(one, python_text(), ledger).run(inline)
+        assert Comparison(one, python_text(), ledger).missing == []
     assert numbers(tmp_path) == before
 
 
 def test_weights_can_be_read_by_whoever_reads_the_ledger(tmp_path: Path) -> None:
     one = replace(TINY, tasks=("needle",), encodings=("nope",))
     with Ledger(tmp_path, write=True) as ledger:
-        compare(one, python_text(), ledger, inline)
+        Comparison(one, python_text(), ledger).run(inline)
         (plan,) = one.plans(python_text())
-        assert place(tmp_path, plan).stat().st_mode == ledger.path.stat().st_mode
+        assert path_of(tmp_path, plan).stat().st_mode == ledger.path.stat().st_mode
 
 
 def test_tokens_say_how_a_training_ends_and_tied_maps_are_one(tmp_path: Path) -> None:
@@ -232,7 +231,7 @@ def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
 def test_every_preset_is_a_study_with_a_purpose() -> None:
     assert list(PRESETS) == ["quick", "standard", "full", "zoo", "zoo-grid", "small-gpt"]
     assert preset("quick") == Study()
-    assert all(each.what and each.cost for each in PRESETS.values())
+    assert all(each.purpose and each.cost for each in PRESETS.values())
     with pytest.raises(UnknownName, match="did you mean 'zoo'"):
         preset("zooo")
 

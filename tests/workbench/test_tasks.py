@@ -8,13 +8,10 @@ import torch
 
 from posenc.errors import StudyError, UnknownName
 from posenc.workbench.study.study import Study
-from posenc.workbench.tasks import IGNORE, TASKS, language, task
-from posenc.workbench.tasks.copying import Copying
+from posenc.workbench.tasks import DRAWN, IGNORE, TASKS, language, task
 from posenc.workbench.tasks.language import TARGETS, Language
-from posenc.workbench.tasks.needle import NOISE, QUESTION, Needle
+from posenc.workbench.tasks.needle import NOISE, QUESTION
 from posenc.workbench.tasks.neighbours import SIDES, Neighbours
-from posenc.workbench.tasks.ordering import Ordering
-from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.text import Text, load
 
 
@@ -102,7 +99,7 @@ def test_places_stand_on_the_last_axes_and_one_axis_has_none() -> None:
     assert text.on_axes(3) is text
 
 
-@pytest.mark.parametrize("made", [Ordering(), Needle(), Recent(), Copying(), Neighbours()], ids=lambda t: t.name)
+@pytest.mark.parametrize("made", [task() for task in DRAWN.values()], ids=lambda t: t.name)
 def test_test_sequences_are_the_same_on_every_call_and_bounded_in_size(made) -> None:
     first, again = (list(made.test_batches(600, 20)) for _ in range(2))
     assert sum(len(b.tokens) for b in first) == 20

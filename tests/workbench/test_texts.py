@@ -18,8 +18,9 @@ from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import NUMERICS, Plan
 from posenc.workbench.run.training import encoding
-from posenc.workbench.study.compare import compare, missing
-from posenc.workbench.study.study import Study, study
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.study import Study
+from posenc.workbench.study.toml import read_study
 from support.studies import TINY, inline, plan_of, python_text
 
 PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(rope, fox),heads(alibi*2, rotary*2)"
@@ -30,7 +31,7 @@ def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> 
     texts = tuple(split(PROOFS))
     asked = replace(SHORT, encodings=texts)
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = compare(asked, python_text(), ledger, inline)
+        outcome = Comparison(asked, python_text(), ledger).run(inline)
         assert len(ledger.runs()) == len(texts)
     page = write(outcome, tmp_path, "posenc compare", asked).read_text()
     for text in (
@@ -45,20 +46,20 @@ def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> 
 def test_every_encoding_of_the_catalogue_trains(tmp_path: Path) -> None:
     every = replace(SHORT, encodings=tuple(posenc.CATALOGUE))
     with Ledger(tmp_path, write=True) as ledger:
-        assert not compare(every, python_text(), ledger, inline).failures
+        assert not Comparison(every, python_text(), ledger).run(inline).failures
         assert len(ledger.runs()) == len(posenc.CATALOGUE)
 
 
 def test_a_configuration_lists_texts(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('encodings = ["heads(alibi*2, rotary*2)", "rope"]\n')
-    assert study(Study(), path, {}).encodings == ("heads(alibi*2, rotary*2)", "rotary")
+    assert read_study(config=path).encodings == ("heads(alibi*2, rotary*2)", "rotary")
 
 
 def test_a_study_says_the_models_size(tmp_path: Path) -> None:
     path = tmp_path / "study.toml"
     path.write_text('encodings = ["heads(alibi*4, rotary*4)", "layers(rotary*3 + nope)"]\nlayers = 4\nheads = 8\n')
-    plans = study(Study(), path, {}).plans(python_text())
+    plans = read_study(config=path).plans(python_text())
     assert {(plan.width, plan.layers, plan.heads) for plan in plans} == {(64, 4, 8)}
     layered = next(encoding(plan) for plan in plans if plan.encoding.startswith("layers"))
     assert layered.describe().splitlines()[-1] == "layer 3: nope"
@@ -70,7 +71,7 @@ def test_a_schedule_of_the_length_is_planned_for_the_longest_test(tmp_path: Path
     (plan,) = replace(SHORT, encodings=(text,), lengths=(1, 4)).plans(python_text())
     assert encoding(plan).scaling == NTK(plan.lengths[-1] / 16)
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = compare(replace(SHORT, encodings=(text,)), python_text(), ledger, inline)
+        outcome = Comparison(replace(SHORT, encodings=(text,)), python_text(), ledger).run(inline)
     assert not outcome.failures
     with pytest.raises(InvalidArgument, match=r"or take a scaling that is fixed, such as ntk\(4\)"):
         posenc.encoding(text, head_dim=8)
@@ -104,23 +105,23 @@ def test_a_plan_comes_back_word_for_word_though_defaults_have_changed() -> None:
     assert Plan.from_json(back.to_json()).id == back.id != plan.id
 
 
-def test_runs_from_before_settings_are_shown_and_never_handed_out(tmp_path: Path) -> None:
+def test_runs_of_other_numerics_and_fewer_settings_are_shown_and_never_handed_out(tmp_path: Path) -> None:
     text = python_text()
     one = replace(SHORT, encodings=("rotary",))
     with Ledger(tmp_path, write=True) as ledger:
-        compare(one, text, ledger, inline)
+        Comparison(one, text, ledger).run(inline)
         (run,) = ledger.runs()
-    new = ("settings", "source", "numerics")
-    before = {key: value for key, value in json.loads(run.plan.to_json()).items() if key not in new}
+    before = {**json.loads(run.plan.to_json()), "numerics": NUMERICS - 1}
+    del before["devices"], before["parallel"]  # as the example study has it
     old = Plan.from_json(json.dumps(before))
     assert old.id != run.plan.id
-    assert (old.numerics, run.plan.numerics) == (0, NUMERICS)
+    assert (old.numerics, old.devices, old.parallel) == (NUMERICS - 1, 1, "ddp")
     with closing(sqlite3.connect(tmp_path / "ledger.sqlite")) as db, db:
         db.execute("UPDATE runs SET id = ?, plan = ?", (old.id, json.dumps(before, sort_keys=True)))
         db.execute("UPDATE cells SET run = ?", (old.id,))
     with Ledger(tmp_path, write=True) as ledger:
         assert [r.plan.id for r in ledger.runs()] == [old.id]
-        assert [p.encoding for p in missing(one, text, ledger)] == ["rotary"]
+        assert [p.encoding for p in Comparison(one, text, ledger).missing] == ["rotary"]
     shown = CliRunner().invoke(app, ["runs", str(tmp_path)])
     assert shown.exit_code == 0
     assert old.id[:8] in shown.output
@@ -152,7 +153,7 @@ def test_a_text_with_a_mistake_is_no_study(text: str, message: str) -> None:
 )
 def test_what_cannot_be_built_is_refused_before_anything_trains(text: str, message: str, tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger, pytest.raises(InvalidArgument, match=message):
-        compare(replace(SHORT, encodings=("nope", text)), python_text(), ledger, inline)
+        Comparison(replace(SHORT, encodings=("nope", text)), python_text(), ledger).run(inline)
     with Ledger(tmp_path) as ledger:
         assert ledger.runs() == []
 

@@ -9,7 +9,6 @@ import torch
 
 from posenc.errors import StudyError
 from posenc.workbench.run import trainer
-from posenc.workbench.run.footprint import check_room
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
@@ -17,7 +16,8 @@ from posenc.workbench.run.settings import Training
 from posenc.workbench.run.state import Trained
 from posenc.workbench.run.trainer import factor
 from posenc.workbench.run.training import build, learn, task_of
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
+from posenc.workbench.study.study import Study
 from support.studies import TINY, inline, plan_of, python_text
 
 PLAN = plan_of("rotary", steps=12, train_length=16, lengths=(16,))
@@ -69,7 +69,7 @@ def test_a_damaged_state_is_none(tmp_path: Path) -> None:
 def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) -> None:
     wild = replace(TINY, encodings=("nope", "rotary"), tasks=("needle",), steps=40, learning_rate=10.0, clip=0.0)
     with Ledger(tmp_path, write=True) as ledger:
-        outcome = compare(replace(wild, optimiser="sgd"), python_text(), ledger, inline)
+        outcome = Comparison(replace(wild, optimiser="sgd"), python_text(), ledger).run(inline)
         runs = ledger.runs()
         assert not outcome.failures
         assert all(run.verdict.startswith("diverged: at step ") for run in runs)
@@ -80,7 +80,7 @@ def test_a_loss_that_is_no_number_ends_the_run_with_a_verdict(tmp_path: Path) ->
 
 def test_the_loss_of_every_step_is_in_the_ledger_with_the_rate(tmp_path: Path) -> None:
     with Ledger(tmp_path, write=True) as ledger:
-        compare(replace(TINY, tasks=("needle",), encodings=("alibi",)), python_text(), ledger, inline)
+        Comparison(replace(TINY, tasks=("needle",), encodings=("alibi",)), python_text(), ledger).run(inline)
         (run,) = ledger.runs()
         curve = ledger.curve(run.plan.id)
         assert len(curve.losses) == run.plan.steps == 2
@@ -114,9 +114,12 @@ def test_bfloat16_by_autocast_keeps_its_parameters_in_float32() -> None:
 
 
 def test_what_memory_or_disk_cannot_hold_is_said_with_its_figure(tmp_path: Path) -> None:
+    def check(study: Study, devices: list[str]) -> None:
+        with Ledger(tmp_path, write=True) as ledger:
+            Comparison(study, python_text(), ledger).check(devices)
+
     large = replace(TINY, width=16384, layers=32, heads=128, tasks=("needle",), encodings=("nope",))
     with pytest.raises(StudyError, match=r"need about [\d.]+ GiB of memory and [\d.]+ GiB are free"):
-        check_room(large.plans(python_text()), python_text(), tmp_path, ["", ""])
-    check_room(TINY.plans(python_text()), python_text(), tmp_path, ["", ""])
-    check_room([], python_text(), tmp_path, ["", ""])
-    check_room(large.plans(python_text()), python_text(), tmp_path, [])
+        check(large, ["", ""])
+    check(TINY, ["", ""])
+    check(large, [])

@@ -1,1 +1,1 @@
-"""One file per verb of the command line."""
+"""The command line: one file for each verb."""

@@ -1,4 +1,4 @@
-"""The command line: one verb a room."""
+"""The command line: its verbs, and its errors as one line."""
 
 import errno
 import sys
@@ -44,7 +44,7 @@ for verb in (compare, extend, inspect, lab, runs, show, tune, verify):
 
 
 def main() -> None:
-    """Entry point of ``posenc``: what it refuses is one line on standard error and exit status 2."""
+    """Run the command line; an error of posenc is one line on standard error and exit status 2."""
     try:
         app()
     except PosencError as error:
@@ -53,12 +53,12 @@ def main() -> None:
     except OSError as error:
         if error.errno != errno.ENOSPC and error.filename is None:
             raise
-        print(f"error: {_told(error)}", file=sys.stderr)
+        print(f"error: {_sentence(error)}", file=sys.stderr)
         sys.exit(2)
 
 
-def _told(error: OSError) -> str:
-    """What the system says, where it names a file, and what to do."""
+def _sentence(error: OSError) -> str:
+    """The system's error with its file, and what to do."""
     if error.errno == errno.ENOSPC:
         return "no space left on the disk; make room and run the same command"
     return f"{str(error.filename)!r} cannot be used: {error.strerror}; name another file or folder"

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.extend.models import LanguageModel, Opened
     from posenc.workbench.extend.retrieval import Reader, Retrieval
     from posenc.workbench.run.job import Launcher
-    from posenc.workbench.study.storage import Place
+    from posenc.workbench.study.storage import StudyFolder
 
 
 def extend(
@@ -44,12 +44,14 @@ def extend(
             help="Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow.",
         ),
     ] = False,
-    beta_fast: Annotated[float, typer.Option(help="YaRN: turns above which a pair keeps its frequency.")] = 32.0,
+    beta_fast: Annotated[
+        float, typer.Option(help="YaRN: rotations above which a pair keeps its frequency.")
+    ] = 32.0,
     device: Annotated[str, typer.Option(help="cpu, cuda, …")] = "cpu",
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
     launcher: Annotated[
-        str, typer.Option(help="here (in this process), local (a process a core, each with the model), or ray.")
-    ] = "here",
+        str, typer.Option(help="in-process, local (a process a core, each with the model), or ray.")
+    ] = "in-process",
     output: Annotated[
         str | None, typer.Option(help="Folder for scores, figures and page, or an address such as s3://….")
     ] = None,
@@ -59,30 +61,30 @@ def extend(
     from posenc.workbench.extend.models import open_model
     from posenc.workbench.extend.retrieval import reader
     from posenc.workbench.launch.choose import choose
-    from posenc.workbench.study.storage import brought, is_address, place
+    from posenc.workbench.study.storage import downloaded, is_address, study_folder
     from posenc.workbench.study.study import check_device
 
     console = screen(soft_wrap=True)
     _check(dtype, documents, finetune)
     check_device(device)
     launch = choose(launcher)
-    lies = brought(path)
-    opened = open_model(lies, text, device, dtype, path)
+    local = downloaded(path)
+    opened = open_model(local, text, device, dtype, path)
     model = opened.model
     asked = reader(model) if needle else None
     request = _request(model, to, methods, finetune, beta_fast, Request(0, documents, (), 0, dtype, device))
-    beside = is_address(path) or lies.is_dir()
-    apart = f"{path.rstrip('/')}/extension" if beside else "extension"
-    where = place(apart if output is None else output)
-    where.fetch()
-    _announce(console, model, request, where, needle)
-    found, needles, spent = _carry_out(console, opened, asked, request, where, launch)
-    _leave(console, model, found, needles, where, spent)
-    where.keep()
+    inside = is_address(path) or local.is_dir()
+    default = f"{path.rstrip('/')}/extension" if inside else "extension"
+    folder = study_folder(default if output is None else output)
+    folder.fetch()
+    _announce(console, model, request, folder, needle)
+    extension, needles, seconds = _run(console, opened, asked, request, folder, launch)
+    _write(console, model, extension, needles, folder, seconds)
+    folder.push()
 
 
 def _check(dtype: str, documents: int, finetune: int | None) -> None:
-    """Refuse words of the command that no model could be asked by."""
+    """Refuse option values that no model can take."""
     if dtype not in ("float32", "bfloat16"):
         raise InvalidArgument(f"dtype={dtype!r} must be float32 or bfloat16")
     if documents < 1:
@@ -94,7 +96,7 @@ def _check(dtype: str, documents: int, finetune: int | None) -> None:
 def _request(
     model: "LanguageModel", to: str, methods: str | None, finetune: int | None, beta_fast: float, base: "Request"
 ) -> "Request":
-    """What is asked, with a model's own defaults where nothing was said."""
+    """The request, with the model's defaults for options that were left out."""
     import torch
 
     from posenc.workbench.extend.methods import methods as named
@@ -111,101 +113,104 @@ def _request(
     return replace(base, length=length, methods=chosen, finetune=steps)
 
 
-def _announce(console: Console, model: "LanguageModel", request: "Request", where: "Place", needle: bool) -> None:
-    """Say what will be done and what it needs; refuse what the disk has no room for."""
+def _announce(
+    console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", needle: bool
+) -> None:
+    """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
     from posenc.workbench.extend.models import Shipped
     from posenc.workbench.run.footprint import check_disk
 
     console.print(
-        f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {where.name}/"
+        f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder.name}/"
     )
     if not isinstance(model, Shipped):
         return
     gib = model.memory(request.length, cached=needle) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
     if request.finetune:  # weights under each method, and a folder of the best
-        check_disk((len(request.methods) + 1) * model.weights, where.folder, f"{len(request.methods)} fine-tunes")
+        check_disk((len(request.methods) + 1) * model.weights, folder.path, f"{len(request.methods)} fine-tunes")
 
 
-def _carry_out(
+def _run(
     console: Console,
     opened: "Opened",
     asked: "Reader | None",
     request: "Request",
-    where: "Place",
+    folder: "StudyFolder",
     launch: "Launcher",
 ) -> tuple["Extension", "Retrieval | None", float]:
-    """Score, and ask where that is wanted, with a bar; and the seconds that the ledger's runs took."""
-    from posenc.workbench.extend.extend import extend as carry_out
+    """Score and, if asked for, retrieve needles, with a bar; also returns the seconds of the ledger's runs."""
+    from posenc.workbench.extend import retrieval
+    from posenc.workbench.extend.extend import extend as score_methods
     from posenc.workbench.extend.extend import work
-    from posenc.workbench.extend.retrieval import retrieve
-    from posenc.workbench.extend.retrieval import work as asking
     from posenc.workbench.report import terminal
     from posenc.workbench.run.ledger import Ledger
 
     model, data, read = opened
-    total = work(model, request, request.documents) + (asking(model.original_length, request) if asked else 0)
+    total = work(model, request, request.documents) + (
+        retrieval.work(model.original_length, request) if asked else 0
+    )
     with (
-        Ledger(where.folder, write=True) as ledger,
-        terminal.bar(console, "scoring", total, f"{model.unit}s") as going,
+        Ledger(folder.path, write=True) as ledger,
+        terminal.bar(console, "scoring", total, f"{model.unit}s") as bar,
     ):
 
         def advance(tokens: float) -> None:
-            going.advance(tokens)
-            where.look(going.say)
+            bar.advance(tokens)
+            folder.push_when_due(bar.say)
 
-        found = carry_out(model, data, read, request, ledger, launch, advance)
-        same = replace(request, length=found.length)
-        needles = retrieve(asked, data, read, same, ledger, launch, advance) if asked else None
-        return found, needles, ledger.seconds()
+        extension = score_methods(model, data, read, request, ledger, launch, advance)
+        reached = replace(request, length=extension.length)
+        needles = retrieval.retrieve(asked, data, read, reached, ledger, launch, advance) if asked else None
+        return extension, needles, ledger.seconds()
 
 
-def _leave(
+def _write(
     console: Console,
     model: "LanguageModel",
-    found: "Extension",
+    extension: "Extension",
     needles: "Retrieval | None",
-    where: "Place",
-    spent: float,
+    folder: "StudyFolder",
+    seconds: float,
 ) -> None:
-    """Answers on the screen; page, config and tuned weights in the folder."""
+    """Print the answers; write page, config and tuned weights into the folder."""
     from posenc.workbench.extend.models import Shipped, config_patch
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report.extension_page import write
-    from posenc.workbench.run.weights import weights
+    from posenc.workbench.run.weights import load_weights
 
-    folder, shown = where.folder, where.name
-    patch = config_patch(model, judge(found).chosen.curve.method, found.length)
-    write(found, folder, shlex.join(["posenc", *sys.argv[1:]]), spent, patch, needles)
-    _print(console, found, needles)
+    patch = config_patch(model, judge(extension).chosen.curve.method, extension.length)
+    write(extension, folder.path, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)
+    _print(console, extension, needles)
     if patch:
-        (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
-        console.print(f"config  {shown}/config-patch.json")
-    if found.finetune and isinstance(model, Shipped):
-        best = judge(found, tuned=True).chosen.curve
-        if best.plan is not None and best.method.scaling is not None:  # no config says that nothing turns
-            model.save(folder / "tuned", weights(folder, best.plan), best.method.scaling, found.length)
-            console.print(f"tuned   {shown}/tuned/, under {best.method.label}, for transformers to open")
-    console.print(f"page    {shown}/report.html")
+        (folder.path / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
+        console.print(f"config  {folder.name}/config-patch.json")
+    if extension.finetune and isinstance(model, Shipped):
+        best = judge(extension, tuned=True).chosen.curve
+        if best.plan is not None and best.method.scaling is not None:  # no config can say that no layer rotates
+            weights = load_weights(folder.path, best.plan)
+            model.save(folder.path / "tuned", weights, best.method.scaling, extension.length)
+            console.print(f"tuned   {folder.name}/tuned/, under {best.method.label}, for transformers to open")
+    console.print(f"page    {folder.name}/report.html")
 
 
-def _print(console: Console, found: "Extension", needles: "Retrieval | None") -> None:
+def _print(console: Console, result: "Extension", needles: "Retrieval | None") -> None:
     """A table and an answer for the curves as they are, tuned where they were, and for the needles."""
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report import extension, retrieval
 
-    for tuned in sorted({curve.tuned for curve in found.curves}):
-        judged = judge(found, tuned=tuned)
-        console.print(extension.table(found, judged))
-        console.print(f"\n{extension.answer(found, judged)}\n", style="bold")
+    for tuned in sorted({curve.tuned for curve in result.curves}):
+        judged = judge(result, tuned=tuned)
+        console.print(extension.table(result, judged))
+        console.print(f"\n{extension.answer(result, judged)}\n", style="bold")
     if needles:
         console.print(retrieval.table(needles))
         console.print(f"\n{retrieval.answer(needles)}\n", style="bold")
 
 
-def _length(said: str, trained: int) -> int:
+def _length(to: str, trained: int) -> int:
     """``"4x"`` or ``"16384"`` as a number of tokens."""
     try:
-        return round(float(said[:-1]) * trained) if said.endswith("x") else int(said)
+        return round(float(to[:-1]) * trained) if to.endswith("x") else int(to)
     except (ValueError, OverflowError) as error:
-        raise InvalidArgument(f"to={said!r} must be a number of tokens or a multiple such as 4x") from error
+        raise InvalidArgument(f"to={to!r} must be a number of tokens or a multiple such as 4x") from error

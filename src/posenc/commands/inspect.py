@@ -16,7 +16,7 @@ def inspect(
     ] = None,
     measure: Annotated[
         bool,
-        typer.Option(help="Build a small random model of the config, and say what it does beside what was read."),
+        typer.Option(help="Build a small random model of the config, and compare what it does with what was read."),
     ] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also draw the frequencies, to this file (svg, png, pdf).")
@@ -32,12 +32,12 @@ def inspect(
             raise InvalidArgument(f"--output '{output}' does not apply to --measure; leave one of them out")
         console.print(measured(path, base=base))
         return
-    found = look(path, base=base)
-    if output is not None and found.view is None:
+    inspection = look(path, base=base)
+    if output is not None and inspection.view is None:
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
-    console.print(found.text())
-    if output is None or found.view is None:
+    console.print(inspection.text())
+    if output is None or inspection.view is None:
         return
     from posenc.pictures.draw import save
 
-    console.print(f"wrote {save(found.view, output)}")
+    console.print(f"wrote {save(inspection.view, output)}")

@@ -1,4 +1,4 @@
-"""`posenc runs`: what a study's ledger holds: filtered, sorted, and exported to CSV."""
+"""`posenc runs`: the runs of a study's ledger, filtered, sorted, and exported to CSV."""
 
 import csv as writer
 from collections.abc import Iterable
@@ -41,20 +41,20 @@ def runs(
     if what is not None and csv is None:
         raise InvalidArgument(f"what={what!r} says which rows --csv writes; add --csv {what}.csv, or leave it out")
     from posenc.workbench.run.ledger import Ledger
-    from posenc.workbench.study.storage import reading
+    from posenc.workbench.study.storage import with_ledger
     from posenc.workbench.study.table import of_run
 
     console = screen()
-    with Ledger(reading(study)) as ledger:
-        found = {run.plan.id: run for run in ledger.runs()}
-        rows = _sorted(_kept([of_run(run, ledger) for run in found.values()], where or ()), sort)
+    with Ledger(with_ledger(study)) as ledger:
+        finished = {run.plan.id: run for run in ledger.runs()}
+        rows = _sorted(_filtered([of_run(run, ledger) for run in finished.values()], where or ()), sort)
         if csv is not None:
             what = what or WHAT[0]
-            made = _rows(what, rows, [found[row["run"]] for row in rows], ledger)
-            console.print(f"{_write(csv, made)} {what} written to {csv}", soft_wrap=True)
+            lines = _rows(what, rows, [finished[row["run"]] for row in rows], ledger)
+            console.print(f"{_write(csv, lines)} {what} written to {csv}", soft_wrap=True)
             return
-    if found and not rows:
-        console.print(f"of none of {len(found)} runs does {' and '.join(where or ())} hold")
+    if finished and not rows:
+        console.print(f"none of {len(finished)} runs has {' and '.join(where or ())}")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in COLUMNS:
@@ -63,58 +63,58 @@ def runs(
     for row in rows:
         loss = "diverged" if row["verdict"] else f"{row['final_loss']:.3f}"
         numbers = (str(row["seed"]), str(row["steps"]), f"{row['seconds']:.1f}", loss)
-        made_at = row["created"][5:16].replace("T", " ")
-        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, made_at)
+        created = row["created"][5:16].replace("T", " ")
+        table.add_row(row["run"][:8], row["task"], row["encoding"], *numbers, created)
     console.print(table)
 
 
-def _kept(rows: list[dict[str, Any]], where: Iterable[str]) -> list[dict[str, Any]]:
-    """The rows whose columns read as they are asked to."""
+def _filtered(rows: list[dict[str, Any]], where: Iterable[str]) -> list[dict[str, Any]]:
+    """The rows of which every condition ``column=value`` holds."""
     for condition in where:
         name, equals, value = (part.strip() for part in condition.partition("="))
         if not equals:
             raise InvalidArgument(f"where={condition!r} must be a column and a value, such as task=needle")
-        _known(name, rows)
+        _check_column(name, rows)
         rows = [row for row in rows if str(row[name]) == value]
     return rows
 
 
 def _sorted(rows: list[dict[str, Any]], by: str | None) -> list[dict[str, Any]]:
-    """By a column, what is open in it last."""
+    """Sorted by a column, rows without a value last."""
     if by is None:
         return rows
     name = by.removeprefix("-")
-    _known(name, rows)
-    said = [row for row in rows if row[name] is not None]
-    said.sort(key=lambda row: row[name], reverse=by.startswith("-"))
-    return [*said, *(row for row in rows if row[name] is None)]
+    _check_column(name, rows)
+    valued = [row for row in rows if row[name] is not None]
+    valued.sort(key=lambda row: row[name], reverse=by.startswith("-"))
+    return [*valued, *(row for row in rows if row[name] is None)]
 
 
-def _known(name: str, rows: list[dict[str, Any]]) -> None:
+def _check_column(name: str, rows: list[dict[str, Any]]) -> None:
     if rows and name not in rows[0]:
         raise UnknownName("column", name, rows[0])
 
 
-def _rows(what: str, rows: list[dict[str, Any]], found: list[Any], ledger: "Ledger") -> Iterable[dict[str, Any]]:
+def _rows(what: str, rows: list[dict[str, Any]], runs: list[Any], ledger: "Ledger") -> Iterable[dict[str, Any]]:
     from posenc.workbench.study.table import NUMBERS, of_cells, of_steps
 
     if what == "runs":
         return rows
     if what == "steps":
-        return of_steps(found, ledger)
-    return ({name: cell[name] for name in NUMBERS} for cell in of_cells(found))
+        return of_steps(runs, ledger)
+    return ({name: cell[name] for name in NUMBERS} for cell in of_cells(runs))
 
 
 def _write(path: Path, rows: Iterable[dict[str, Any]]) -> int:
-    """Write rows that share their columns; how many."""
+    """Write rows that share their columns; returns their number."""
     count = 0
     try:
         with path.open("w", newline="", encoding="utf-8") as file:
             for count, row in enumerate(rows, 1):
                 if count == 1:
-                    made = writer.DictWriter(file, list(row))
-                    made.writeheader()
-                made.writerow(row)
+                    table = writer.DictWriter(file, list(row))
+                    table.writeheader()
+                table.writerow(row)
     except OSError as error:
         raise StudyError(f"csv={str(path)!r} cannot be written: {error.strerror}; choose another file") from error
     return count

@@ -1,4 +1,4 @@
-"""The one way to the terminal: what is printed is data, and never read as markup, emoji or something to colour."""
+"""The console of all commands: it prints text as it is, without markup, emoji or highlighting."""
 
 from rich.console import Console
 

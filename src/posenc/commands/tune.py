@@ -11,7 +11,7 @@ from posenc.commands.screen import screen
 def tune(
     tokens: Annotated[int, typer.Option(min=1, help="Length of the sequence that is rotated and timed.")] = 2048,
 ) -> None:
-    """Build the native rotation kernel for this processor, and time it beside what would serve without it."""
+    """Build the native rotation kernel for this processor, and time it beside the other backends."""
     from posenc.kernels.rotary import by_native
     from posenc.kernels.rotary.speed import timings
 

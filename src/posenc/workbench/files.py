@@ -1,4 +1,4 @@
-"""Files that are whole or not there, whoever is killed while he writes them; and what has changed among them."""
+"""Files written atomically, so that a killed process leaves no half of one; and which of them have changed."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -8,19 +8,19 @@ from pathlib import Path
 from posenc.kernels.native import folder
 
 PARTIAL = ".partial"
-"""How the name of a file ends that is still being written."""
+"""The suffix of a file that is still being written."""
 
 
 def cache(kind: str) -> Path:
-    """Where such files are kept: this folder of that in which native kernels are kept, too."""
+    """A folder of posenc's cache, where native kernels lie too."""
     return folder() / kind
 
 
 @contextmanager
-def whole(path: Path, mode: int = 0o777) -> Iterator[Path]:
-    """Inside is the name to write to; behind it the file is ``path``, at once for whoever reads it.
+def write_atomically(path: Path, mode: int = 0o777) -> Iterator[Path]:
+    """A name to write to; at the end of the block that file becomes ``path``, for every reader at once.
 
-    What is raised inside leaves ``path`` as it was. ``mode`` is that of folders that have to be made.
+    An error inside the block leaves ``path`` as it was. ``mode`` is that of folders that have to be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=mode)
     partial = path.with_name(f"{path.name}.{os.getpid()}{PARTIAL}")
@@ -32,40 +32,40 @@ def whole(path: Path, mode: int = 0o777) -> Iterator[Path]:
 
 
 def sweep(folder: Path, stem: str) -> None:
-    """Remove what killed processes left half-written of files that begin like this."""
+    """Remove the half-written files that killed processes left, of names that begin like this."""
     for partial in folder.glob(f"{stem}*{PARTIAL}"):
         partial.unlink(missing_ok=True)
 
 
 class Changes:
-    """What becomes of files that others write.
+    """Which files have changed, while others write them.
 
     Args:
-        look: the files that there are now, by name.
-        seen: of those that are known already, what ``stamp`` said of them.
+        listed: lists the files of now, by name.
+        stamps: of the files that are known already, by name.
     """
 
-    def __init__(self, look: Callable[[], dict[str, Path]], seen: dict[str, list[int]]) -> None:
-        self.look, self.seen = look, seen
+    def __init__(self, listed: Callable[[], dict[str, Path]], stamps: dict[str, list[int]]) -> None:
+        self.listed, self.stamps = listed, stamps
 
     def since(self) -> Iterator[tuple[str, Path | None]]:
-        """Those that are new or other than they were, by name, and None for those that are gone.
+        """New and changed files by name, and None for files that are gone.
 
-        Each is known from the moment on that the next is asked for: what was raised meanwhile leaves it unknown.
+        A file is known once the next is asked for: an error raised meanwhile leaves it unknown.
         """
-        here = self.look()
-        for name, file in here.items():
-            with suppress(FileNotFoundError):  # whoever writes may have let go of it just now
+        files = self.listed()
+        for name, file in files.items():
+            with suppress(FileNotFoundError):  # the writer may have removed it just now
                 now = stamp(file)
-                if self.seen.get(name) != now:
+                if self.stamps.get(name) != now:
                     yield name, file
-                    self.seen[name] = now
-        for name in self.seen.keys() - here.keys():
+                    self.stamps[name] = now
+        for name in self.stamps.keys() - files.keys():
             yield name, None
-            del self.seen[name]
+            del self.stamps[name]
 
 
 def stamp(file: Path) -> list[int]:
-    """What changes whenever the file is replaced."""
+    """Numbers that change whenever the file is replaced."""
     status = file.stat()
     return [status.st_ino, status.st_mtime_ns]

@@ -10,7 +10,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.study import table
 from posenc.workbench.study.results import TaskResult, newest
-from posenc.workbench.study.storage import reading
+from posenc.workbench.study.storage import with_ledger
 from posenc.workbench.tasks import Source
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Opened:
     """
 
     def __init__(self, study: str | Path, source: Source = Source()) -> None:  # noqa: B008 - a frozen value
-        self.name, self.folder, self.source = str(study), reading(study), source
+        self.name, self.folder, self.source = str(study), with_ledger(study), source
         with Ledger(self.folder) as ledger:
             self._runs: list[Run[Plan]] = ledger.runs()
             self._rows = [table.of_run(run, ledger) for run in self._runs]
@@ -36,22 +36,22 @@ class Opened:
 
     @cached_property
     def runs(self) -> "pandas.DataFrame":
-        """A row a run: every setting, what it took, what became of it."""
+        """A row for each run: every setting, its cost, its result."""
         return _frame(self._rows)
 
     @cached_property
     def numbers(self) -> "pandas.DataFrame":
-        """A row a measured number, with the numbers behind it in ``detail``."""
+        """A row for each measured number, with the numbers behind it in ``detail``."""
         return _frame(list(table.of_cells(self._runs)))
 
     @cached_property
     def losses(self) -> "pandas.DataFrame":
-        """A row a training step of a run."""
+        """A row for each training step of a run."""
         return _frame(self._steps)
 
     @cached_property
     def verdicts(self) -> "pandas.DataFrame":
-        """A row an encoding of a task: the measure at every length, and what became of it."""
+        """A row for each encoding of a task: the measure at every length, and the verdict."""
         lengths = sorted({n for result in self.results.values() for n in result.lengths})
         rows = [
             {
@@ -69,8 +69,8 @@ class Opened:
     def results(self) -> dict[str, TaskResult]:
         """By task, the newest runs that differ in encoding and seed alone."""
         names = dict.fromkeys(run.plan.task for run in self._runs)
-        found = {name: newest(self._runs, name, self.source) for name in names}
-        return {name: result for name, result in found.items() if result}
+        results = {name: newest(self._runs, name, self.source) for name in names}
+        return {name: result for name, result in results.items() if result}
 
     def over_lengths(self, task: str) -> "Drawn":
         """The measure of every encoding at every length, with its interval."""
@@ -86,14 +86,13 @@ class Opened:
 
         runs = self._of(task).runs
         with Ledger(self.folder) as ledger:
-            curves = {run.plan.id: ledger.curve(run.plan.id) for run in runs}
-        told = {run: curve for run, curve in curves.items() if curve.losses}
-        if not told:
+            curves = {run.plan.id: curve for run in runs if (curve := ledger.curve(run.plan.id)).losses}
+        if not curves:
             raise StudyError(
-                f"the runs of {task!r} in {self.name!r} have no losses by step, which posenc keeps since ledger "
-                "version 2; run the study again with posenc compare"
+                f"the runs of {task!r} in {self.name!r} have no losses by step; run the study again with posenc "
+                "compare"
             )
-        return Drawn(over_steps(task, [run.plan for run in runs], told))
+        return Drawn(over_steps(task, [run.plan for run in runs], curves))
 
     def _of(self, task: str) -> TaskResult:
         if task not in self.results:
@@ -101,9 +100,9 @@ class Opened:
         return self.results[task]
 
     def __repr__(self) -> str:
-        said = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())
-        many = len(self._runs)
-        return f"{many} run{'s' * (many != 1)} in {self.name!r}. {said}"
+        sentences = " ".join(f"{name}: {sentence(result)}" for name, result in self.results.items())
+        count = len(self._runs)
+        return f"{count} run{'s' * (count != 1)} in {self.name!r}. {sentences}"
 
 
 def _frame(rows: list[dict[str, Any]]) -> "pandas.DataFrame":

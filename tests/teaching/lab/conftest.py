@@ -10,7 +10,7 @@ import pytest
 
 from posenc.teaching.lab import results
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from support.photographs import serving, settle
 from support.studies import TINY, inline, python_text
 
@@ -65,7 +65,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("study")
     tiny = replace(TINY, tasks=("ordering", "needle", "language"), encodings=("nope", "rotary", "learned-clamped"))
     with Ledger(folder, write=True) as ledger:
-        compare(tiny, python_text(), ledger, inline)
+        Comparison(tiny, python_text(), ledger).run(inline)
     results.use(folder)
     yield folder
     results.use(results.DEFAULT)

@@ -12,9 +12,10 @@ import torch
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.launch.local import Local
-from posenc.workbench.launch.requirements import Needs
 from posenc.workbench.run import footprint
-from posenc.workbench.run.job import Progress
+from posenc.workbench.run.job import Progress, Requirements
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import preset
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks.text import Text
@@ -33,7 +34,7 @@ def heard(folder: Path) -> Heard:
     jobs = [counting(folder, "dies", fails="once"), counting(folder, "lives"), closed, *failing(folder)]
     jobs += [seeing(folder, folder, "sees"), counting(folder, "dies twice", fails="always")]
     heard = Heard()
-    Local(1, Needs(cpus=2))(jobs, heard.done, heard.report)
+    Local(1, Requirements(cpus=2))(jobs, heard.done, heard.report)
     return heard
 
 
@@ -73,7 +74,7 @@ def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "here", "gpus", "places"),
+    ("given", "here", "gpus", "devices"),
     [
         (None, 3, 1, ["0", "1", "2"]),
         (None, 5, 2, ["0,1", "2,3"]),
@@ -85,15 +86,15 @@ def test_workers_end_where_a_study_is_broken_off(tmp_path: Path) -> None:
     ],
 )
 def test_workers_stay_on_the_accelerators_that_the_user_gave(
-    given: str | None, here: int, gpus: float, places: list[str], monkeypatch: pytest.MonkeyPatch
+    given: str | None, here: int, gpus: float, devices: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.cuda.device_count", lambda: here)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     if given is not None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    assert Local(needs=Needs(gpus=gpus)).places == places
+    assert Local(requirements=Requirements(gpus=gpus)).devices == devices
     with pytest.raises(StudyError, match=f"gpus=9 and {here} are here; ask for fewer, or use --launcher ray"):
-        Local(needs=Needs(gpus=9))
+        Local(requirements=Requirements(gpus=9))
 
 
 def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
@@ -109,7 +110,9 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
 
     def check(here: int, gpus: float, study: Study = study, **more: int) -> None:
         monkeypatch.setattr("torch.cuda.device_count", lambda: here)
-        footprint.check_room(study.plans(text), text, tmp_path, Local(needs=Needs(gpus=gpus, **more)).places)
+        devices = Local(requirements=Requirements(gpus=gpus, **more)).devices
+        with Ledger(tmp_path, write=True) as ledger:
+            Comparison(study, text, ledger).check(devices)
 
     for here in (1, 8):
         check(here, 1)
@@ -131,8 +134,8 @@ def test_the_study_made_for_gpus_starts_where_one_run_fits_each(
 @pytest.mark.parametrize("gpus", [-1, 1.5, float("nan"), float("inf")])
 def test_needs_that_no_machine_can_meet_are_refused(gpus: float) -> None:
     with pytest.raises(InvalidArgument, match="must be a whole number, or a share of one between 0 and 1"):
-        Needs(gpus=gpus)
+        Requirements(gpus=gpus)
     with pytest.raises(InvalidArgument, match="cpus=0 must be at least 1"):
-        Needs(cpus=0)
+        Requirements(cpus=0)
     with pytest.raises(InvalidArgument, match="workers=-1 must be at least 1"):
         Local(-1)

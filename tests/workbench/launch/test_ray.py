@@ -10,10 +10,9 @@ import pytest
 
 from posenc.errors import StudyError
 from posenc.workbench.launch.ray import Ray
-from posenc.workbench.launch.requirements import Needs
-from posenc.workbench.run.job import Progress
+from posenc.workbench.run.job import Progress, Requirements
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from support.cluster import MACHINE, ROOT
 from support.launch_jobs import REASONS, Heard, counting, failing, seeing
 from support.studies import TINY, inline, numbers, python_text
@@ -66,7 +65,7 @@ def test_a_study_has_the_numbers_that_it_has_here(cluster: Any, tmp_path: Path, 
     study = replace(TINY, encodings=("rotary",), tasks=("needle",), devices=devices)
     for name, launcher in (("ray", Ray()), ("here", inline)):
         with Ledger(tmp_path / name, write=True) as ledger:
-            assert compare(study, python_text(), ledger, launcher).failures == ()
+            assert Comparison(study, python_text(), ledger).run(launcher).failures == ()
     assert numbers(tmp_path / "ray") == numbers(tmp_path / "here")
     left = [sorted(file.name for file in (tmp_path / name / "checkpoints").iterdir()) for name in ("ray", "here")]
     assert left[0] == left[1] != []
@@ -79,7 +78,9 @@ def test_jobs_have_their_gpus_text_and_modules_and_fail_as_themselves(
 ) -> None:
     heard = Heard()
     (own := tmp_path / "own").mkdir()
-    Ray(Needs(gpus=gpus))([seeing(tmp_path / "kept", own, "sees"), *failing(tmp_path)], heard.done, heard.report)
+    Ray(Requirements(gpus=gpus))(
+        [seeing(tmp_path / "kept", own, "sees"), *failing(tmp_path)], heard.done, heard.report
+    )
     assert heard.reasons() == REASONS
     sees = json.loads((tmp_path / "kept" / f"{heard.found['sees'].plan.id}.seen").read_text())
     assert (sees["text"], sees["module"], sees["threads"]) == (80, 7, 1)
@@ -92,7 +93,7 @@ def test_what_no_machine_has_and_other_versions_are_refused(cluster: Any, tmp_pa
     with pytest.raises(
         StudyError, match=r"asks for cpus=1 and gpus=3, .* \(at most 1 CPUs, 2 GPUs\); ask for less"
     ):
-        Ray(Needs(gpus=3))
+        Ray(Requirements(gpus=3))
     metadata = tmp_path / "torch-9.9.dist-info" / "METADATA"
     metadata.parent.mkdir()
     metadata.write_text("Metadata-Version: 2.1\nName: torch\nVersion: 9.9\n")

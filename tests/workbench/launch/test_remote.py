@@ -9,7 +9,7 @@ import pytest
 
 from posenc.workbench.files import Changes
 from posenc.workbench.launch.code_shipping import pack, unpack
-from posenc.workbench.launch.remote import Found, Kept, _passed_on, left
+from posenc.workbench.launch.remote import Changed, Result, _passed_on, listed
 from posenc.workbench.run.job import Progress
 
 
@@ -18,15 +18,15 @@ def passed_on(folder: Path, *things: Any) -> list[Any]:
     said: queue.SimpleQueue[Any] = queue.SimpleQueue()
     for thing in things:
         said.put(thing)
-    return list(_passed_on(said, Changes(lambda: left(folder), {})))
+    return list(_passed_on(said, Changes(lambda: listed(folder), {})))
 
 
 def test_losses_come_before_the_state_that_follows_them(tmp_path: Path) -> None:
     """Whoever goes on from that state says later losses only."""
     (tmp_path / "run.state").write_bytes(b"after three steps")
     steps = [Progress("run", 1, step, (float(step),)) for step in range(3)]
-    found = Found("a run")
-    assert passed_on(tmp_path, *steps, found) == [*steps, Kept("run.state", b"after three steps"), found]
+    result = Result("a run")
+    assert passed_on(tmp_path, *steps, result) == [*steps, Changed("run.state", b"after three steps"), result]
 
 
 @pytest.mark.parametrize("mine", ["open", "link", "own"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from posenc.workbench.study.study import Study, study
+from posenc.workbench.study.toml import read_study
 from support.cluster import MACHINE
 from support.custom import write
 from support.studies import numbers
@@ -37,7 +37,7 @@ def test_the_whole_of_it_is_planned_and_starts(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
-    asked = study(Study(), config, {})
+    asked = read_study(config=config)
     plans = asked.plans(asked.source.load())
     assert len({plan.id for plan in plans}) == 25
     assert {(plan.width, plan.layers, plan.autocast) for plan in plans} == {(512, 8, "bfloat16")}

@@ -10,8 +10,8 @@ from posenc.pictures.numbers import count
 from posenc.workbench.report import live, losses
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.plan import Curve
-from posenc.workbench.study.compare import compare, outcome
+from posenc.workbench.run.plan import LossCurve
+from posenc.workbench.study.comparison import Comparison
 from support.studies import TINY, inline, plan_of, python_text
 
 STUDY = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
@@ -23,7 +23,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
     monkeypatch.setattr(live, "FIRST", 0.0)
     text, pages = python_text(), []
     with Ledger(tmp_path, write=True) as ledger:
-        page = live.Live(lambda: outcome(STUDY, text, ledger), tmp_path, "posenc compare", STUDY)
+        page = live.Live(lambda: Comparison(STUDY, text, ledger).outcome(), tmp_path, "posenc compare", STUDY)
         second = STUDY.plans(text)[1]
 
         def look(result: object) -> None:
@@ -33,7 +33,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
             pages.append((tmp_path / "report.html").read_text())
             assert page.next > 0
 
-        compare(STUDY, text, ledger, inline, finished=look)
+        Comparison(STUDY, text, ledger).run(inline, finished=look)
     assert "Under way: 1 of 2 runs have ended; load this page again" in pages[0]
     assert pages[1] == pages[0]  # just written
     assert "How they learnt" in pages[0]
@@ -43,7 +43,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
 
 def test_curves_of_seeds_that_have_come_less_far_count_where_they_are() -> None:
     plans = [plan_of("nope", seed=seed, steps=100) for seed in range(3)]
-    curves = {plans[0].id: Curve((1.0,) * 100), plans[1].id: Curve((3.0,) * 50)}
+    curves = {plans[0].id: LossCurve((1.0,) * 100), plans[1].id: LossCurve((3.0,) * 50)}
     (line,) = losses.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
     assert line.values.tolist() == [2.0] * 25 + [1.0] * 25
 
@@ -53,6 +53,6 @@ def test_a_study_that_has_told_nothing_has_no_such_part(tmp_path: Path) -> None:
         pass
 
     with Ledger(tmp_path, write=True) as ledger:
-        found = compare(STUDY, python_text(), ledger, nothing)
+        found = Comparison(STUDY, python_text(), ledger).run(nothing)
     assert losses.part(found, tmp_path) == ()
     assert (found.ended, len(found.plans)) == (0, 2)

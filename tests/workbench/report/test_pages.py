@@ -11,10 +11,9 @@ from posenc.teaching.gallery import gallery
 from posenc.workbench.report.extension_page import write as write_extension
 from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS
-from posenc.workbench.study.study import study
-from posenc.workbench.study.toml import as_toml
+from posenc.workbench.study.toml import as_toml, read_study
 from support.aloud import WINDOWS, hindrances, violations
 from support.studies import TINY, inline, python_text
 from workbench.test_extend_verdict import made
@@ -27,7 +26,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     tiny = replace(TINY, tasks=("needle", "language"), encodings=("nope", "learned-clamped"))
     with Ledger(folder / "study", write=True) as ledger:
-        outcome = compare(tiny, python_text(), ledger, inline)
+        outcome = Comparison(tiny, python_text(), ledger).run(inline)
         report = write(outcome, folder / "study", "posenc compare --config tiny.toml", tiny)
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     return {
@@ -95,12 +94,14 @@ def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path
         written = tmp_path / "study.toml"
         written.write_text(as_toml(asked))
         assert tomllib.loads(as_toml(asked))["encodings"] == list(asked.encodings)
-        assert study(PRESETS["quick"].study, written, {}) == asked
+        assert read_study(config=written) == asked
 
 
 def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:
     assert "The clamped table gives every position" in pages["compare"].read_text()
     plain = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
     with Ledger(tmp_path, write=True) as ledger:
-        page = write(compare(plain, python_text(), ledger, inline), tmp_path, "posenc compare", plain).read_text()
+        page = write(
+            Comparison(plain, python_text(), ledger).run(inline), tmp_path, "posenc compare", plain
+        ).read_text()
     assert "learned table" not in page

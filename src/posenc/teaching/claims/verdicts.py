@@ -16,7 +16,7 @@ from posenc.workbench.launch.local import Local
 from posenc.workbench.run.job import Failure
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
-from posenc.workbench.study.compare import compare
+from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.statistics import Interval, over_seeds
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Text
@@ -52,7 +52,7 @@ def measure(text: Text, folder: Path, finished: Callable[[Run[Plan] | Failure], 
     losses: Losses = {}
     with Ledger(folder, write=True) as ledger:
         for study in STUDIES:
-            for failure in compare(study, text, ledger, Local(), finished=finished).failures:
+            for failure in Comparison(study, text, ledger).run(Local(), finished=finished).failures:
                 raise RuntimeError(f"{failure.plan}: {failure.reason}")
             plans = {plan.id: plan for plan in sorted(study.plans(text), key=lambda plan: plan.seed)}
             runs = {run.plan.id: run for run in ledger.runs(plans)}

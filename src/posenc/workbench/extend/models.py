@@ -20,7 +20,7 @@ from posenc.workbench.extend.methods import Method
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build
 from posenc.workbench.run.transformer import Transformer
-from posenc.workbench.run.weights import weights
+from posenc.workbench.run.weights import load_weights
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 
@@ -162,7 +162,7 @@ def trained(study: Path, text: Text, device: str, called: str) -> Ours:
                 f"the run in {called!r} was trained on another text; pass the same --text, or use the Python that "
                 "trained it where it read Python's topics, which are others in other versions"
             )
-        model.load_state_dict(weights(study, plan))
+        model.load_state_dict(load_weights(study, plan))
         return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
     if len(read) < len(known):
         raise StudyError(

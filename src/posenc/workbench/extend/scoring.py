@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,7 +20,7 @@ from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import Recipe, train
-from posenc.workbench.run.weights import save, whole
+from posenc.workbench.run.weights import complete, save_weights
 from posenc.workbench.tasks import Source
 
 TUNE_TOKENS = 1024
@@ -59,7 +59,6 @@ class Reading(Identified):
     steps: int = 0
     span: int = 0
     numerics: int = NUMERICS
-    told: str = field(default="", init=False, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -99,9 +98,9 @@ class ReadingJob:
     @property
     def kept(self) -> bool:
         """Whether what it leaves beside its run is there, and whole."""
-        return self.practice is None or whole(self.folder / f"{self.plan.id}.safetensors")
+        return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
-    def carry_out(self, report: Report = unheard) -> Run[Reading]:
+    def run(self, report: Report = unheard) -> Run[Reading]:
         """Read in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
@@ -135,7 +134,7 @@ class ReadingJob:
         if found.verdict:
             state.unlink(missing_ok=True)
             raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
-        save(made.model, state.with_suffix(".safetensors"))
+        save_weights(made.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
         made.model.eval()
         return made

@@ -1,1 +1,1 @@
-"""Where plans are carried out: worker processes here, or a Ray cluster; one file a launcher."""
+"""Launchers of runs, one file each: in this process, in worker processes, under torchrun, on a Ray cluster."""

@@ -1,14 +1,13 @@
 """Launchers by name."""
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.launch.requirements import Needs
-from posenc.workbench.run.job import Launcher
+from posenc.workbench.run.job import ONE_CORE, Launcher, Requirements
 
-NAMES = ("local", "ray", "torchrun", "here")
+NAMES = ("local", "ray", "torchrun", "in-process")
 
 
-def choose(name: str, workers: int | None = None, needs: Needs | None = None) -> Launcher:
-    """The launcher of this name, for runs that need this; ``workers`` is the local one's: Ray fills a cluster."""
+def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
+    """The launcher of this name; ``workers`` is for the local one, as Ray fills a cluster."""
     if name not in NAMES:
         raise UnknownName("launcher", name, NAMES)
     if workers is not None and name != "local":
@@ -16,15 +15,15 @@ def choose(name: str, workers: int | None = None, needs: Needs | None = None) ->
     if name == "local":
         from posenc.workbench.launch.local import Local
 
-        return Local(workers, needs)
+        return Local(workers, requirements)
     if name == "ray":
         from posenc.workbench.launch.ray import Ray
 
-        return Ray(needs)
+        return Ray(requirements)
     if name == "torchrun":
         from posenc.workbench.launch.torchrun import Torchrun
 
         return Torchrun()
-    from posenc.workbench.launch.in_process import here
+    from posenc.workbench.launch.in_process import in_process
 
-    return here
+    return in_process

@@ -1,4 +1,4 @@
-"""Whether another machine would give the same numbers: versions, and posenc's own source."""
+"""Refuses machines that would give other numbers: other versions, or another source of posenc."""
 
 import hashlib
 import platform
@@ -13,29 +13,24 @@ PACKAGES = ("posenc", "torch", "numpy", "safetensors")
 
 
 def installed() -> dict[str, str]:
-    """What this process has, read without importing any of it."""
-    found = {"python": platform.python_version()}
+    """The versions that this process has, read without importing any package."""
+    versions = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = "none"
+            versions[package] = "none"
     spec = find_spec("posenc")
     digest = hashlib.sha256()
     for path in sorted(Path(spec.origin).parent.rglob("*.py")) if spec and spec.origin else ():
         digest.update(path.read_bytes())
-    return {**found, "posenc's source": digest.hexdigest()[:8]}
+    return {**versions, "posenc's source": digest.hexdigest()[:8]}
 
 
-def differences(here: dict[str, str], there: dict[str, str]) -> str:
-    """In words what is there and should be as here; empty where all is the same."""
-    found = [f"{name} {there.get(name)} for {value}" for name, value in here.items() if there.get(name) != value]
-    return ", ".join(found)
-
-
-def refuse_others(machine: str, here: dict[str, str], there: dict[str, str]) -> None:
+def refuse_others(machine: str, driver: dict[str, str], versions: dict[str, str]) -> None:
     """StudyError where a machine has other versions than the driver."""
-    differ = differences(here, there)
+    unequal = [name for name, value in driver.items() if versions.get(name) != value]
+    differ = ", ".join(f"{name} {versions.get(name)} for {driver[name]}" for name in unequal)
     if differ:
         raise StudyError(
             f"machine {machine} of the cluster has {differ}; install the driver's versions there, or hand them "

@@ -1,4 +1,4 @@
-"""The launcher without processes: one job after the other, where it is called."""
+"""The launcher without processes: one job after the other, in the calling one."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,19 +6,19 @@ from posenc.workbench.run.job import Failure, Job, Progress, Report, attempt
 from posenc.workbench.run.plan import Run
 
 
-def here(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
-    """Carry out the jobs in this process, on all its threads: what large models want, which fit once."""
+def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
+    """Run the jobs in this process, on all its threads: for large models, of which one fits."""
     broken: list[Exception] = []
 
-    def told(progress: Progress) -> None:
+    def guarded(progress: Progress) -> None:
         try:
             report(progress)
-        except Exception as error:  # the listener's, and no failure of the job
+        except Exception as error:  # an error of the listener, and no failure of the job
             broken.append(error)
             raise
 
     for job in jobs:
-        result = attempt(job, told)
+        result = attempt(job, guarded)
         if broken:
             raise broken[0]
         done(result)

@@ -13,37 +13,47 @@ from multiprocessing.queues import Queue
 from multiprocessing.synchronize import Event
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.launch.requirements import Needs
-from posenc.workbench.run.job import Failure, Job, Progress, Report, attempt, end_with_parent
+from posenc.workbench.run.job import (
+    ONE_CORE,
+    Failure,
+    Job,
+    Progress,
+    Report,
+    Requirements,
+    attempt,
+    end_with_parent,
+)
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks at what workers have said."""
+"""Seconds between two looks at the workers' progress."""
 
 KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**32)}
 """glibc settings for the workers: keep freed activations instead of faulting the same pages in every step."""
 
-Setting = tuple["Queue[Progress]", Event, int, str]
-"""Of a worker: where it says what it does, when it has to end, its threads, its accelerators."""
+Worker = tuple["Queue[Progress]", Event, int, str]
+"""Arguments of a worker process: where it puts its progress, when it has to end, its threads, its accelerators."""
 
-_said: "Queue[Progress]"
+_progress: "Queue[Progress]"
 
 
 class Local:
-    """Carries out jobs on this machine.
+    """Runs jobs on this machine.
 
     Args:
-        workers: processes at a time; by default as many as there are cores, or accelerators, for what each needs.
-        needs: of every run: the threads that it computes on, and the accelerators that it sees.
+        workers: processes at a time; by default as many as there are cores, or accelerators, for such runs.
+        requirements: of every run: the threads that it computes on, and the accelerators that it sees.
+
+    ``devices`` holds the accelerators of each worker, as CUDA lists them, empty on the CPU.
     """
 
-    def __init__(self, workers: int | None = None, needs: Needs | None = None) -> None:
-        self.needs = needs or Needs()
+    def __init__(self, workers: int | None = None, requirements: Requirements = ONE_CORE) -> None:
+        self.requirements = requirements
         if workers is not None and workers < 1:
             raise InvalidArgument(f"workers={workers} must be at least 1; leave it out for one per core")
-        places = _shares(self.needs.gpus, _accelerators()) if self.needs.gpus else None
-        most = workers or (len(places) if places else max(1, (os.cpu_count() or 1) // self.needs.cpus))
-        self.places = places[:most] if places else [""] * most
+        devices = _shares(requirements.gpus, _accelerators()) if requirements.gpus else None
+        most = workers or (len(devices) if devices else max(1, (os.cpu_count() or 1) // requirements.cpus))
+        self.devices = devices[:most] if devices else [""] * most
 
     def __call__(
         self,
@@ -56,11 +66,11 @@ class Local:
         for job in jobs:
             waiting.put(job)
         results: queue.SimpleQueue[Run | Failure | BaseException] = queue.SimpleQueue()
-        said: Queue[Progress] = mp.get_context("spawn").Queue()
+        progress: Queue[Progress] = mp.get_context("spawn").Queue()
         over = mp.get_context("spawn").Event()
-        settings = ((said, over, self.needs.cpus, place) for place in self.places[:total])
-        serving = [threading.Thread(target=_serve, args=(waiting, results, each), daemon=True) for each in settings]
-        for thread in serving:
+        workers = ((progress, over, self.requirements.cpus, device) for device in self.devices[:total])
+        threads = [threading.Thread(target=_serve, args=(waiting, results, each), daemon=True) for each in workers]
+        for thread in threads:
             thread.start()
         try:
             while total:
@@ -68,8 +78,8 @@ class Local:
                     result = results.get(timeout=LOOK_EVERY)
                 except queue.Empty:
                     result = None
-                while not said.empty():
-                    report(said.get())
+                while not progress.empty():
+                    report(progress.get())
                 if isinstance(result, BaseException):
                     raise result
                 if result is not None:
@@ -77,21 +87,20 @@ class Local:
                     done(result)
         except BaseException:
             over.set()
-            for thread in serving:
+            for thread in threads:
                 thread.join()
             raise
 
 
-def _shares(gpus: float, here: Sequence[str]) -> list[str]:
-    """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of those that are here."""
-    if gpus > len(here):
-        raise StudyError(
-            f"a run asks for gpus={gpus:g} and {len(here)} are here; ask for fewer, or use --launcher ray"
-        )
+def _shares(gpus: float, accelerators: Sequence[str]) -> list[str]:
+    """The accelerators of each worker, as CUDA lists them, where a run needs ``gpus`` of them."""
+    count = len(accelerators)
+    if gpus > count:
+        raise StudyError(f"a run asks for gpus={gpus:g} and {count} are here; ask for fewer, or use --launcher ray")
     if gpus < 1:
-        return int(1 / gpus) * [*here]
+        return int(1 / gpus) * [*accelerators]
     each = int(gpus)
-    return [",".join(here[first : first + each]) for first in range(0, len(here) - each + 1, each)]
+    return [",".join(accelerators[first : first + each]) for first in range(0, count - each + 1, each)]
 
 
 def _accelerators() -> list[str]:
@@ -106,27 +115,27 @@ def _accelerators() -> list[str]:
 def _serve(
     waiting: "queue.SimpleQueue[Job]",
     results: "queue.SimpleQueue[Run | Failure | BaseException]",
-    setting: Setting,
+    worker: Worker,
 ) -> None:
     """Feed one worker process until nothing waits; a process that dies takes no other's work with it."""
     if sys.platform != "win32":  # workers end with this process, and have nothing to say when Ctrl-C is typed
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
-        pool = _pool(setting)
+        pool = _pool(worker)
         while True:
             try:
                 job = waiting.get_nowait()
             except queue.Empty:
                 break
-            for attempt in (1, 2):
+            for trial in (1, 2):
                 try:
-                    results.put(pool.submit(_carry_out, job).result())
+                    results.put(pool.submit(_attempt, job).result())
                     break
                 except BrokenProcessPool:
-                    if setting[1].is_set():
+                    if worker[1].is_set():
                         return pool.shutdown()
-                    pool = _pool(setting)
-                    if attempt == 2:
+                    pool = _pool(worker)
+                    if trial == 2:
                         results.put(Failure(job.plan, "its worker process died twice (out of memory, or killed)"))
                 except Exception as error:  # a job that cannot be sent
                     results.put(Failure.of(job.plan, error))
@@ -136,29 +145,29 @@ def _serve(
         results.put(error)
 
 
-def _pool(setting: Setting) -> ProcessPoolExecutor:
+def _pool(worker: Worker) -> ProcessPoolExecutor:
     """One fresh worker process."""
     os.environ.update({key: value for key, value in KEEP_MEMORY.items() if key not in os.environ})
-    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, setting)
+    return ProcessPoolExecutor(1, mp.get_context("spawn"), _start, worker)
 
 
-def _start(said: "Queue[Progress]", over: Event, threads: int, place: str) -> None:
-    """Runs first in every worker: its accelerators and threads, and an end when it is told, or with the parent."""
-    global _said
-    _said = said
-    threading.Thread(target=_until, args=(over,), daemon=True).start()
-    if place:
-        os.environ["CUDA_VISIBLE_DEVICES"] = place
+def _start(progress: "Queue[Progress]", over: Event, threads: int, device: str) -> None:
+    """Runs first in every worker: sets its accelerators and threads; it ends with ``over`` or with its parent."""
+    global _progress
+    _progress = progress
+    threading.Thread(target=_exit_after, args=(over,), daemon=True).start()
+    if device:
+        os.environ["CUDA_VISIBLE_DEVICES"] = device
     import torch
 
     torch.set_num_threads(threads)
     end_with_parent()
 
 
-def _until(over: Event) -> None:
+def _exit_after(over: Event) -> None:
     over.wait()
     os._exit(1)
 
 
-def _carry_out(job: Job) -> Run | Failure:
-    return attempt(job, _said.put)
+def _attempt(job: Job) -> Run | Failure:
+    return attempt(job, _progress.put)

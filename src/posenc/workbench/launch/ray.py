@@ -1,7 +1,7 @@
-"""The Ray launcher: runs go to an existing cluster, and all that they leave comes back through its object store.
+"""The Ray launcher: runs go to an existing cluster, and their files come back through its object store.
 
-No folder is shared. A run is a task that yields what it says and keeps while it goes on; the driver writes it down.
-One whose machine dies is handed out again from what it last kept.
+No folder is shared. A run is a task that yields its progress and its changed files; the driver writes them down. A
+run whose machine dies starts elsewhere from its last files.
 """
 
 import os
@@ -13,9 +13,8 @@ from typing import Any
 from posenc.errors import MissingExtra, StudyError
 from posenc.workbench.launch.code_shipping import Item, pack
 from posenc.workbench.launch.determinism import installed, refuse_others
-from posenc.workbench.launch.remote import Found, Kept, carry_out, left
-from posenc.workbench.launch.requirements import Needs
-from posenc.workbench.run.job import Failure, Job, Report
+from posenc.workbench.launch.remote import Changed, Result, listed, run_remotely
+from posenc.workbench.run.job import ONE_CORE, Failure, Job, Report, Requirements
 from posenc.workbench.run.plan import Run
 
 LOOK_EVERY = 1.0
@@ -26,7 +25,7 @@ QUIET = {"RAY_DEDUP_LOGS_SKIP_REGEX": "Raylet is terminated"}
 
 
 class Ray:
-    """Carries out jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names.
+    """Runs jobs on the cluster that ``ray start`` or ``RAY_ADDRESS`` names.
 
     A run waits until a machine has the cores and GPUs that it asks for, and sees the GPUs that Ray gave it. Every
     machine needs the driver's versions of posenc, torch and Python.
@@ -36,8 +35,8 @@ class Ray:
         StudyError: no cluster is there, its machines have other versions, or none has what a run asks for.
     """
 
-    def __init__(self, needs: Needs | None = None, address: str = "auto") -> None:
-        self.needs = needs or Needs()
+    def __init__(self, requirements: Requirements = ONE_CORE, address: str = "auto") -> None:
+        self.requirements = requirements
         for name, value in QUIET.items():
             os.environ.setdefault(name, value)
         try:
@@ -51,7 +50,7 @@ class Ray:
                 f"no Ray cluster at {address!r}; start one with: ray start --head, or use --launcher local"
             ) from error
         _check_versions()
-        _check_room(self.needs)
+        _check_room(self.requirements)
 
     def __call__(self, jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
         import ray
@@ -59,33 +58,33 @@ class Ray:
         waiting, shared = list(jobs), _Shared()
         running: dict[Any, _Running] = {}
         while waiting or running:
-            while waiting and len(running) < _room(self.needs):
-                task = _Running(waiting.pop(0), self.needs, shared)
+            while waiting and len(running) < _room(self.requirements):
+                task = _Running(waiting.pop(0), self.requirements, shared)
                 running[task.stream] = task
-            heard, _ = ray.wait(list(running), timeout=LOOK_EVERY) if running else ([], [])
-            for stream in heard:
+            ready, _ = ray.wait(list(running), timeout=LOOK_EVERY) if running else ([], [])
+            for stream in ready:
                 task = running.pop(stream)
-                ended = task.hear(report)
-                if ended is None:
+                result = task.take(report)
+                if result is None:
                     running[task.stream] = task
                 else:
-                    done(ended)
+                    done(result)
 
 
 class _Running:
     """A run on the cluster, as the driver sees it; it starts when it is made."""
 
-    def __init__(self, job: Job, needs: Needs, shared: "_Shared") -> None:
-        self.job, self.needs, self.shared = job, needs, shared
+    def __init__(self, job: Job, requirements: Requirements, shared: "_Shared") -> None:
+        self.job, self.requirements, self.shared = job, requirements, shared
         self.deaths = 0
         self._start()
 
-    def hear(self, report: Report) -> Run | Failure | None:
-        """Take the next thing that it says; what came of it, once it has ended."""
+    def take(self, report: Report) -> Run | Failure | None:
+        """Take the next message of the run; its result, once it has ended."""
         import ray
 
         try:
-            said = ray.get(next(self.stream))
+            message = ray.get(next(self.stream))
         except (ray.exceptions.NodeDiedError, ray.exceptions.ObjectLostError):
             return self._again()
         except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError):
@@ -95,12 +94,12 @@ class _Running:
             return Failure.of(self.job.plan, error.cause)
         except ray.exceptions.RayError as error:
             return Failure(self.job.plan, _last_line(error))
-        if isinstance(said, Found):
-            return said.value
-        if isinstance(said, Kept):
-            said.write(self.job.folder)
+        if isinstance(message, Result):
+            return message.value
+        if isinstance(message, Changed):
+            message.write(self.job.folder)
         else:
-            report(said)
+            report(message)
         return None
 
     def _again(self) -> Failure | None:
@@ -113,22 +112,22 @@ class _Running:
     def _start(self) -> None:
         import ray
 
-        files = left(self.job.folder, self.job.plan.id)
-        kept = tuple(Kept(name, file.read_bytes()) for name, file in files.items())
-        task = ray.remote(num_cpus=self.needs.cpus, num_gpus=self.needs.gpus, max_retries=0)(carry_out)
-        text, modules = self.shared.text(self.job), self.shared.modules(self.job)
-        self.stream = task.remote(installed(), self.needs.cpus, pickle.dumps(self.job), text, modules, kept)
+        job, cpus, gpus = self.job, self.requirements.cpus, self.requirements.gpus
+        files = tuple(Changed(name, file.read_bytes()) for name, file in listed(job.folder, job.plan.id).items())
+        task = ray.remote(num_cpus=cpus, num_gpus=gpus, max_retries=0)(run_remotely)
+        text, modules = self.shared.text(job), self.shared.modules(job)
+        self.stream = task.remote(installed(), cpus, pickle.dumps(job), text, modules, files)
 
 
 class _Shared:
-    """What runs read, put into the object store once however many of them read it."""
+    """Texts and modules in the object store, put there once however many runs read them."""
 
     def __init__(self) -> None:
         self._texts: dict[Any, Any] = {}
         self._modules: dict[Path, tuple[Item, ...]] = {}
 
     def text(self, job: Job) -> list[Any]:
-        """Where the text is to be had; in a list, as Ray fetches no reference inside one before it is asked."""
+        """A reference to the text; in a list, as Ray fetches no reference inside one before it is asked."""
         import ray
 
         if job.source not in self._texts:
@@ -144,14 +143,14 @@ class _Shared:
         return tuple(item for path in job.modules for item in self._modules[path])
 
 
-def _room(needs: Needs) -> int:
+def _room(requirements: Requirements) -> int:
     """How many such runs the living machines can hold at once."""
-    return sum(_fitting(machine["Resources"], needs) for machine in _machines())
+    return sum(_fitting(machine["Resources"], requirements) for machine in _machines())
 
 
-def _fitting(has: dict[str, float], needs: Needs) -> int:
-    by_cpu = int(has.get("CPU", 0) // needs.cpus)
-    return min(by_cpu, int(has.get("GPU", 0) / needs.gpus)) if needs.gpus else by_cpu
+def _fitting(has: dict[str, float], requirements: Requirements) -> int:
+    by_cpu = int(has.get("CPU", 0) // requirements.cpus)
+    return min(by_cpu, int(has.get("GPU", 0) / requirements.gpus)) if requirements.gpus else by_cpu
 
 
 def _machines() -> list[dict[str, Any]]:
@@ -160,12 +159,13 @@ def _machines() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]
 
 
-def _check_room(needs: Needs) -> None:
-    if not _room(needs):
+def _check_room(requirements: Requirements) -> None:
+    if not _room(requirements):
         most = {kind: max(machine["Resources"].get(kind, 0) for machine in _machines()) for kind in ("CPU", "GPU")}
         raise StudyError(
-            f"a run asks for cpus={needs.cpus} and gpus={needs.gpus:g}, and no machine of the cluster has both (at "
-            f"most {most['CPU']:g} CPUs, {most['GPU']:g} GPUs); ask for less, or start such a machine first"
+            f"a run asks for cpus={requirements.cpus} and gpus={requirements.gpus:g}, and no machine of the "
+            f"cluster has both (at most {most['CPU']:g} CPUs, {most['GPU']:g} GPUs); ask for less, or start such a "
+            "machine first"
         )
 
 
@@ -174,20 +174,20 @@ def _check_versions() -> None:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    here, machines = installed(), _machines()
+    driver, machines = installed(), _machines()
     ask = ray.remote(num_cpus=0, max_retries=0)(installed)
-    places = [NodeAffinitySchedulingStrategy(machine["NodeID"], soft=False) for machine in machines]
-    asked = [ask.options(scheduling_strategy=place).remote() for place in places]
-    for machine, answer in zip(machines, asked, strict=True):
+    nodes = [NodeAffinitySchedulingStrategy(machine["NodeID"], soft=False) for machine in machines]
+    replies = [ask.options(scheduling_strategy=node).remote() for node in nodes]
+    for machine, reply in zip(machines, replies, strict=True):
         address = machine["NodeManagerAddress"]
         try:
-            refuse_others(address, here, ray.get(answer))
+            refuse_others(address, driver, ray.get(reply))
         except (ray.exceptions.TaskUnschedulableError, ray.exceptions.NodeDiedError):
             continue  # it has gone meanwhile
         except ray.exceptions.RayError as error:
-            said = _last_line(error)
+            reason = _last_line(error)
             raise StudyError(
-                f"machine {address} of the cluster cannot answer ({said}); install posenc there"
+                f"machine {address} of the cluster cannot answer ({reason}); install posenc there"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""A run far from its study: it works in a folder of its own, and yields what it says, keeps and finds."""
+"""A run on a machine of a cluster: in a temporary folder, yielding progress, changed files and a result."""
 
 import pickle
 import queue
@@ -10,55 +10,55 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from posenc.workbench.files import PARTIAL, Changes, stamp, whole
+from posenc.workbench.files import PARTIAL, Changes, stamp, write_atomically
 from posenc.workbench.launch.code_shipping import Item, unpack
 from posenc.workbench.launch.determinism import installed, refuse_others
 from posenc.workbench.run.job import attempt
 from posenc.workbench.tasks.text import Source, Text
 
 LOOK_EVERY = 1.0
-"""Seconds between two looks at what a run has kept."""
+"""Seconds between two looks at the files of a run."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A file that a run keeps, as it is now; None where it is there no more."""
+class Changed:
+    """A file of a run with its bytes of now; None where it has been removed."""
 
     name: str
     data: bytes | None
 
     def write(self, folder: Path) -> None:
-        """Make it so in this folder; who reads meanwhile finds the old file or the new one."""
+        """Write or remove the file in this folder; readers find the old file or the new one."""
         file = folder / self.name
         if self.data is None:
             file.unlink(missing_ok=True)
             if file.parent != folder and file.parent.is_dir() and not any(file.parent.iterdir()):
                 file.parent.rmdir()
             return
-        with whole(file) as partial:
+        with write_atomically(file) as partial:
             partial.write_bytes(self.data)
 
 
-def left(folder: Path, run: str = "") -> dict[str, Path]:
-    """The files of a run in a folder, those in folders of their own among them, by their names below it.
+def listed(folder: Path, run: str = "") -> dict[str, Path]:
+    """The files of a run in a folder, those of sharded states among them, by their names below it.
 
-    A folder counts once it has its ``.metadata``, which is written last, and comes last here.
+    A sharded state counts once it has its ``.metadata``, which is written last, and comes last here.
     """
     flat = [file for file in folder.glob(f"{run}*") if file.is_file() and file.suffix != PARTIAL]
-    deep = [file for whole in folder.glob(f"{run}*.dcp/.metadata") for file in (*whole.parent.glob("_*"), whole)]
+    deep = [file for end in folder.glob(f"{run}*.dcp/.metadata") for file in (*end.parent.glob("_*"), end)]
     return {file.relative_to(folder).as_posix(): file for file in (*sorted(flat), *deep)}
 
 
 @dataclass(frozen=True)
-class Found:
-    """The last thing that a run says: what came of it."""
+class Result:
+    """The last message of a run: a run or a failure."""
 
     value: Any
 
 
 @dataclass(frozen=True)
-class Held(Source):
-    """A text that was read elsewhere."""
+class LoadedSource(Source):
+    """The source of a text that was loaded elsewhere."""
 
     text: Text | None = None
 
@@ -67,76 +67,75 @@ class Held(Source):
         return self.text
 
 
-def carry_out(
+def run_remotely(
     driver: dict[str, str],
     cpus: int,
     job: bytes,
     text: list[Any],
     modules: tuple[Item, ...],
-    kept: tuple[Kept, ...],
+    files: tuple[Changed, ...],
 ) -> Iterator[Any]:
-    """On the worker: the run goes on a thread of its own, so that what it says is passed on meanwhile."""
+    """On the worker: the run has a thread of its own, so that its messages are passed on meanwhile."""
     import ray
     import torch
 
     refuse_others(ray.util.get_node_ip_address(), driver, installed())  # it may have joined since all were asked
-    said: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="posenc-run-") as name:
         folder = Path(name)
-        for file in kept:
+        for file in files:
             file.write(folder)
-        changes = Changes(lambda: left(folder), {file.name: stamp(folder / file.name) for file in kept})
+        changes = Changes(lambda: listed(folder), {file.name: stamp(folder / file.name) for file in files})
 
         def work() -> None:
             torch.set_num_threads(cpus)
             try:
-                mine: Any = pickle.loads(job)
-                moved = replace(
-                    mine, folder=folder, source=Held(text=ray.get(text[0])), modules=unpack(modules, ray.get)
-                )
+                sent: Any = pickle.loads(job)
+                source = LoadedSource(text=ray.get(text[0]))
+                moved = replace(sent, folder=folder, source=source, modules=unpack(modules, ray.get))
             except BaseException as error:
-                said.put(error)
+                messages.put(error)
             else:
-                said.put(Found(attempt(moved, said.put)))
+                messages.put(Result(attempt(moved, messages.put)))
 
         threading.Thread(target=work, daemon=True).start()
-        yield from _passed_on(said, changes)
+        yield from _passed_on(messages, changes)
 
 
-def _passed_on(said: "queue.SimpleQueue[Any]", changes: Changes) -> Iterator[Any]:
-    """All that is said, and files as they change; those of the end come before what was found.
+def _passed_on(messages: "queue.SimpleQueue[Any]", changes: Changes) -> Iterator[Any]:
+    """All messages, and files as they change; the last files come before the result.
 
-    What was said before a file became what it is is passed on before the file: a run that goes on from it says the
-    rest, and nothing between.
+    Progress made before a file was written is passed on before the file: a run that goes on from that state reports
+    the rest, and nothing twice.
     """
     ended = False
     while not ended:
-        heard = _heard(said, LOOK_EVERY)
-        kept = list(_changed(changes))
-        while said.qsize():
-            heard += _heard(said, 0)
-        for something in heard:
-            if isinstance(something, BaseException):
-                raise something
-            if isinstance(something, Found):
+        batch = _next(messages, LOOK_EVERY)
+        files = list(_changed(changes))
+        while messages.qsize():
+            batch += _next(messages, 0)
+        for message in batch:
+            if isinstance(message, BaseException):
+                raise message
+            if isinstance(message, Result):
                 ended = True
-                kept += _changed(changes)
-                kept.append(something)
+                files += _changed(changes)
+                files.append(message)
             else:
-                yield something
-        for something in kept:  # one by one: Ray sends into its generators, and a list takes nothing
-            yield something
+                yield message
+        for file in files:  # noqa: UP028 - Ray sends into its generators, and a list takes nothing
+            yield file
 
 
-def _heard(said: "queue.SimpleQueue[Any]", wait: float) -> list[Any]:
-    """The next thing that is said, if any is within ``wait`` seconds."""
+def _next(messages: "queue.SimpleQueue[Any]", wait: float) -> list[Any]:
+    """The next message, if one comes within ``wait`` seconds."""
     try:
-        return [said.get(timeout=wait)]
+        return [messages.get(timeout=wait)]
     except queue.Empty:
         return []
 
 
 def _changed(changes: Changes) -> Iterator[Any]:
     for name, file in changes.since():
-        with suppress(FileNotFoundError):  # let go of just now: it is gone at the next look
-            yield Kept(name, None if file is None else file.read_bytes())
+        with suppress(FileNotFoundError):  # removed just now: the next look finds it gone
+            yield Changed(name, None if file is None else file.read_bytes())

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.run.devices import Shared, load_compiler
+from posenc.workbench.run.devices import SharedJob, load_compiler
 from posenc.workbench.run.job import Failure, Job, Report, unheard
 from posenc.workbench.run.plan import Run
 from posenc.workbench.run.ranks import Ranks
@@ -22,7 +22,7 @@ PATIENCE = timedelta(days=1)
 
 
 class Torchrun:
-    """Carries out jobs that say ``devices`` as many as there are processes, one after the other.
+    """Runs jobs whose ``devices`` are as many as the processes, one after the other.
 
     What one process raises ends all of them, since the others wait for it; the same command goes on from the last
     state, which processes of several machines keep in a folder that all of them see.
@@ -36,10 +36,10 @@ class Torchrun:
             raise StudyError(
                 "--launcher torchrun is for processes that torchrun started: torchrun --nproc-per-node 2 -m …"
             )
-        self.place = int(os.environ["LOCAL_RANK"])
+        self.rank = int(os.environ["LOCAL_RANK"])
         cuda = torch.cuda.is_available()
         if cuda:
-            torch.cuda.set_device(self.place)
+            torch.cuda.set_device(self.rank)
         load_compiler()
         dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=PATIENCE)
 
@@ -50,9 +50,9 @@ class Torchrun:
 
     def __call__(self, jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
         for job in jobs:
-            found = self._share(job, report)
-            assert isinstance(found, Run)
-            done(found)
+            run = self._share(job, report)
+            assert isinstance(run, Run)
+            done(run)
         self._share(None, report)
         dist.destroy_process_group()
 
@@ -63,10 +63,10 @@ class Torchrun:
         dist.destroy_process_group()
 
     def _share(self, job: Job | None, report: Report) -> Run | bool:
-        """Take part in the job that the first process says: its run there, True elsewhere, False at the end."""
-        handed: list[Any] = [job]
-        dist.broadcast_object_list(handed)
-        shared: Shared | None = handed[0]
+        """Take part in the first process's job: its run there, True in the others, False at the end."""
+        objects: list[Any] = [job]
+        dist.broadcast_object_list(objects)
+        shared: SharedJob | None = objects[0]
         if shared is None:
             return False
         plan = shared.plan
@@ -74,5 +74,5 @@ class Torchrun:
             raise InvalidArgument(
                 f"devices={plan.devices} of {plan.name} must be the {dist.get_world_size()} processes of torchrun"
             )
-        device = f"cuda:{self.place}" if plan.device.startswith("cuda") else plan.device
-        return shared.together(report, Ranks(plan.parallel, device)) or True
+        device = f"cuda:{self.rank}" if plan.device.startswith("cuda") else plan.device
+        return shared.run_rank(report, Ranks(plan.parallel, device)) or True

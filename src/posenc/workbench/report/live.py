@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from posenc.workbench.report.write import write
-from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.study import Study
 
 FIRST = 300

@@ -12,14 +12,14 @@ from posenc.pictures.palette import style, token
 from posenc.pictures.view import Axis, Line, Lines, View
 from posenc.workbench.report.blocks import Block, Part, Row, Table, Words
 from posenc.workbench.report.builder import embedded
-from posenc.workbench.run.plan import Curve, Plan
-from posenc.workbench.study.compare import Outcome
+from posenc.workbench.run.plan import LossCurve, Plan
+from posenc.workbench.study.comparison import Outcome
 
 POINTS = 50
 """Of a curve: each is the mean of as many steps as fit."""
 
 
-def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, Curve]) -> View:
+def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View:
     """The loss of the training steps of a task's plans, averaged over the seeds that have come as far, by encoding.
 
     ``curves`` are by plan's id; plans without one have not begun.
@@ -36,7 +36,7 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, Curve]) ->
     return View(f"{task.capitalize()}: how each encoding learnt", (panel,))
 
 
-def _points(curve: Curve, width: int, points: int) -> Tensor:
+def _points(curve: LossCurve, width: int, points: int) -> Tensor:
     """Means over ``width`` steps; no number where it has not come to yet."""
     whole = len(curve.losses) // width
     means = torch.tensor(curve.losses[: whole * width]).unflatten(0, (whole, width)).mean(1)
@@ -58,7 +58,7 @@ def part(outcome: Outcome, folder: Path) -> tuple[Part, ...]:
     return (Part("How they learnt", "learnt", (Words(told, quiet=True), *blocks)),) if blocks else ()
 
 
-def _table(task: str, plans: Sequence[Plan], curves: Mapping[str, Curve]) -> Table:
+def _table(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> Table:
     """By encoding the last loss, how far its runs have come, and the tokens that they read in a second."""
     among = list(dict.fromkeys(plan.encoding for plan in plans))
     rows = []

@@ -10,7 +10,7 @@ from posenc.workbench.report.blocks import Block, Code, Facts, Page, Part, Pictu
 from posenc.workbench.report.builder import made_with
 from posenc.workbench.report.sentences import answer, sentence
 from posenc.workbench.run.plan import Run
-from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import LOST, Row, TaskResult
 from posenc.workbench.study.statistics import Interval
 

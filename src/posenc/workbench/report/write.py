@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from posenc.pictures.view import View
-from posenc.workbench.files import whole
+from posenc.workbench.files import write_atomically
 from posenc.workbench.report import charts, losses
 from posenc.workbench.report.blocks import Picture
 from posenc.workbench.report.builder import build, embedded
 from posenc.workbench.report.page import page
-from posenc.workbench.study.compare import Outcome
+from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import TaskResult
 from posenc.workbench.study.study import Study
 from posenc.workbench.study.toml import as_toml
@@ -22,7 +22,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
             pictures.setdefault(result.task.name, []).append(embedded(view, caption, name, folder / "figures"))
     target = folder / "report.html"
     made = build(page(outcome, pictures, losses.part(outcome, folder), command, as_toml(study)))
-    with whole(target) as partial:  # it may be loaded at any moment
+    with write_atomically(target) as partial:  # it may be loaded at any moment
         partial.write_text(made, encoding="utf-8")
     return target
 

@@ -1,4 +1,4 @@
-"""Carries out one run on several devices: a process each, which meet, train together and leave one run."""
+"""One run over several devices: a process for each device, which train together and leave one run."""
 
 import multiprocessing as mp
 import sys
@@ -19,64 +19,64 @@ from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.ranks import Ranks
 
 LOOK_EVERY = 0.25
-"""Seconds between two looks at what the processes have said."""
+"""Seconds between two looks at the messages of the processes."""
 
 
-class Shared(Protocol):
-    """A job whose run several processes share: ``together`` is what each of them does."""
+class SharedJob(Protocol):
+    """A job whose run several processes share; each of them calls ``run_rank``."""
 
     @property
     def plan(self) -> Plan: ...
 
-    def together(self, report: Report, ranks: Ranks) -> Run[Plan] | None: ...
+    def run_rank(self, report: Report, ranks: Ranks) -> Run[Plan] | None: ...
 
 
-def over(job: Shared, report: Report) -> Run[Plan]:
+def run_on_devices(job: SharedJob, report: Report) -> Run[Plan]:
     """The run of a job over as many processes as its plan has devices; one that fails ends all."""
-    listening, speaking = mp.get_context("spawn").Pipe(duplex=False)
+    receiver, sender = mp.get_context("spawn").Pipe(duplex=False)
     threads = max(1, torch.get_num_threads() // job.plan.devices)
     with tempfile.TemporaryDirectory(prefix="posenc-meet-") as folder:
-        given = job, f"file://{Path(folder) / 'meet'}", threads, speaking
-        group = tmp.spawn(_rank, given, nprocs=job.plan.devices, join=False)
-        speaking.close()
-        found: list[Run[Plan]] = []
+        arguments = job, f"file://{Path(folder) / 'meet'}", threads, sender
+        group = tmp.spawn(_rank, arguments, nprocs=job.plan.devices, join=False)
+        sender.close()
+        runs: list[Run[Plan]] = []
         try:
             while not group.join(timeout=LOOK_EVERY):
-                _hear(listening, report, found)
+                _receive(receiver, report, runs)
         except (tmp.ProcessExitedException, tmp.ProcessRaisedException) as error:
-            _hear(listening, report, found)  # what a failing process said of itself
+            _receive(receiver, report, runs)  # raises the error that a failing process sent
             raise StudyError(f"one of devices={job.plan.devices} has died: {error}") from error
-        _hear(listening, report, found)
-    return found[0]
+        _receive(receiver, report, runs)
+    return runs[0]
 
 
-def _hear(listening: Connection, report: Report, found: list[Run[Plan]]) -> None:
+def _receive(receiver: Connection, report: Report, runs: list[Run[Plan]]) -> None:
     while True:
         try:
-            if not listening.poll():
+            if not receiver.poll():
                 return
-            said = listening.recv()
+            message = receiver.recv()
         except (EOFError, OSError):
             return
-        if isinstance(said, PosencError):
-            raise said
-        if isinstance(said, Run):
-            found.append(said)
-        elif said is not None:
-            report(said)
+        if isinstance(message, PosencError):
+            raise message
+        if isinstance(message, Run):
+            runs.append(message)
+        elif message is not None:
+            report(message)
 
 
 def load_compiler() -> None:
-    """Load torch's compiler before a process group is joined.
+    """Load torch's compiler before the process joins a group.
 
-    Loaded within one, as optimisers do, it holds the group for good (torch 2.13), and the group's threads end the
-    process by a signal, now and then, while Python takes itself down.
+    Optimisers load it. Loaded within a group it holds the group for good (torch 2.13), and the group's threads then
+    end the process by a signal, now and then, while Python shuts down.
     """
     import_module("torch._dynamo")
 
 
-def _rank(rank: int, job: Shared, meet: str, threads: int, speaking: Connection) -> None:
-    """What every process does; it ends with the one that started it."""
+def _rank(rank: int, job: SharedJob, meet: str, threads: int, sender: Connection) -> None:
+    """The main function of each process, which ends with the one that started it."""
     end_with_parent()
     torch.set_num_threads(threads)
     device = job.plan.device
@@ -86,11 +86,11 @@ def _rank(rank: int, job: Shared, meet: str, threads: int, speaking: Connection)
     backend = "nccl" if device.startswith("cuda") else "gloo"
     load_compiler()
     dist.init_process_group(backend, init_method=meet, rank=rank, world_size=job.plan.devices)
-    say: Callable[[Any], None] = speaking.send if rank == 0 else lambda said: None
+    send: Callable[[Any], None] = sender.send if rank == 0 else lambda message: None
     try:
-        say(job.together(say, Ranks(job.plan.parallel, device)))
+        send(job.run_rank(send, Ranks(job.plan.parallel, device)))
     except Exception as error:
         ours = isinstance(error, PosencError)
-        speaking.send(error if ours else StudyError(f"rank {rank}: {type(error).__name__}: {error}"))
+        sender.send(error if ours else StudyError(f"rank {rank}: {type(error).__name__}: {error}"))
         sys.exit(1)
     dist.destroy_process_group()

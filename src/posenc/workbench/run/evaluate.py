@@ -12,33 +12,33 @@ from posenc.workbench.tasks import IGNORE, Batch, Task
 from posenc.workbench.tasks.language import TARGETS
 
 DEPTHS = 10
-"""Tenths of the sequence that an answer's place is counted in."""
+"""Tenths of the sequence, by which accuracies are given."""
 BUCKETS = 64
 """Positions of one bucket of the loss-by-position curve."""
 
 
-def evaluate(model: Transformer, made: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
+def evaluate(model: Transformer, task: Task, lengths: tuple[int, ...], count: int) -> tuple[Cell, ...]:
     """The cells of every length; a length that the encoding refuses leaves a cell that says why.
 
-    On a grid with more places than it was trained on, tables that say how are resized.
+    For a grid larger than the trained one, tables that can be resized are.
     """
-    test = _loss_cells if made.measure == "loss" else _accuracy_cells
+    test = _loss_cells if task.measure == "loss" else _accuracy_cells
     cells: list[Cell] = []
     with torch.inference_mode():
         for length in lengths:
             try:
-                cells += test(model.enlarged(*made.places(length)), made, length, count)
+                cells += test(model.enlarged(*task.places(length)), task, length, count)
             except PositionOutOfRange as refusal:
                 cells.append(Cell(length, "refused", float("nan"), 0, note=str(refusal)))
-    if made.measure == "loss":  # both come from the text, and whoever reads the run may not have it
-        cells += [Cell(lengths[0], "chance", made.chance, 0), Cell(lengths[0], "gate", made.gate, 0)]
+    if task.measure == "loss":  # both come from the text, and a reader of the run may not have it
+        cells += [Cell(lengths[0], "chance", task.chance, 0), Cell(lengths[0], "gate", task.gate, 0)]
     return tuple(cells)
 
 
-def _loss_cells(model: Transformer, made: Task, length: int, count: int) -> list[Cell]:
+def _loss_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
     """Fixed targets (with the loss of each block), whole windows, and the loss by position."""
     rows = []
-    for batch in _batches(model, made, length, count):
+    for batch in _batches(model, task, length, count):
         outputs = model(batch.tokens, batch.positions).float()
         losses = F.cross_entropy(outputs.mT, batch.targets, reduction="none")
         rows.append(losses.double().cpu())
@@ -54,11 +54,11 @@ def _loss_cells(model: Transformer, made: Task, length: int, count: int) -> list
     return cells
 
 
-def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> list[Cell]:
+def _accuracy_cells(model: Transformer, task: Task, length: int, count: int) -> list[Cell]:
     """Share of right answers (with right or wrong for each sequence) and, where it applies, by depth."""
     shares: list[torch.Tensor] = []
     depths: list[float] = []
-    for batch in _batches(model, made, length, count):
+    for batch in _batches(model, task, length, count):
         outputs = model(batch.tokens, batch.positions)
         asked = batch.targets != IGNORE
         right = (outputs.argmax(-1) == batch.targets) & asked & ~outputs.isnan().any(-1)
@@ -73,13 +73,13 @@ def _accuracy_cells(model: Transformer, made: Task, length: int, count: int) -> 
         by_depth = torch.bincount(tenth, weights=share, minlength=DEPTHS) / asked_for
         detail = tuple(by_depth.tolist())
         cells.append(Cell(length, "accuracy_by_depth", float(share.mean()), len(share), detail))
-    if not made.scores_every_answer:
+    if not task.scores_every_answer:
         return cells
     exact = (share == 1).double()
     return [*cells, Cell(length, "exact_match", float(exact.mean()), len(exact), tuple(exact.tolist()))]
 
 
-def _batches(model: Transformer, made: Task, length: int, count: int) -> Iterator[Batch]:
-    """The test's batches as the model takes them, where it is."""
-    for batch in made.test_batches(length, count):
+def _batches(model: Transformer, task: Task, length: int, count: int) -> Iterator[Batch]:
+    """The test's batches for the model's axes, on its device."""
+    for batch in task.test_batches(length, count):
         yield batch.on_axes(model.encoding.axes).to(model.embedding.weight.device)

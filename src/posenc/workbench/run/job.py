@@ -1,4 +1,4 @@
-"""What is sent to be done, what it says while it goes on, and the contract of those who carry it out."""
+"""Jobs, the progress that they report, and the contract of launchers, which run them."""
 
 import multiprocessing as mp
 import os
@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from posenc.errors import PosencError
+from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.run.plan import Identified, Run
 from posenc.workbench.tasks.text import Source
 
 
 @dataclass(frozen=True)
 class Progress:
-    """What a job has done since it said so last.
+    """The work of a job since its last report.
 
     Args:
         run: its plan's id.
-        work: how much of the plan's ``work``.
-        first: number of the first of the steps whose losses these are. A run that goes on from its state says all
-            losses before it once more, from step 0.
+        work: a part of the plan's ``work``.
+        first: number of the first step in ``losses``. A run that goes on from its state reports all earlier losses
+            again, from step 0.
         losses: nats per target of each step.
         tokens, seconds: read and spent in these steps.
     """
@@ -40,16 +40,16 @@ Report = Callable[[Progress], None]
 
 
 def unheard(progress: Progress) -> None:
-    """A report that nobody listens to."""
+    """A report without a listener."""
 
 
 class Job(Protocol):
-    """One plan to carry out, as it travels to whoever does: it can be pickled, and is a frozen dataclass.
+    """One plan with all that a launcher needs to run it elsewhere: a frozen dataclass that can be pickled.
 
-    It leaves nothing but files in ``folder`` whose names begin with its plan's id, and goes on from the state that
-    it finds there: a launcher without a shared folder gives it one of its own (``replace(job, folder=…)``), brings
-    those files there first and away as it goes on. Its text it takes from ``source.load()``, so such a launcher
-    loads it once and sends a source that holds it.
+    A job writes only files in ``folder`` whose names begin with its plan's id, and goes on from the state in that
+    folder. A launcher without a shared folder gives it another one (``replace(job, folder=…)``), copies those files
+    there first, and copies them back while the job runs. A job takes its text from ``source.load()``, so that such
+    a launcher loads the text once and sends a source that holds it.
     """
 
     @property
@@ -63,19 +63,19 @@ class Job(Protocol):
 
     @property
     def modules(self) -> tuple[Path, ...]:
-        """Files and packages of somebody's own, which it imports; the launcher may lay them out elsewhere."""
+        """Files and packages of custom classes, which it imports; the launcher may copy them elsewhere."""
 
-    def carry_out(self, report: Report) -> Run: ...
+    def run(self, report: Report) -> Run: ...
 
 
 def find_modules(modules: Sequence[Path]) -> None:
-    """Let this process import somebody's own classes from these files and packages."""
+    """Let this process import custom classes from these files and packages."""
     folders = dict.fromkeys(str(module.parent) for module in modules)
     sys.path.extend(folder for folder in folders if folder not in sys.path)
 
 
 def end_with_parent() -> None:
-    """Let this process, which another one spawned, end as soon as that one does, however it ends."""
+    """End this spawned process as soon as its parent ends, however that happens."""
     parent = mp.parent_process()
     assert parent is not None
 
@@ -88,31 +88,54 @@ def end_with_parent() -> None:
 
 @dataclass(frozen=True)
 class Failure:
-    """A plan that could not be carried out, and why."""
+    """A plan whose run failed, and why."""
 
     plan: Identified
     reason: str
 
     @classmethod
     def of(cls, plan: Identified, error: BaseException) -> "Failure":
-        """The plan failed by this error; one that is not ours is named by its class."""
+        """The failure of a plan by this error, named by its class unless it is one of posenc's."""
         ours = isinstance(error, PosencError)
-        said = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
-        return cls(plan, " ".join(said.split()))
+        message = str(error) if ours else f"{type(error).__name__}: {error}".removesuffix(": ")
+        return cls(plan, " ".join(message.split()))
 
 
 def attempt(job: Job, report: Report) -> Run | Failure:
-    """The run, or why there is none: nothing that a job raises leaves its process, where it might not survive.
+    """The run or its failure: no exception leaves the process, as some cannot be pickled.
 
-    A device's exhausted memory is among it, and ends this job alone.
+    A device that is out of memory fails this job alone.
     """
     try:
-        return job.carry_out(report)
+        return job.run(report)
     except Exception as error:
         return Failure.of(job.plan, error)
 
 
+@dataclass(frozen=True)
+class Requirements:
+    """What a run asks of the machine that it runs on, whichever launcher takes it there.
+
+    Args:
+        cpus: cores, and threads that it computes on: numbers do not depend on how many runs go on at once.
+        gpus: accelerators; a share below 1 leaves the rest of one to other runs.
+    """
+
+    cpus: int = 1
+    gpus: float = 0
+
+    def __post_init__(self) -> None:
+        if self.cpus < 1:
+            raise InvalidArgument(f"cpus={self.cpus} must be at least 1")
+        if not (0 <= self.gpus <= 1 or self.gpus in range(2, 1025)):
+            raise InvalidArgument(f"gpus={self.gpus} must be a whole number, or a share of one between 0 and 1")
+
+
+ONE_CORE = Requirements()
+"""Of a run, unless others are given."""
+
+
 class Launcher(Protocol):
-    """Carries out jobs; calls ``done`` for every run or failure and ``report`` as they go on, from one thread."""
+    """Runs jobs; calls ``done`` for every run or failure and ``report`` meanwhile, from one thread."""
 
     def __call__(self, jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None: ...

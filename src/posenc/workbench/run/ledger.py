@@ -1,4 +1,4 @@
-"""The ledger: finished runs in SQLite, one transaction a run, so that a killed study loses only what was under way.
+"""The ledger: finished runs in SQLite, one transaction a run, so that a killed study loses only runs under way.
 
 Schema, version 2:
 
@@ -7,8 +7,6 @@ Schema, version 2:
     cells  run, length, measure, value, count, detail, note                           the run's numbers
     steps  run, first, losses, tokens, seconds         losses of steps first, first + 1 … as float32; also of runs
                                                        that have not ended
-
-Version 1 had neither steps nor verdicts; it is read, and brought up when it is written to.
 """
 
 import json
@@ -24,17 +22,11 @@ from typing import Any
 
 from posenc.errors import StudyError
 from posenc.workbench.run.job import Progress
-from posenc.workbench.run.plan import Cell, Curve, P, Plan, Run
+from posenc.workbench.run.plan import Cell, LossCurve, P, Plan, Run
 
 VERSION = 2
-RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware"
-STEPS = """
-CREATE TABLE steps (
-    run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
-    PRIMARY KEY (run, first)
-);
-"""
-SCHEMA = f"""
+RUNS = "id, plan, seconds, parameters, final_loss, created, versions, hardware, verdict"
+SCHEMA = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE runs (
     id TEXT PRIMARY KEY, plan TEXT NOT NULL, seconds REAL NOT NULL, parameters INTEGER NOT NULL,
@@ -45,15 +37,16 @@ CREATE TABLE cells (
     run TEXT NOT NULL REFERENCES runs(id), length INTEGER NOT NULL, measure TEXT NOT NULL, value REAL,
     count INTEGER NOT NULL, detail TEXT NOT NULL, note TEXT NOT NULL, PRIMARY KEY (run, length, measure)
 );
-{STEPS}"""
-MIGRATION = f"ALTER TABLE runs ADD COLUMN verdict TEXT NOT NULL DEFAULT '';{STEPS}"
-
-
+CREATE TABLE steps (
+    run TEXT NOT NULL, first INTEGER NOT NULL, losses BLOB NOT NULL, tokens INTEGER NOT NULL, seconds REAL NOT NULL,
+    PRIMARY KEY (run, first)
+)
+"""
 MERGE = f"""
 DELETE FROM steps WHERE run IN (SELECT id FROM other.runs) AND run NOT IN (SELECT id FROM runs);
 INSERT INTO steps SELECT * FROM other.steps WHERE run NOT IN (SELECT run FROM steps);
 INSERT INTO cells SELECT * FROM other.cells WHERE run NOT IN (SELECT id FROM runs);
-INSERT INTO runs ({RUNS}, verdict) SELECT {RUNS}, verdict FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
+INSERT INTO runs ({RUNS}) SELECT {RUNS} FROM other.runs WHERE id NOT IN (SELECT id FROM runs)
 """
 
 
@@ -65,7 +58,7 @@ class Ledger:
         write: whether runs will be added. Only one process may hold a ledger for writing.
 
     Raises:
-        StudyError: the folder or file cannot be used, was made by a newer posenc, or is held by another process.
+        StudyError: the folder or file cannot be used, has another version, or another process writes to it.
     """
 
     def __init__(self, folder: Path, *, write: bool = False) -> None:
@@ -86,54 +79,52 @@ class Ledger:
             else:
                 self._db.execute("PRAGMA query_only = ON")
             self._open(write)
-            self._opened = opened.pop_all()  # whole: from here on close() lets go of it
+            self._opened = opened.pop_all()  # from here on close() releases both connections
 
     def add(self, run: Run, *, again: bool = False) -> None:
-        """Keep a finished run: all of it in one transaction, or nothing. One done ``again`` takes its own place."""
+        """Write a finished run in one transaction. A run done ``again`` replaces the earlier one."""
         plan = run.plan
         head = (plan.id, plan.to_json(), run.seconds, run.parameters, run.final_loss)
-        made = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
+        origin = (datetime.now(UTC).isoformat(timespec="seconds"), run.versions, run.hardware, run.verdict)
         cells = [(plan.id, c.length, c.measure, c.value, c.count, json.dumps(c.detail), c.note) for c in run.cells]
         with self._explained(), self._transaction():
             if again:
                 self._db.execute("DELETE FROM cells WHERE run = ?", (plan.id,))
                 self._db.execute("DELETE FROM runs WHERE id = ?", (plan.id,))
-            into = f"INSERT INTO runs ({RUNS}, verdict) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            self._db.execute(into, (*head, *made))
+            into = f"INSERT INTO runs ({RUNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+            self._db.execute(into, (*head, *origin))
             self._db.executemany("INSERT INTO cells VALUES (?, ?, ?, ?, ?, ?, ?)", cells)
             if run.curve.losses:
                 self._steps(plan.id, 0, run.curve)
 
     def note(self, progress: Progress) -> None:
-        """Keep the losses of a run that goes on; what it says again takes the place of what it said.
+        """Write the losses of a run under way; losses that it reports again replace the earlier ones.
 
-        What comes after the run itself, by a slower way, is in its losses already.
+        A report that arrives after the finished run is ignored: the run has all losses.
         """
         if not progress.losses or self._db.execute("SELECT 1 FROM runs WHERE id = ?", (progress.run,)).fetchone():
             return
         with self._explained(), self._transaction():
-            self._steps(progress.run, progress.first, Curve(progress.losses, progress.tokens, progress.seconds))
+            self._steps(progress.run, progress.first, LossCurve(progress.losses, progress.tokens, progress.seconds))
 
     def merge(self, folder: Path) -> None:
-        """Take in the runs of this folder's ledger that are not here, and losses of runs that have none here.
+        """Copy the runs of this folder's ledger that this one lacks, and the losses of runs without any here.
 
-        SQLite holds that ledger until this one is closed.
+        SQLite keeps that ledger open until this one is closed.
         """
-        Ledger(folder, write=True).close()  # of this version from here on
+        Ledger(folder).close()  # refuses what is no ledger of this version
         with self._explained():
             self._db.execute("ATTACH DATABASE ? AS other", (str(folder / self.path.name),))
             with self._transaction():
                 for statement in MERGE.split(";"):
                     self._db.execute(statement)
 
-    def curve(self, run: str) -> Curve:
-        """The losses of a run by its plan's id, ended or not; none where it has said none."""
-        if self._version < 2:
-            return Curve()
+    def curve(self, run: str) -> LossCurve:
+        """The losses of a run by its plan's id, ended or not; empty before its first report."""
         select = "SELECT losses, tokens, seconds FROM steps WHERE run = ? ORDER BY first"
         rows = self._db.execute(select, (run,)).fetchall()
         losses = tuple(value for blob, _, _ in rows for value in array("f", blob))
-        return Curve(losses, sum(row[1] for row in rows), sum(row[2] for row in rows))
+        return LossCurve(losses, sum(row[1] for row in rows), sum(row[2] for row in rows))
 
     def ids(self) -> set[str]:
         """The ids of the plans that are done."""
@@ -142,28 +133,25 @@ class Ledger:
     def runs(self, ids: Iterable[str] | None = None) -> list[Run[Plan]]:
         """Finished trainings in the order of their creation; all, or those of the given plans."""
         wanted = None if ids is None else set(ids)
-        rows = self._rows("ORDER BY created, rowid")
-        # Word for word: a plan that was written before there were kinds is a training.
-        plans = ((row, json.loads(row[1]).get("kind", Plan.kind)) for row in rows)
-        kept = (row for row, kind in plans if kind == Plan.kind and (wanted is None or row[0] in wanted))
-        return [self._run(row, Plan.from_json(row[1])) for row in kept]
+        rows = self._rows("WHERE json_extract(plan, '$.kind') = ? ORDER BY created, rowid", Plan.kind)
+        return [self._run(row, Plan.from_json(row[1])) for row in rows if wanted is None or row[0] in wanted]
 
     def find(self, plan: P) -> Run[P] | None:
-        """What this plan left, where it is done."""
+        """The run of this plan, if it is finished."""
         rows = self._rows("WHERE id = ?", plan.id)
         return self._run(rows[0], plan) if rows else None
 
     def seconds(self) -> float:
-        """What all runs took to compute."""
+        """The seconds of all runs."""
         return float(self._db.execute("SELECT coalesce(sum(seconds), 0) FROM runs").fetchone()[0])
 
     def copy(self, target: Path) -> None:
-        """All that it holds now in a file of its own, whoever writes meanwhile."""
+        """Copy the ledger of now into another file, while others write."""
         with self._explained(), closing(sqlite3.connect(target)) as other:
             self._db.backup(other)
 
     def close(self) -> None:
-        """Let go of the file, so that another process may write."""
+        """Close the file, so that another process may write."""
         self._opened.close()
 
     def __enter__(self) -> "Ledger":
@@ -172,29 +160,28 @@ class Ledger:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _steps(self, run: str, first: int, curve: Curve) -> None:
+    def _steps(self, run: str, first: int, curve: LossCurve) -> None:
         self._db.execute("DELETE FROM steps WHERE run = ? AND first >= ?", (run, first))
         row = (run, first, array("f", curve.losses).tobytes(), curve.tokens, curve.seconds)
         self._db.execute("INSERT INTO steps VALUES (?, ?, ?, ?, ?)", row)
 
     def _rows(self, which: str, *values: str) -> list[tuple[Any, ...]]:
-        verdict = "verdict" if self._version > 1 else "''"
-        return self._db.execute(f"SELECT {RUNS}, {verdict} FROM runs {which}", values).fetchall()
+        return self._db.execute(f"SELECT {RUNS} FROM runs {which}", values).fetchall()
 
     def _run(self, row: tuple[Any, ...], plan: P) -> Run[P]:
         columns = "length, measure, value, count, detail, note"
-        found = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
+        rows = self._db.execute(f"SELECT {columns} FROM cells WHERE run = ? ORDER BY rowid", (row[0],))
         cells = (
             Cell(length, measure, math.nan if value is None else value, count, tuple(json.loads(detail)), note)
-            for length, measure, value, count, detail, note in found
+            for length, measure, value, count, detail, note in rows
         )
         return Run(plan, tuple(cells), *row[2:])
 
     def _reading(self) -> str:
-        """How a reader opens the file: it creates nothing, and SQLite's own files are not left behind.
+        """The mode for readers, who create no file and leave none of SQLite's behind.
 
-        "rw" without its writes does that where the folder can be written. Where it cannot, an archive say, nobody
-        else writes either, and SQLite need not look; unless a writer was killed and left its log.
+        That is "rw" without writes where the folder is writable. Where it is not, as in an archive, nobody else
+        writes either, and the file is immutable; unless a killed writer left its log.
         """
         if access(self.folder, W_OK) and access(self.path, W_OK):
             return "mode=rw"
@@ -202,7 +189,7 @@ class Ledger:
         return "mode=ro" if left.exists() and left.stat().st_size else "mode=ro&immutable=1"
 
     def _hold(self) -> sqlite3.Connection:
-        """Take the study's lock; the operating system lets go of it however this process ends."""
+        """Take the study's lock; the operating system releases it however this process ends."""
         lock = sqlite3.connect(self.folder / "lock.sqlite", isolation_level=None, timeout=0)
         try:
             lock.execute("BEGIN EXCLUSIVE")
@@ -221,27 +208,19 @@ class Ledger:
                 for statement in SCHEMA.split(";"):
                     self._db.execute(statement)
                 self._db.execute("INSERT INTO meta VALUES ('version', ?)", (str(VERSION),))
-            self._version = VERSION
-            return
-        self._version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
-        if self._version > VERSION:
+        version = int(self._db.execute("SELECT value FROM meta WHERE key = 'version'").fetchone()[0])
+        if version != VERSION:
             raise StudyError(
-                f"{str(self.path)!r} has ledger version {self._version} and this posenc reads {VERSION}; upgrade "
+                f"{str(self.path)!r} has ledger version {version} and this posenc reads {VERSION}; upgrade "
                 "posenc, or choose another --output"
             )
-        if write and self._version < VERSION:
-            with self._transaction():
-                for statement in MIGRATION.split(";"):
-                    self._db.execute(statement)
-                self._db.execute("UPDATE meta SET value = ? WHERE key = 'version'", (str(VERSION),))
-            self._version = VERSION
 
     def _none(self) -> StudyError:
         return StudyError(f"no ledger in {str(self.folder)!r}; posenc compare --output {self.folder} starts one")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
-        if not self.path.exists():  # SQLite would go on writing to what no name leads to
+        if not self.path.exists():  # SQLite would go on writing to a deleted file
             raise StudyError(
                 f"{str(self.path)!r} is no longer there; bring the folder back, or choose another --output"
             )
@@ -256,17 +235,17 @@ class Ledger:
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """Turn what SQLite and the file system say into a sentence with a next step."""
+        """Turn errors of SQLite and of the file system into a sentence with a next step."""
         try:
             yield
         except sqlite3.DatabaseError as error:
-            said = str(error)
+            message = str(error)
             fix = {
                 "full": "free some space and run the same command: finished runs are kept",
                 "not a database": "the file is damaged or no ledger; choose another --output",
                 "readonly": "the folder cannot be written; choose another --output",
             }
-            step = next((text for key, text in fix.items() if key in said), "choose another --output")
-            raise StudyError(f"{str(self.path)!r}: {said}; {step}") from error
+            step = next((text for key, text in fix.items() if key in message), "choose another --output")
+            raise StudyError(f"{str(self.path)!r}: {message}; {step}") from error
         except OSError as error:
             raise StudyError(f"{str(self.folder)!r}: {error.strerror}; choose another --output") from error

@@ -1,4 +1,4 @@
-"""What a run was made with: versions and hardware, as they are kept beside its numbers."""
+"""Versions and hardware of a run, as its ledger holds them."""
 
 import json
 import os

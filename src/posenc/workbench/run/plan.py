@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -12,16 +12,13 @@ from posenc.encodings.text import parse
 from posenc.workbench.run.settings import Model, Training
 
 NUMERICS = 3
-"""How numbers come about; raised by hand when the same plan gives others than before. 0: before plans held every
-setting."""
+"""How numbers come about; raised by hand when the same plan gives others than before."""
 
 
 class Identified:
-    """What plans of every kind have: an id that is a hash of all they say, and a way into a ledger and back."""
+    """What plans of every kind have: an id, which is a hash of their values, and the JSON that ledgers hold."""
 
     kind: ClassVar[str]
-    told: str
-    """The words of the ledger that it was read from; empty where it was made here."""
 
     @property
     def name(self) -> str:
@@ -30,28 +27,26 @@ class Identified:
 
     @property
     def work(self) -> float:
-        """What it takes, in the unit that its kind counts progress in."""
+        """The amount of work, in the unit of this kind's progress."""
         raise NotImplementedError
 
     @cached_property
     def id(self) -> str:
         """Sixteen hexadecimal digits that change whenever any value does."""
-        return hashlib.sha256(json.dumps(self._identity(), sort_keys=True).encode()).hexdigest()[:16]
+        return _digest(self._values())
 
     def to_json(self) -> str:
         return json.dumps(self._values(), sort_keys=True)
 
-    def _identity(self) -> dict[str, Any]:
-        return self._values()
-
     def _values(self) -> dict[str, Any]:
-        """Every field, in JSON's types; of what was read, what it was told: a later field is none of its own."""
-        if self.told:
-            values: dict[str, Any] = json.loads(self.told)
-            return values
-        values = asdict(self)  # type: ignore[call-overload]
-        del values["told"]
-        return {"kind": self.kind, **values}
+        """The kind and every field."""
+        return {"kind": self.kind, **asdict(self)}  # type: ignore[call-overload]
+
+
+def _digest(values: dict[str, Any]) -> str:
+    """The id of a plan with these values; of an encoding its full text counts."""
+    identity = {name: value for name, value in values.items() if name != "encoding"}
+    return hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +54,7 @@ class Plan(Identified, Model, Training):
     """One training and its tests.
 
     Args:
-        encoding: a text, made short: what differs from defaults is what screens show.
+        encoding: a text with the settings that differ from defaults.
         task: a name in its catalogue.
         seed: of the initial weights and of the order of training batches, the same for every encoding.
         steps, batch, learning_rate: of the training.
@@ -69,9 +64,9 @@ class Plan(Identified, Model, Training):
         device: where it ran; numbers differ in the last bits between devices.
         text_sha256: of the text, empty where the task reads none.
         tokenizer: what it was cut with: ``bytes``, or the hash of a tokenizer; empty where the task reads none.
-        source: hash of the files that somebody's own class comes from, empty where there is none.
+        source: hash of the files of custom classes, empty where there is none.
         numerics: see ``NUMERICS``.
-        settings: the encoding's full text, every setting said; made from ``encoding``.
+        settings: the encoding's full text with all its settings; made from ``encoding``.
 
     The model and how it learns are settings of ``Model`` and ``Training``.
     """
@@ -92,13 +87,11 @@ class Plan(Identified, Model, Training):
     source: str = ""
     numerics: int = NUMERICS
     settings: str = field(default="", init=False)
-    told: str = field(default="", init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
-        if self.numerics:
-            recipe = parse(self.encoding)
-            object.__setattr__(self, "encoding", str(canonical(recipe)))
-            object.__setattr__(self, "settings", str(canonical(recipe, full=True)))
+        recipe = parse(self.encoding)
+        object.__setattr__(self, "encoding", str(canonical(recipe)))
+        object.__setattr__(self, "settings", str(canonical(recipe, full=True)))
 
     @property
     def name(self) -> str:
@@ -111,24 +104,15 @@ class Plan(Identified, Model, Training):
 
     @classmethod
     def from_json(cls, text: str) -> "Plan":
-        """The plan that ``to_json`` wrote, word for word: no text in it is parsed, and no module imported.
+        """The plan that ``to_json`` wrote, with the id that it had.
 
-        One from before some setting has that setting's default, and the id that it had.
+        The encoding's text is neither parsed nor imported: its module may be gone, its defaults may have changed.
         """
-        said: dict[str, Any] = json.loads(text)
-        later = {"settings": said.pop("settings", ""), "numerics": said.pop("numerics", 0), "told": text}
-        said.pop("kind", None)
-        plan = cls(**{**said, "lengths": tuple(said["lengths"])}, numerics=0)
-        for key, value in later.items():
-            object.__setattr__(plan, key, value)
+        values: dict[str, Any] = json.loads(text)
+        plan = object.__new__(cls)
+        vars(plan).update({each.name: each.default for each in fields(cls)})
+        vars(plan).update(values, lengths=tuple(values["lengths"]), id=_digest(values))
         return plan
-
-    def _identity(self) -> dict[str, Any]:
-        """Of the encoding its full text counts."""
-        values = self._values()
-        if values.get("settings"):
-            del values["encoding"]
-        return values
 
 
 @dataclass(frozen=True)
@@ -154,7 +138,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Curve:
+class LossCurve:
     """The loss of every step of a training, and how fast it read.
 
     Args:
@@ -176,7 +160,7 @@ P = TypeVar("P", bound=Identified)
 
 @dataclass(frozen=True)
 class Run(Generic[P]):
-    """What a plan left behind."""
+    """The result of a plan."""
 
     plan: P
     cells: tuple[Cell, ...]
@@ -188,8 +172,8 @@ class Run(Generic[P]):
     hardware: str = ""
     verdict: str = ""
     """Why the training was broken off, where it was; such a run has no cells."""
-    curve: Curve = Curve()
-    """As the run ended; one that was read from a ledger leaves it there (``Ledger.curve``)."""
+    curve: LossCurve = LossCurve()
+    """Set by the job; a run that was read from a ledger has none, and ``Ledger.curve`` reads it."""
 
     def cell(self, length: int, measure: str) -> Cell | None:
         """The cell of that length and measure, if it was measured."""

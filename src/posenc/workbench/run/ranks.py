@@ -1,4 +1,4 @@
-"""One training over several processes, a device each: who holds which part of the batch, and of the model."""
+"""One training over several processes, a device each: which process holds which part of batch and model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class Alone:
     """A training in one process."""
 
     first = True
-    """Whether this process is the one that says, tests and leaves the run."""
+    """Whether this process reports, tests and writes the run."""
 
     def state(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
@@ -35,16 +35,16 @@ class Alone:
         """The state of a training that goes on from ``path``."""
         return State(path, model, optimiser, generator)
 
-    def whole(self, model: Transformer, again: Callable[[], Transformer]) -> Transformer:
-        """The trained model in one piece, in the first process; ``again`` builds an empty one."""
+    def unsharded(self, model: Transformer, again: Callable[[], Transformer]) -> Transformer:
+        """The trained model in one piece, in the first process; ``again`` builds an untrained one."""
         return model
 
     def wrapped(self, model: Transformer) -> nn.Module:
-        """The model as its forward is called."""
+        """The model that training calls."""
         return model
 
     def outputs(self, model: nn.Module, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
-        """What the model says of this process's part of the batch, ``(N, V)``, and the targets of that part."""
+        """The model's outputs for this process's part of the batch, ``(N, V)``, and the targets of that part."""
         batch = batch.to(device)
         return model(batch.tokens, batch.positions).flatten(0, 1), batch.targets.flatten()
 
@@ -53,7 +53,7 @@ class Alone:
         return F.cross_entropy(outputs, targets, ignore_index=IGNORE)
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        """What is so for any process."""
+        """For each flag, whether any process has it."""
         return flags
 
 
@@ -99,16 +99,16 @@ class Ranks(Alone):
 
         return ShardedState(path, model, optimiser, generator, self.first)
 
-    def whole(self, model: Transformer, again: Callable[[], Transformer]) -> Transformer:
+    def unsharded(self, model: Transformer, again: Callable[[], Transformer]) -> Transformer:
         if self.way != "fsdp":
             return model
         from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
 
         values = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
-        made = again()
+        unsharded = again()
         if self.first:
-            made.load_state_dict(values)
-        return made
+            unsharded.load_state_dict(values)
+        return unsharded
 
     def outputs(self, model: nn.Module, batch: Batch, device: str) -> tuple[Tensor, Tensor]:
         if self.way == "context" and batch.positions is not None:
@@ -118,15 +118,15 @@ class Ranks(Alone):
             )
         rank, ranks, rows = dist.get_rank(), dist.get_world_size(), len(batch.tokens)
         batch = batch.to(self.device)
-        tokens, targets, how = batch.tokens, batch.targets, dict[str, Any](positions=batch.positions)
+        tokens, targets, keywords = batch.tokens, batch.targets, dict[str, Any](positions=batch.positions)
         if self.way == "context":
-            own, how = _shard(tokens.shape[1], rank, ranks, self.device)
-            tokens, targets = tokens[:, own], targets[:, own]
+            positions, keywords = _shard(tokens.shape[1], rank, ranks, self.device)
+            tokens, targets = tokens[:, positions], targets[:, positions]
         else:
             if rows % ranks:
                 raise InvalidArgument(f"batch={rows} must be a multiple of devices={ranks} to be shared out")
             tokens, targets = tokens.chunk(ranks)[rank], targets.chunk(ranks)[rank]
-        return model(tokens, **how).flatten(0, 1), targets.flatten()
+        return model(tokens, **keywords).flatten(0, 1), targets.flatten()
 
     def loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """Ranks' gradients are averaged, so that each gives its sum over the mean number of targets."""
@@ -134,27 +134,27 @@ class Ranks(Alone):
         both = torch.stack((total.detach(), (targets != IGNORE).sum().to(total.dtype)))
         dist.all_reduce(both)
         mean = both[0] / both[1]
-        own = total * (dist.get_world_size() / both[1])
-        return own + (mean - own).detach()
+        part = total * (dist.get_world_size() / both[1])
+        return part + (mean - part).detach()
 
     def any(self, *flags: bool) -> tuple[bool, ...]:
-        told = torch.tensor(flags, dtype=torch.int32, device=self.device)
-        dist.all_reduce(told, dist.ReduceOp.MAX)
-        return tuple(map(bool, told.tolist()))
+        highest = torch.tensor(flags, dtype=torch.int32, device=self.device)
+        dist.all_reduce(highest, dist.ReduceOp.MAX)
+        return tuple(map(bool, highest.tolist()))
 
 
 def _shard(length: int, rank: int, ranks: int, device: str) -> tuple[Tensor, dict[str, Any]]:
-    """The places of this rank's tokens, and what the model is told of them; keys come from everywhere."""
-    own = posenc.positions.sharded(length, rank, ranks, zigzag=True, device=device)
+    """The positions of this rank's tokens, and the model's keywords for them; keys come from all ranks."""
+    positions = posenc.positions.sharded(length, rank, ranks, zigzag=True, device=device)
     everyone = torch.cat(
         [posenc.positions.sharded(length, r, ranks, zigzag=True, device=device) for r in range(ranks)]
     )
-    mask = posenc.Mask(causal=True, q_order=own, k_order=everyone)
-    return own, {"positions": own, "mask": mask, "cache": Gathered(everyone)}
+    mask = posenc.Mask(causal=True, q_order=positions, k_order=everyone)
+    return positions, {"positions": positions, "mask": mask, "cache": Gathered(everyone)}
 
 
 class _Gather(torch.autograd.Function):
-    """All ranks' ``(B, H, T, D)`` along T; the gradient of a part is the sum of what every rank made of it."""
+    """All ranks' ``(B, H, T, D)`` along T; the gradient of a part is the sum of all ranks' gradients of it."""
 
     @staticmethod
     def forward(ctx: Any, part: Tensor) -> Tensor:
@@ -176,10 +176,10 @@ class Gathered:
 
     def __init__(self, everyone: Tensor) -> None:
         self.everyone = everyone
-        self.carries: dict[int, Tensor | None] = {}
+        self.states: dict[int, Tensor | None] = {}
 
     def advance(self, positions: Tensor) -> Tensor:
-        """The places of all keys; the model's positions are this rank's."""
+        """The positions of all keys; the model's positions are this rank's."""
         return posenc.positions.on_axes(self.everyone, 1 if positions.dim() == 1 else len(positions))
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

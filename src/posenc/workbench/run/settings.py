@@ -1,6 +1,6 @@
-"""What a study can say, each setting declared once: its meaning, unit, range and default.
+"""The settings of a study, each declared once: its meaning, unit, range and default.
 
-Studies and plans inherit these groups; a TOML file, the command line and Python check by them and say their words.
+Studies and plans inherit these groups; TOML files, the command line and Python share their names and checks.
 """
 
 import math
@@ -21,9 +21,9 @@ class Setting:
         low, high: the range, both ends included.
         choices: the values that there are, where they are few.
         kind: the type of one value; a whole number is also a float, and nothing else converts.
-        optional: whether it may be left open, as None.
-        many: whether it is several, separated by commas on the command line.
-        by_task: whether it may be said for all tasks at once or for some by name; open means each task's own.
+        optional: whether it may be None.
+        many: whether it is a tuple, separated by commas on the command line.
+        by_task: whether it may be one value for all tasks or a table by task; None is each task's own.
     """
 
     help: str
@@ -46,13 +46,13 @@ class Setting:
         return f"{_shown(self.low)} … {_shown(self.high)} {self.unit}".rstrip()
 
     def check(self, name: str, value: object) -> Any:
-        """The value as a study keeps it.
+        """The value as a study holds it.
 
         Raises:
             InvalidArgument: of another type, or out of range.
             UnknownName: none of the choices.
         """
-        if value is None and (self.optional or self.by_task):
+        if value is None and self.optional:
             return None
         if self.by_task and isinstance(value, dict):
             return {task: self._one(f"{name} of {task}", each) for task, each in value.items()}
@@ -62,16 +62,16 @@ class Setting:
             return tuple(self._one(name, each) for each in value)
         return self._one(name, value)
 
-    def read(self, name: str, said: str) -> Any:
-        """The value of a word of the command line: ``1,2,4``, or ``language=800,ordering=300`` by task."""
-        if self.by_task and "=" in said:
-            pairs = [part.partition("=") for part in said.split(",")]
+    def read(self, name: str, text: str) -> Any:
+        """The value of an option of the command line: ``1,2,4``, or ``language=800,ordering=300`` by task."""
+        if self.by_task and "=" in text:
+            pairs = [part.partition("=") for part in text.split(",")]
             return {task.strip(): self._word(name, value) for task, _, value in pairs}
-        if self.many and not (self.kind is int and "," not in said):  # one whole number is a count
-            from posenc.encodings.text import split
+        if self.many and not (self.kind is int and "," not in text):  # one whole number is a count
+            from posenc.encodings.text import split  # imports torch, which the command line's help does without
 
-            return tuple(self._word(name, part) for part in split(said))
-        return self._word(name, said)
+            return tuple(self._word(name, part) for part in split(text))
+        return self._word(name, text)
 
     def _word(self, name: str, word: str) -> Any:
         if self.kind in (str, Path):
@@ -109,81 +109,79 @@ def _shown(number: float) -> str:
     return f"{int(number):,}" if number == int(number) else f"{number:g}"
 
 
-def _whole(default: int | None, low: int, high: float, unit: str, help: str, **more: Any) -> Any:
-    made = Setting(help, unit, low, high, optional=default is None, **more)
-    return field(default=default, metadata={"setting": made})
-
-
-def _number(default: float, low: float, high: float, unit: str, help: str) -> Any:
-    return field(default=default, metadata={"setting": Setting(help, unit, low, high, kind=float)})
-
-
-def _word(default: str, choices: tuple[str, ...], help: str) -> Any:
-    return field(default=default, metadata={"setting": Setting(help, choices=choices, kind=str)})
-
-
-def _switch(help: str, *, default: bool = False) -> Any:
-    return field(default=default, metadata={"setting": Setting(help, kind=bool)})
-
-
-def _grid(default: Any, help: str, unit: str = "", kind: type = str, **more: Any) -> Any:
-    made = Setting(help, unit, kind=kind, many=isinstance(default, tuple), optional=default is None, **more)
-    return field(default=default, metadata={"setting": made})
-
-
-def by_task(kind: type, low: float, high: float, unit: str, help: str) -> Any:
-    """A setting that every task has of its own."""
-    return field(default=None, metadata={"setting": Setting(help, unit, low, high, kind=kind, by_task=True)})
+def setting(
+    default: Any,
+    help: str,
+    unit: str = "",
+    low: float = -math.inf,
+    high: float = math.inf,
+    choices: tuple[str, ...] = (),
+    kind: type | None = None,
+    by_task: bool = False,
+) -> Any:
+    """A dataclass field with a ``Setting``; the default says its type, whether it is a tuple, whether optional."""
+    many = isinstance(default, tuple)
+    kind = kind or type(default[0] if many else default)
+    declaration = Setting(help, unit, low, high, choices, kind, default is None, many, by_task)
+    return field(default=default, metadata={"setting": declaration})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """What is compared, and how it is tested."""
 
-    encodings: tuple[str, ...] = _grid(
+    encodings: tuple[str, ...] = setting(
         ("nope", "sinusoidal", "learned-clamped", "rotary", "alibi"),
         "such as t5, rotary(base=500000), layers(rotary*3 + nope), heads(alibi*2, rotary*2), my_file:Mine",
     )
-    tasks: tuple[str, ...] = _grid(
-        ("language", "ordering", "needle"), "of language, ordering, needle, recent, copying, neighbours"
+    tasks: tuple[str, ...] = setting(
+        ("language", "ordering", "needle"), "any of language, ordering, needle, recent, copying, neighbours"
     )
-    seeds: tuple[int, ...] = _grid((0,), "one run each; one number n is 0 to n−1", "", int, low=0, high=2**31)
-    lengths: tuple[float, ...] = _grid(
-        (1.0, 2.0, 4.0, 8.0), "of tests; 1 is always among them", "× the trained length", float, low=1, high=65536
+    seeds: tuple[int, ...] = setting((0,), "one run for each; one number n stands for 0 to n−1", low=0, high=2**31)
+    lengths: tuple[float, ...] = setting(
+        (1.0, 2.0, 4.0, 8.0), "test lengths; 1 is always among them", "× the trained length", 1, 65536
     )
-    blocks: int = _grid(
-        64, "windows of text that are tested per length; fewer in a short text", "windows", int, low=1, high=1e6
-    )
-    answers: int = _grid(256, "sequences per length that are tested", "sequences", int, low=1, high=1e6)
-    device: str = _grid("cpu", "where a run computes: cpu, cuda, …")
+    blocks: int = setting(64, "windows of text tested per length; fewer in a short text", "windows", 1, 1e6)
+    answers: int = setting(256, "sequences tested per length", "sequences", 1, 1e6)
+    device: str = setting("cpu", "device of a run: cpu, cuda, …")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
+class TextSettings:
     """The text of the language task."""
 
-    text: Path | None = _grid(
-        None, "file, folder, or .parquet with a column text; else the topics that ship with CPython", "", Path
+    text: Path | None = setting(
+        None,
+        "file, folder, or .parquet table with a column text; the topics that ship with CPython by default",
+        kind=Path,
     )
-    tokenizer: str = _grid("bytes", "bytes, bpe (learnt from the training part), or the path of a tokenizer.json")
-    vocabulary: int = _grid(4096, "that bpe learns", "tokens", int, low=256, high=1e6)
+    tokenizer: str = setting("bytes", "bytes, bpe (trained on the training part), or the path of a tokenizer.json")
+    vocabulary: int = setting(4096, "size of the bpe tokenizer", "tokens", 256, 1e6)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
     """The transformer, the same for every encoding."""
 
-    width: int = _whole(64, 2, 65536, "channels", "of the token embeddings")
-    layers: int = _whole(2, 1, 4096, "layers", "attention and feed-forward, one after the other")
-    heads: int = _whole(4, 1, 4096, "heads", "query heads; 2·heads divides width, as pairs turn")
-    kv_heads: int | None = _whole(None, 1, 4096, "heads", "key and value heads, a divisor of heads; else as many")
-    hidden: int | None = _whole(None, 1, 1048576, "channels", "inside the feed-forward part; else 4·width")
-    norm: str = _word("layer", ("layer", "rms"), "before attention and feed-forward")
-    activation: str = _word("gelu", ("gelu", "swiglu"), "of the feed-forward part")
-    biases: bool = _switch("linear maps have biases", default=True)
-    tied: bool = _switch("the output map is the embedding's transpose, where a task says its inputs")
-    qk_norm: bool = _switch("queries and keys are normed per head before they turn")
-    window: int | None = _whole(None, 1, 2**31, "tokens", "how far back a layer sees, itself included; else all")
+    width: int = setting(64, "width of the token embeddings", "channels", 2, 65536)
+    layers: int = setting(2, "layers of attention and feed-forward", "layers", 1, 4096)
+    heads: int = setting(4, "query heads; 2·heads divides width, as channels rotate in pairs", "heads", 1, 4096)
+    kv_heads: int | None = setting(
+        None, "key and value heads, a divisor of heads; as many by default", "heads", 1, 4096, kind=int
+    )
+    hidden: int | None = setting(
+        None, "width inside the feed-forward part; 4·width by default", "channels", 1, 1048576, kind=int
+    )
+    norm: str = setting("layer", "norm before attention and feed-forward", choices=("layer", "rms"))
+    activation: str = setting("gelu", "activation of the feed-forward part", choices=("gelu", "swiglu"))
+    biases: bool = setting(True, "linear maps have biases")
+    tied: bool = setting(
+        False, "the output map is the embedding's transpose, where a task's outputs are its inputs"
+    )
+    qk_norm: bool = setting(False, "queries and keys are normed per head before rotation")
+    window: int | None = setting(
+        None, "how far back a layer sees, itself included; all tokens by default", "tokens", 1, 2**31, kind=int
+    )
 
     @property
     def head_dim(self) -> int:
@@ -192,44 +190,50 @@ class Model:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """How a model learns, whatever the task."""
+    """Settings of the training, the same for every task."""
 
-    accumulate: int = _whole(1, 1, 65536, "batches", "whose gradients make one step")
-    optimiser: str = _word("adamw", ("adamw", "adam", "sgd"), "what turns gradients into steps")
-    beta1: float = _number(0.9, 0, 0.9999, "", "decay of the mean gradient (momentum for sgd)")
-    beta2: float = _number(0.98, 0, 0.99999, "", "decay of the mean squared gradient")
-    weight_decay: float = _number(0.01, 0, 10, "", "of weights per step and learning rate")
-    schedule: str = _word("cosine", ("cosine", "linear", "constant", "trapezoid"), "of the learning rate")
-    warm_up: float = _number(0.05, 0, 1, "share of the steps", "over which the learning rate rises from 0")
-    floor: float = _number(0.05, 0, 1, "share of the learning rate", "that the schedule ends at")
-    clip: float = _number(1.0, 0, 1e9, "", "largest norm of a step's gradient; 0 clips nothing")
-    dtype: str = _word("float32", ("float32", "bfloat16", "float64"), "of the parameters")
-    autocast: str = _word("none", ("none", "bfloat16"), "type that activations are computed in, parameters kept")
-    compile: bool = _switch("compile the training step; slow to begin, faster later")
-    devices: int = _whole(1, 1, 4096, "devices", "of one machine, that one run goes over")
-    parallel: str = _word(
-        "ddp", ("ddp", "fsdp", "context"), "what devices share out: batch, batch and model, or sequences"
+    accumulate: int = setting(1, "batches whose gradients make one step", "batches", 1, 65536)
+    optimiser: str = setting("adamw", "optimiser", choices=("adamw", "adam", "sgd"))
+    beta1: float = setting(0.9, "decay of the mean gradient (momentum for sgd)", low=0, high=0.9999)
+    beta2: float = setting(0.98, "decay of the mean squared gradient", low=0, high=0.99999)
+    weight_decay: float = setting(0.01, "weight decay per step and learning rate", low=0, high=10)
+    schedule: str = setting(
+        "cosine", "schedule of the learning rate", choices=("cosine", "linear", "constant", "trapezoid")
     )
-    recompute: bool = _switch("keep each layer's input alone and compute the rest again for the gradient")
+    warm_up: float = setting(0.05, "time in which the learning rate rises from 0", "share of the steps", 0, 1)
+    floor: float = setting(0.05, "learning rate at the end of the schedule", "share of the learning rate", 0, 1)
+    clip: float = setting(1.0, "largest norm of a step's gradient; 0 clips nothing", low=0, high=1e9)
+    dtype: str = setting("float32", "dtype of the parameters", choices=("float32", "bfloat16", "float64"))
+    autocast: str = setting(
+        "none", "dtype of activations, while parameters keep theirs", choices=("none", "bfloat16")
+    )
+    compile: bool = setting(False, "compile the training step; slow to begin, faster later")
+    devices: int = setting(1, "devices of one machine that share one run", "devices", 1, 4096)
+    parallel: str = setting(
+        "ddp", "what devices share: the batch, batch and model, or sequences", choices=("ddp", "fsdp", "context")
+    )
+    recompute: bool = setting(False, "keep each layer's input alone and compute the rest again for the gradient")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ByTask:
-    """How long and in what portions a task is learnt; each task has its own unless these say otherwise."""
+    """Length and portions of a training; each task has its own values unless these are given."""
 
-    train_length: Any = by_task(int, 2, 2**24, "tokens", "longest training sequence")
-    steps: Any = by_task(int, 1, 1e9, "steps", "of the training")
-    tokens: Any = by_task(int, 1, 1e15, "tokens", "read in training, in place of steps")
-    batch: Any = by_task(int, 1, 1e6, "sequences", "per batch")
-    learning_rate: Any = by_task(float, 1e-9, 10, "", "the highest of the schedule")
+    train_length: Any = setting(None, "longest training sequence", "tokens", 2, 2**24, kind=int, by_task=True)
+    steps: Any = setting(None, "training steps", "steps", 1, 1e9, kind=int, by_task=True)
+    tokens: Any = setting(
+        None, "tokens read in training, in place of steps", "tokens", 1, 1e15, kind=int, by_task=True
+    )
+    batch: Any = setting(None, "sequences per batch", "sequences", 1, 1e6, kind=int, by_task=True)
+    learning_rate: Any = setting(None, "highest learning rate", low=1e-9, high=10, kind=float, by_task=True)
 
 
-def declared(kind: type) -> dict[str, Setting]:
+def declared(group: type) -> dict[str, Setting]:
     """Every setting of a group, or of a study, by name and in order."""
-    return {each.name: each.metadata["setting"] for each in fields(kind) if "setting" in each.metadata}
+    return {each.name: each.metadata["setting"] for each in fields(group) if "setting" in each.metadata}
 
 
-def checked(made: object) -> None:
-    """Check every setting of a frozen dataclass, and keep the checked values."""
-    for name, setting in declared(type(made)).items():
-        object.__setattr__(made, name, setting.check(name, getattr(made, name)))
+def check_settings(instance: object) -> None:
+    """Check every setting of a frozen dataclass, and store the checked values."""
+    for name, setting in declared(type(instance)).items():
+        object.__setattr__(instance, name, setting.check(name, getattr(instance, name)))

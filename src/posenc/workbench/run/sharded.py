@@ -1,4 +1,4 @@
-"""The state of a training over several processes: each writes its part, and any number of them reads it again."""
+"""The state of a training over several processes: each writes its part, and any number of processes reads it."""
 
 import json
 import warnings
@@ -15,9 +15,9 @@ from posenc.workbench.run.state import Trained, folders, remove, unwritten
 
 
 class ShardedState:
-    """As ``State``, in folders beside its path, ``<run>.<steps>.dcp``; the newest whole one counts.
+    """As ``State``, in folders beside its path, ``<run>.<steps>.dcp``; the newest complete one counts.
 
-    A folder is whole when it has its ``.metadata``, which is written last.
+    A folder is complete when it has its ``.metadata``, which is written last.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class ShardedState:
         self.path, self.model, self.optimiser, self.generator, self.first = path, model, optimiser, generator, first
 
     def load(self) -> Trained:
-        """Set everything to where it stood, and say how far that is; at the start without a state."""
+        """Restore model, optimiser and generator; returns the losses so far, none without a state."""
         newest = max(folders(self.path), key=_steps, default=None)
         if newest is None:
             return Trained()
@@ -45,22 +45,23 @@ class ShardedState:
         self.generator.set_state(values["generator"])
         return Trained(**json.loads(values["trained"]))
 
-    def save(self, made: Trained) -> None:
-        """Keep where everything stands; called by every process at the same step."""
+    def save(self, trained: Trained) -> None:
+        """Write the state; every process calls it at the same step."""
         if self.path is None:
             return
         older = folders(self.path)
-        target = self.path.with_suffix(f".{len(made.losses)}.dcp")
+        target = self.path.with_suffix(f".{len(trained.losses)}.dcp")
         try:
-            dcp.save(self._values(made), checkpoint_id=target)
+            dcp.save(self._values(trained), checkpoint_id=target)
         except (OSError, dcp.api.CheckpointException) as error:
             raise unwritten("the state of a run", target, error) from error
         remove([folder for folder in older if folder != target] if self.first else [])
 
-    def _values(self, made: Trained) -> dict[str, Any]:
+    def _values(self, trained: Trained) -> dict[str, Any]:
         model, optimiser = get_state_dict(self.model, self.optimiser)
         generator = self.generator.get_state()
-        return {"model": model, "optimiser": optimiser, "generator": generator, "trained": json.dumps(asdict(made))}
+        text = json.dumps(asdict(trained))
+        return {"model": model, "optimiser": optimiser, "generator": generator, "trained": text}
 
 
 def _steps(folder: Path) -> int:

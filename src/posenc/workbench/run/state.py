@@ -1,4 +1,4 @@
-"""Where a training stands, in one file: weights, optimiser, random numbers and losses; whole or not there."""
+"""The state of a training in one file, written atomically: weights, optimiser, random numbers and losses."""
 
 import math
 import shutil
@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from posenc.errors import StudyError
-from posenc.workbench.files import sweep, whole
-from posenc.workbench.run.plan import Curve
+from posenc.workbench.files import sweep, write_atomically
+from posenc.workbench.run.plan import LossCurve
 
 
 def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
@@ -23,7 +23,7 @@ def unwritten(what: str, path: Path, error: BaseException) -> StudyError:
 
 @dataclass
 class Trained:
-    """How far a training has come: the loss of every step, what it read, and why it was broken off, if it was."""
+    """The loss of every step so far, tokens and seconds, and why the training was broken off, if it was."""
 
     losses: list[float] = field(default_factory=list)
     tokens: int = 0
@@ -39,16 +39,13 @@ class Trained:
         return float(torch.tensor(tail).mean())
 
     @property
-    def curve(self) -> Curve:
+    def curve(self) -> LossCurve:
         """As ledgers keep it."""
-        return Curve(tuple(self.losses), self.tokens, self.seconds)
+        return LossCurve(tuple(self.losses), self.tokens, self.seconds)
 
 
 class State:
-    """The state of one training; nothing is kept where ``path`` is None.
-
-    What is there is whole. A file that cannot be read is no state.
-    """
+    """The state of one training; without a ``path`` there is none. A file that cannot be read counts as none."""
 
     def __init__(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
@@ -56,55 +53,55 @@ class State:
         self.path, self.model, self.optimiser, self.generator = path, model, optimiser, generator
 
     def load(self) -> Trained:
-        """Set everything to where it stood, and say how far that is; at the start without a state."""
+        """Restore model, optimiser and generator; returns the losses so far, none without a state."""
         if self.path is None:
             return Trained()
         sweep(self.path.parent, self.path.stem)
         if not self.path.exists():
             return Trained()
         try:
-            kept: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
+            values: dict[str, Any] = torch.load(self.path, map_location="cpu", weights_only=True, mmap=True)
         except Exception:  # cut short, say: torch has many ways to say so
             return Trained()
-        self.model.load_state_dict(kept["model"])
-        self.optimiser.load_state_dict(kept["optimiser"])
-        self.generator.set_state(kept["generator"])
-        return Trained(kept["losses"].tolist(), kept["tokens"], kept["seconds"])
+        self.model.load_state_dict(values["model"])
+        self.optimiser.load_state_dict(values["optimiser"])
+        self.generator.set_state(values["generator"])
+        return Trained(values["losses"].tolist(), values["tokens"], values["seconds"])
 
-    def save(self, made: Trained) -> None:
-        """Keep where everything stands, the step of the last loss being done."""
+    def save(self, trained: Trained) -> None:
+        """Write the state after the step of the last loss."""
         if self.path is None:
             return
         values = {
             "model": self.model.state_dict(),
             "optimiser": self.optimiser.state_dict(),
             "generator": self.generator.get_state(),
-            "losses": torch.tensor(made.losses, dtype=torch.float64),
-            "tokens": made.tokens,
-            "seconds": made.seconds,
+            "losses": torch.tensor(trained.losses, dtype=torch.float64),
+            "tokens": trained.tokens,
+            "seconds": trained.seconds,
         }
         try:
-            with whole(self.path) as partial:
+            with write_atomically(self.path) as partial:
                 torch.save(values, partial)
         except (OSError, RuntimeError) as error:
             raise unwritten("the state of a run", self.path, error) from error
 
 
 def forget(path: Path) -> None:
-    """Let go of the state of a training that has ended, of whichever kind."""
+    """Remove the state of a training that has ended, of either kind."""
     path.unlink(missing_ok=True)
     remove(folders(path))
 
 
 def folders(path: Path | None) -> list[Path]:
-    """Those beside its path that hold a whole state of several processes."""
+    """The folders beside its path that hold a complete state of several processes."""
     if path is None or not path.parent.is_dir():
         return []
     return [folder for folder in path.parent.glob(f"{path.stem}.*.dcp") if (folder / ".metadata").exists()]
 
 
 def remove(old: list[Path]) -> None:
-    """Let go of such folders."""
+    """Remove such folders."""
     for folder in old:
-        (folder / ".metadata").unlink()  # no longer whole, whatever happens next
+        (folder / ".metadata").unlink()  # incomplete from here on, even if the next line fails
         shutil.rmtree(folder)

@@ -1,4 +1,4 @@
-"""Trains a model step by step: reads top to bottom, says every loss, and goes on mid-way with the same numbers."""
+"""Trains a model step by step: reads top to bottom, reports every loss, and resumes with equal numbers."""
 
 import math
 import time
@@ -26,7 +26,7 @@ DIVERGED, FOR = 10.0, 10
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: what every step needs to know, whatever the task.
+    """The settings of a training that every step needs.
 
     Args:
         run: the plan's id, under which losses are reported.
@@ -63,7 +63,7 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
     generator = torch.Generator().manual_seed(seed)
     state = recipe.ranks.state(recipe.state, model, optimiser, generator)
     watch = _Watch(recipe, report, state.load())
-    for step in range(len(watch.made.losses), recipe.steps):
+    for step in range(len(watch.trained.losses), recipe.steps):
         _set_rate(optimiser, recipe.learning_rate * factor(step, recipe.steps, how))
         optimiser.zero_grad(set_to_none=True)
         total, tokens = torch.zeros((), device=device), 0
@@ -75,14 +75,14 @@ def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report:
         if how.clip:
             torch.nn.utils.clip_grad_norm_(parameters, how.clip)
         optimiser.step()
-        due, lost = recipe.ranks.any(watch.saw(total, tokens), bool(watch.made.verdict))
+        due, lost = recipe.ranks.any(watch.note(total, tokens), bool(watch.trained.verdict))
         if due:
-            watch.say()
-            state.save(watch.made)
+            watch.report()
+            state.save(watch.trained)
         if lost:
             break
-    watch.say()
-    return watch.made
+    watch.report()
+    return watch.trained
 
 
 def factor(step: int, steps: int, how: Training) -> float:
@@ -107,8 +107,8 @@ def _optimiser(model: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     how, parameters = recipe.how, model.parameters()
     rate, betas = recipe.learning_rate, (how.beta1, how.beta2)
     if how.optimiser == "sgd":
-        whole = how.devices == 1 or how.parallel != "fsdp"  # torch has no fused form for parts of a parameter
-        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=whole)
+        fused = how.devices == 1 or how.parallel != "fsdp"  # torch has no fused form for parts of a parameter
+        return torch.optim.SGD(parameters, rate, how.beta1, weight_decay=how.weight_decay, fused=fused)
     make = torch.optim.AdamW if how.optimiser == "adamw" else torch.optim.Adam
     return make(parameters, rate, betas, weight_decay=how.weight_decay, fused=True)
 
@@ -125,49 +125,50 @@ def _autocast(how: Training, device: torch.device) -> AbstractContextManager[obj
 
 
 class _Watch:
-    """Keeps the losses, says them now and then, and sees when a training is lost."""
+    """Collects the losses, reports them now and then, and ends a training that has diverged."""
 
-    def __init__(self, recipe: Recipe, report: Report, made: Trained) -> None:
-        self.recipe, self.report, self.made, losses = recipe, report, made, made.losses
+    def __init__(self, recipe: Recipe, listener: Report, trained: Trained) -> None:
+        self.recipe, self.listener, self.trained, losses = recipe, listener, trained, trained.losses
         self.waiting: list[Tensor] = []
         self.tokens = 0
         self.high = next((i for i, value in enumerate(reversed(losses)) if value <= DIVERGED * losses[0]), 0)
-        self.said = self.saved = time.monotonic()
+        self.reported = self.saved = time.monotonic()
         if losses:
-            report(Progress(recipe.run, len(losses) * recipe.work, 0, tuple(losses), made.tokens, made.seconds))
+            work = len(losses) * recipe.work
+            listener(Progress(recipe.run, work, 0, tuple(losses), trained.tokens, trained.seconds))
 
-    def saw(self, loss: Tensor, tokens: int) -> bool:
-        """Note a step; whether it is time to keep the state."""
+    def note(self, loss: Tensor, tokens: int) -> bool:
+        """Note a step; whether it is time to save the state."""
         self.waiting.append(loss)
         self.tokens += tokens
         now = time.monotonic()
-        if now - self.said >= REPORT_EVERY:
-            self.say()
+        if now - self.reported >= REPORT_EVERY:
+            self.report()
         if now - self.saved < STATE_EVERY:
             return False
-        self.say()
+        self.report()
         self.saved = now
-        return not self.made.verdict
+        return not self.trained.verdict
 
-    def say(self) -> None:
+    def report(self) -> None:
         """Fetch the losses that wait, judge them in turn, and report them."""
         if not self.waiting:
             return
         values: list[float] = torch.stack(self.waiting).tolist()
-        kept = list(self._until_lost(values))
-        now, first = time.monotonic(), len(self.made.losses)
-        self.made.losses += kept
-        work, took = len(kept) * self.recipe.work, now - self.said
-        self.made.tokens, self.made.seconds = self.made.tokens + self.tokens, self.made.seconds + took
-        self.report(Progress(self.recipe.run, work, first, tuple(kept), self.tokens, took))
-        self.waiting, self.tokens, self.said = [], 0, now
+        losses = list(self._until_lost(values))
+        now, first = time.monotonic(), len(self.trained.losses)
+        self.trained.losses += losses
+        work, took = len(losses) * self.recipe.work, now - self.reported
+        self.trained.tokens, self.trained.seconds = self.trained.tokens + self.tokens, self.trained.seconds + took
+        self.listener(Progress(self.recipe.run, work, first, tuple(losses), self.tokens, took))
+        self.waiting, self.tokens, self.reported = [], 0, now
 
     def _until_lost(self, values: list[float]) -> Iterator[float]:
-        start = (self.made.losses or values)[0]
-        for step, value in enumerate(values, len(self.made.losses)):
+        start = (self.trained.losses or values)[0]
+        for step, value in enumerate(values, len(self.trained.losses)):
             self.high = self.high + 1 if value > DIVERGED * start else 0
             yield value
             if not math.isfinite(value) or self.high == FOR:
-                said = f"{value:.3g}" if math.isfinite(value) else "no number any more"
-                self.made.verdict = f"diverged: at step {step} the loss is {said}"
+                loss = f"{value:.3g}" if math.isfinite(value) else "no number any more"
+                self.trained.verdict = f"diverged: at step {step} the loss is {loss}"
                 return

@@ -1,4 +1,4 @@
-"""Carries out one plan: build the transformer, train it, test it, keep its weights."""
+"""The run of one plan: build the transformer, train it, test it, write its weights."""
 
 import time
 from dataclasses import dataclass, fields
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 import posenc
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
-from posenc.workbench.run.devices import over
+from posenc.workbench.run.devices import run_on_devices
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Report, find_modules, unheard
 from posenc.workbench.run.machine import hardware, versions
@@ -20,29 +20,30 @@ from posenc.workbench.run.settings import Model
 from posenc.workbench.run.state import Trained, forget
 from posenc.workbench.run.trainer import Recipe, train
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
-from posenc.workbench.run.weights import save
-from posenc.workbench.tasks import Source, Task, Text, task
+from posenc.workbench.run.weights import save_weights
+from posenc.workbench.tasks import Source, Task, Text
+from posenc.workbench.tasks import task as task_named
 
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """A plan, and where its worker finds the text, leaves weights and state, and finds modules of one's own."""
+    """A plan, with the source of its text, the folder of its weights and state, and the files of custom classes."""
 
     plan: Plan
     source: Source
     folder: Path
     modules: tuple[Path, ...] = ()
 
-    def carry_out(self, report: Report = unheard) -> Run[Plan]:
-        """Train and test in this process; the weights land in ``folder/<plan id>.safetensors``."""
+    def run(self, report: Report = unheard) -> Run[Plan]:
+        """Train and test in this process, or in one for each device; writes ``folder/<plan id>.safetensors``."""
         if self.plan.devices > 1:
-            return over(self, report)
-        found = self.together(report, ALONE)
-        assert found is not None
-        return found
+            return run_on_devices(self, report)
+        run = self.run_rank(report, ALONE)
+        assert run is not None
+        return run
 
-    def together(self, report: Report, ranks: Alone) -> Run[Plan] | None:
-        """What every process of the run does; all have trained when the first tests alone and returns it."""
+    def run_rank(self, report: Report, ranks: Alone) -> Run[Plan] | None:
+        """The part of one process: all train, then the first one tests alone and returns the run."""
         find_modules(self.modules)
         started, plan = time.perf_counter(), self.plan
         text = self.source.load()
@@ -52,7 +53,7 @@ class TrainingJob:
         taught = teach(plan, text, report, state, ranks)
         if not ranks.first:
             return None
-        save(taught.model, self.folder / f"{plan.id}.safetensors")
+        save_weights(taught.model, self.folder / f"{plan.id}.safetensors")
         forget(state)
         parameters = sum(p.numel() for p in taught.model.parameters())
         return Run(
@@ -70,13 +71,13 @@ class TrainingJob:
 
 @dataclass(frozen=True)
 class Taught:
-    """What became of a plan.
+    """The trained model of a plan.
 
     Args:
-        task: that it was taught.
-        model: with what it learnt, ready to be asked.
-        trained: its losses, and a verdict where it was lost.
-        cells: what its tests found; none where it was lost, nor where another process tests.
+        task: that it was trained on.
+        model: in evaluation mode.
+        trained: its losses, and a verdict where training was broken off.
+        cells: of its tests; none where training was broken off or another process tests.
     """
 
     task: Task
@@ -88,25 +89,25 @@ class Taught:
 def teach(
     plan: Plan, text: Text, report: Report = unheard, state: Path | None = None, ranks: Alone = ALONE
 ) -> Taught:
-    """Build the transformer of a plan, train it on the plan's task and test it, here and now; nothing is kept."""
-    made = task_of(plan, text)
-    model = build(plan, made)
-    trained = learn(model, made, plan, report, state, ranks)
-    model = ranks.whole(model, lambda: build(plan, made)).eval()
-    asked = ranks.first and not trained.verdict
-    return Taught(made, model, trained, evaluate(model, made, plan.lengths, plan.test_count) if asked else ())
+    """Build the transformer of a plan, train it on the plan's task and test it; writes no weights."""
+    task = task_of(plan, text)
+    model = build(plan, task)
+    trained = learn(model, task, plan, report, state, ranks)
+    model = ranks.unsharded(model, lambda: build(plan, task)).eval()
+    tested = ranks.first and not trained.verdict
+    return Taught(task, model, trained, evaluate(model, task, plan.lengths, plan.test_count) if tested else ())
 
 
 def task_of(plan: Plan, text: Text) -> Task:
-    """The task of a plan, learnt and tested at the plan's lengths."""
-    return task(plan.task, text, plan.lengths[-1], plan.train_length)
+    """The task of a plan, trained and tested at the plan's lengths."""
+    return task_named(plan.task, text, plan.lengths[-1], plan.train_length)
 
 
 def encoding(plan: Plan) -> Encoding:
-    """The encoding of a plan; somebody's own class is imported.
+    """The encoding of a plan; a custom class is imported.
 
-    A scaling that depends on the length of a request is planned for the longest test, and trained so: no key is
-    ever stale.
+    A scaling that depends on the length of a request is set for the longest test already in training, so that no
+    cached key is ever stale.
     """
     return posenc.encoding(
         plan.settings or plan.encoding,
@@ -119,28 +120,24 @@ def encoding(plan: Plan) -> Encoding:
     )
 
 
-def config(plan: Plan, made: Task) -> TransformerConfig:
-    """The transformer of a plan for a task; an output map is tied where the task says its inputs."""
-    said = {each.name: getattr(plan, each.name) for each in fields(Model)}
-    tied = plan.tied and made.outputs == made.vocabulary
+def config(plan: Plan, task: Task) -> TransformerConfig:
+    """The transformer of a plan for a task; an output map is tied where a task's outputs are its inputs."""
+    settings = {each.name: getattr(plan, each.name) for each in fields(Model)}
+    settings["tied"] = plan.tied and task.outputs == task.vocabulary
     return TransformerConfig(
-        made.vocabulary,
-        outputs=made.outputs,
-        causal=made.causal,
-        recompute=plan.recompute,
-        **{**said, "tied": tied},
+        task.vocabulary, outputs=task.outputs, causal=task.causal, recompute=plan.recompute, **settings
     )
 
 
-def build(plan: Plan, made: Task) -> Transformer:
-    """The transformer of a plan, with the plan's initial weights: the same for every encoding but its own."""
-    model = Transformer(config(plan, made), encoding(plan)).initialise(plan.seed)
+def build(plan: Plan, task: Task) -> Transformer:
+    """The transformer of a plan with the initial weights of its seed, the same for every encoding but its own."""
+    model = Transformer(config(plan, task), encoding(plan)).initialise(plan.seed)
     return model.to(device=plan.device, dtype=getattr(torch, plan.dtype))
 
 
 def learn(
     model: Transformer,
-    made: Task,
+    task: Task,
     plan: Plan,
     report: Report = unheard,
     state: Path | None = None,
@@ -151,7 +148,7 @@ def learn(
     forward: nn.Module = torch.compile(wrapped) if plan.compile else wrapped  # type: ignore[assignment]
 
     def portion(generator: torch.Generator) -> tuple[Tensor, int]:
-        batch = made.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
+        batch = task.train_batch(generator, plan.batch).on_axes(model.encoding.axes)
         return ranks.loss(*ranks.outputs(forward, batch, plan.device)), batch.tokens.numel()
 
     recipe = Recipe(plan.id, plan.steps, plan.learning_rate, plan, state, ranks=ranks)

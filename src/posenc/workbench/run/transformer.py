@@ -36,7 +36,7 @@ class TransformerConfig:
         activation: ``"gelu"`` or ``"swiglu"``.
         biases: whether linear maps have biases.
         tied: whether the output map is the embedding's transpose.
-        qk_norm: whether queries and keys are normed per head before they turn.
+        qk_norm: whether queries and keys are normed per head before rotation.
         window: how many tokens back a layer sees, itself included; all by default.
         recompute: whether training keeps each layer's input alone and computes the rest again for the gradient.
     """
@@ -111,12 +111,12 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, placed: Placed, mask: posenc.Mask, layer: int, cache: Cache | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
-        here, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
-        q, k = here.rotate(self.q_norm(q), self.k_norm(k))
+        placed, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
+        q, k = placed.rotate(self.q_norm(q), self.k_norm(k))
         if cache is not None:
             cache.states[layer] = state
             k, v = cache.extend(layer, k, v)
-        y = posenc.attention(q, k, v, here, mask, scale=self.head_dim**-0.5)
+        y = posenc.attention(q, k, v, placed, mask, scale=self.head_dim**-0.5)
         return self.out(y.transpose(1, 2).flatten(-2))
 
 
@@ -156,6 +156,13 @@ def _norm(config: TransformerConfig) -> nn.Module:
     return make(config.width, eps=1e-5)
 
 
+def draw_parameters(encoding: Encoding, seed: int) -> None:
+    """Draw the initial parameters of an encoding, and leave torch's random numbers as they were."""
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        encoding.reset_parameters()
+
+
 class Transformer(nn.Module):
     """Tokens to outputs; any encoding, or another in every layer.
 
@@ -178,7 +185,7 @@ class Transformer(nn.Module):
             self.head.weight = self.embedding.weight
 
     def enlarged(self, *places: int) -> "Transformer":
-        """The same model, weights and all, for a grid of so many places; itself where no table has to grow."""
+        """The same model with its weights, for a grid of so many places; itself where no table has to grow."""
         encoding = self.encoding.enlarged(*places) if places else self.encoding
         if encoding is self.encoding:
             return self
@@ -203,9 +210,7 @@ class Transformer(nn.Module):
         nn.init.normal_(self.embedding.weight, std=std, generator=generator)
         if not self.config.tied:
             nn.init.normal_(self.head.weight, std=self.config.width**-0.5, generator=generator)
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            self.encoding.reset_parameters()
+        draw_parameters(self.encoding, seed)
         return self
 
     def forward(
@@ -218,8 +223,8 @@ class Transformer(nn.Module):
     ) -> Float[Tensor, "B T V"]:
         """Outputs at every token; with a cache, ``tokens`` follow those it holds.
 
-        Without ``positions`` they count up; without a ``mask`` everything is seen, or what came before if the
-        config says causal.
+        Without ``positions`` they count up; without a ``mask`` all tokens are visible, or earlier ones alone if the
+        config is causal.
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)
@@ -245,11 +250,6 @@ class Transformer(nn.Module):
             step = self(step, cache=cache)[:, -1].argmax(-1, keepdim=True)
             tokens.append(step)
         return torch.cat(tokens, dim=1)
-
-
-def of_text(positions: Tensor, encoding: Encoding) -> Tensor:
-    """Positions of plain text as the encoding takes them: the same along every axis, where it has several."""
-    return positions if encoding.axes == 1 else positions.expand(encoding.axes, -1)
 
 
 def _table_dtype(weight: Tensor) -> torch.dtype:

@@ -1,11 +1,11 @@
-"""What a run learnt, as one safetensors file beside the ledger: written whole, read back, or said to be damaged."""
+"""The trained weights of a run, as one safetensors file beside the ledger."""
 
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from posenc.errors import StudyError
-from posenc.workbench import files
+from posenc.workbench.files import write_atomically
 from posenc.workbench.run.plan import Identified
 from posenc.workbench.run.state import unwritten
 
@@ -13,34 +13,34 @@ FOLDER = "checkpoints"
 """Of a study: weights of its runs, and the state of those under way."""
 
 
-def place(study: Path, plan: Identified) -> Path:
-    """Where the weights of a run of this study lie."""
+def path_of(study: Path, plan: Identified) -> Path:
+    """The file of a run's weights in a study's folder."""
     return study / FOLDER / f"{plan.id}.safetensors"
 
 
-def save(model: nn.Module, path: Path) -> None:
-    """Write the weights: a file that is there is whole."""
+def save_weights(model: nn.Module, path: Path) -> None:
+    """Write the weights atomically."""
     from safetensors import SafetensorError
     from safetensors.torch import save_file
 
     tensors: dict[str, Tensor] = {}
-    held = set()
+    pointers = set()
     for name, value in model.state_dict().items():
-        again = value.data_ptr() in held  # an output map that is tied, say: the format holds nothing twice
+        again = value.data_ptr() in pointers  # a tied output map, say: the format holds nothing twice
         tensors[name] = value.clone() if again else value.contiguous()
-        held.add(value.data_ptr())
+        pointers.add(value.data_ptr())
     try:
-        with files.whole(path) as partial:
+        with write_atomically(path) as partial:
             partial.touch()
-            mode = partial.stat().st_mode  # safetensors keeps what it writes from everybody else
+            mode = partial.stat().st_mode  # safetensors makes its files private
             save_file(tensors, partial)
             partial.chmod(mode)
     except (OSError, SafetensorError) as error:
         raise unwritten("weights", path, error) from error
 
 
-def whole(path: Path) -> bool:
-    """Whether the file is there and as long as its header says."""
+def complete(path: Path) -> bool:
+    """Whether the file exists and is as long as its header says."""
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -50,9 +50,9 @@ def whole(path: Path) -> bool:
         return False
 
 
-def weights(study: Path, plan: Identified) -> dict[str, Tensor]:
-    """What a run of the study learnt, by the model's names; StudyError where the file is gone or damaged."""
-    path = place(study, plan)
+def load_weights(study: Path, plan: Identified) -> dict[str, Tensor]:
+    """The trained weights of a run by the model's names; StudyError where the file is gone or damaged."""
+    path = path_of(study, plan)
     try:
         from safetensors.torch import load_file
 

@@ -1,1 +1,1 @@
-"""Plans, runs and the ledger: how a study is laid out, carried out, kept and resumed."""
+"""A study: its settings, presets and files, the comparison of its encodings, and what its results say."""

@@ -8,10 +8,10 @@ from posenc.workbench.study.study import Study
 
 @dataclass(frozen=True)
 class Preset:
-    """A study, what it is for, and its cost: measured, or steps counted times seconds a step measured."""
+    """A study, its purpose, and its cost: measured, or steps counted times measured seconds a step."""
 
     study: Study
-    what: str
+    purpose: str
     cost: str
 
 
@@ -21,7 +21,7 @@ ZOO = (
     *("deberta", "cope", "grape-a", "fox", "stack(rotary, query-scale)", "stack(rotary, ssmax)"),
     "layers(rotary + nope)",
 )
-"""Every encoding of the catalogue that was made for text; what only scales queries lies on rotary."""
+"""Every encoding of the catalogue that was made for text; those that only scale queries are added to rotary."""
 
 ZOO_OF_GRIDS = (
     *("nope", "rotary", "sinusoidal-grid", "learned-grid(num_positions=8, resize=timm, tables=grid)"),
@@ -32,8 +32,8 @@ ZOO_OF_GRIDS = (
     *("channel-rotary(layout=v-jepa2)", "channel-rotary(layout=hunyuan-vl)", "channel-rotary(layout=ernie-image)"),
     *("window(size=(23, 23))", "decomposed(size=(23, 23))", "decomposed(size=(8, 8))", "layoutlm"),
 )
-"""Every encoding of the catalogue with more than one axis and what in use differs in it, beside two of one axis,
-for which cells follow one another; tables of places have those of the largest test, or are resized to it."""
+"""Every encoding of the catalogue with more than one axis in the variants that are in use, and two with one axis,
+which read cells row by row. Tables have the places of the largest test, or are resized to it."""
 
 PRESETS = {
     "quick": Preset(Study(), "five encodings, three tasks, one seed", "3 minutes on two cores"),

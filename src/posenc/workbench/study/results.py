@@ -1,4 +1,4 @@
-"""What a study found: per task and encoding the measure at every length with its interval, and a verdict."""
+"""Results of a study: per task and encoding the measure at every length with its interval, and a verdict."""
 
 import math
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ from posenc.workbench.study.statistics import (
     paired,
     perplexity,
 )
-from posenc.workbench.tasks import TASKS, Judged, Source, Told, task
+from posenc.workbench.tasks import TASKS, Criteria, RecordedCriteria, Source, task
 
 LOST = 0.05
-"""What may be lost between the trained and the longest length, as a share of a perplexity or of an accuracy."""
+"""The share of perplexity or accuracy that an encoding may lose up to the longest length and still hold."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Row:
         values: by length, the loss (nats per fixed target) or the accuracy.
         windows: by length, the loss over whole windows, as papers print it; empty for accuracies.
         converged: runs that passed the task's gate at the trained length, and runs in all.
-        diverged: runs that were broken off, as their loss went to nothing.
+        diverged: runs that were broken off as their loss diverged.
         refusal: why the encoding has no value past some length, or empty.
-        not_finite: the lengths at which the loss of a run is NaN or infinite; there it has no value.
+        not_finite: the lengths at which the loss of a run is NaN or infinite, and which have no value.
         to_best: the paired difference to the best row at the longest length, or None.
     """
 
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def ranked(self) -> bool:
-        """Whether every run learnt the task; others are shown, never ranked."""
+        """Whether every run learned the task; others are shown, never ranked."""
         return self.converged[0] == self.converged[1]
 
 
@@ -56,7 +56,7 @@ class Row:
 class TaskResult:
     """All encodings on one task, best at the longest length first, then those not ranked."""
 
-    task: Judged
+    task: Criteria
     lengths: tuple[int, ...]
     rows: tuple[Row, ...]
     runs: tuple[Run, ...]
@@ -67,16 +67,16 @@ class TaskResult:
 
     @property
     def unit(self) -> str:
-        """What is read and predicted: ``"byte"``, or ``"token"`` where a tokenizer cut the text."""
+        """``"byte"``, or ``"token"`` where a tokenizer cut the text."""
         return "byte" if self.runs[0].plan.tokenizer in ("", "bytes") else "token"
 
     @property
     def question(self) -> str:
-        """What the models had to do."""
+        """The task in words."""
         return self.task.question.replace("byte", self.unit)
 
     def verdict(self, row: Row) -> str:
-        """What became of this encoding at the longest length, in a few words."""
+        """How this encoding does at the longest length, in a few words."""
         if row.diverged:
             return f"diverged ({row.diverged} of {row.converged[1]} runs)"
         if row.not_finite:
@@ -94,85 +94,87 @@ class TaskResult:
 
 
 def holds(result: TaskResult, row: Row) -> bool:
-    """Whether what was learnt at the trained length is still there at the longest one."""
+    """Whether the measure of the trained length remains at the longest one, but for ``LOST``."""
     if not row.ranked or row.not_finite or result.longest not in row.values:
         return False
     start, end = row.values[result.lengths[0]].mean, row.values[result.longest].mean
     return end <= start + math.log1p(LOST) if result.task.measure == "loss" else end >= start * (1 - LOST)
 
 
-def summarise(made: Judged, runs: Sequence[Run]) -> TaskResult:
+def summarise(criteria: Criteria, runs: Sequence[Run]) -> TaskResult:
     """Gather the runs of one task."""
     by_encoding: dict[str, list[Run]] = {}
     for run in runs:
         by_encoding.setdefault(run.plan.encoding, []).append(run)
     lengths = tuple(sorted({length for run in runs for length in run.plan.lengths}))
-    rows = [_row(made, encoding, group, lengths) for encoding, group in by_encoding.items()]
-    sign = 1 if made.measure == "loss" else -1
+    rows = [_row(criteria, encoding, group, lengths) for encoding, group in by_encoding.items()]
+    sign = 1 if criteria.measure == "loss" else -1
     rows.sort(key=lambda r: (not r.ranked, lengths[-1] not in r.values, sign * _last(r, lengths[-1])))
     best = rows[0].encoding
-    rows = [_with_difference(made, row, by_encoding[row.encoding], by_encoding[best], lengths[-1]) for row in rows]
-    return TaskResult(made, lengths, tuple(rows), tuple(runs))
+    rows = [
+        _with_difference(criteria, row, by_encoding[row.encoding], by_encoding[best], lengths[-1]) for row in rows
+    ]
+    return TaskResult(criteria, lengths, tuple(rows), tuple(runs))
 
 
 def newest(runs: Sequence[Run[Plan]], name: str, source: Source = Source()) -> TaskResult | None:  # noqa: B008 - frozen
-    """What the newest runs of a task found that differ in encoding and seed alone; None where there is no run.
+    """The results of a task's newest runs that differ in encoding and seed alone; None without a run.
 
     Raises:
-        StudyError: they do not tell what they are judged by, and read another text than ``source``.
+        StudyError: the runs recorded no chance and gate, and read another text than ``source``.
     """
-    found = alike([run for run in runs if run.plan.task == name])
-    if not found:
+    group = alike([run for run in runs if run.plan.task == name])
+    if not group:
         return None
-    plan = found[0].plan
-    for run in found:
+    plan = group[0].plan
+    for run in group:
         chance, gate = (run.cell(plan.lengths[0], measure) for measure in ("chance", "gate"))
         if chance and gate:
-            return summarise(Told(name, TASKS[name].question, "loss", chance.value, gate.value), found)
+            return summarise(RecordedCriteria(name, TASKS[name].question, "loss", chance.value, gate.value), group)
     text = source.load()
     if plan.text_sha256 not in ("", text.sha256):
         raise StudyError(
-            "this study read a text of its own; see the page that posenc compare wrote, or open it in Python with "
+            "this study read another text; see the page that posenc compare wrote, or open it in Python with "
             "source=Source(path)"
         )
-    longest = max(length for run in found for length in run.plan.lengths)
-    return summarise(task(name, text, longest, plan.train_length), found)
+    longest = max(length for run in group for length in run.plan.lengths)
+    return summarise(task(name, text, longest, plan.train_length), group)
 
 
 def alike(runs: Sequence[Run]) -> list[Run]:
     """The runs that differ from the newest in encoding and seed alone: a ledger may hold several studies.
 
-    Of an encoding and seed only the newest counts: a class of one's own may have changed since.
+    Of an encoding and seed only the newest counts: the source of a custom class may have changed.
     """
 
-    def asked(run: Run) -> dict[str, object]:
-        own = ("encoding", "settings", "source", "seed", "told")
-        return {key: value for key, value in asdict(run.plan).items() if key not in own}
+    def common(run: Run) -> dict[str, object]:
+        differing = ("encoding", "settings", "source", "seed")
+        return {key: value for key, value in asdict(run.plan).items() if key not in differing}
 
-    same = [run for run in runs if asked(run) == asked(runs[-1])]
-    return list({(run.plan.encoding, run.plan.seed): run for run in same}.values())
+    group = [run for run in runs if common(run) == common(runs[-1])]
+    return list({(run.plan.encoding, run.plan.seed): run for run in group}.values())
 
 
 def _last(row: Row, longest: int) -> float:
     return row.values[longest].mean if longest in row.values else 0.0
 
 
-def _row(made: Judged, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -> Row:
-    values = {n: v for n in lengths if (v := _interval(made, runs, n, made.measure))}
-    windows = {n: v for n in lengths if (v := _interval(made, runs, n, "window_loss"))}
-    passed = sum(made.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], made.measure)))
+def _row(criteria: Criteria, encoding: str, runs: list[Run], lengths: tuple[int, ...]) -> Row:
+    values = {n: v for n in lengths if (v := _interval(criteria, runs, n, criteria.measure))}
+    windows = {n: v for n in lengths if (v := _interval(criteria, runs, n, "window_loss"))}
+    passed = sum(criteria.passes(cell.value) for run in runs if (cell := run.cell(lengths[0], criteria.measure)))
     notes = [cell.note for run in runs for cell in run.cells if cell.note]
     lost = sum(bool(run.verdict) for run in runs)
-    broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, made.measure))]))
+    broken = tuple(n for n in lengths if not finite([c.value for r in runs if (c := r.cell(n, criteria.measure))]))
     return Row(encoding, values, windows, (passed, len(runs)), notes[0] if notes else "", None, lost, broken)
 
 
-def _interval(made: Judged, runs: list[Run], length: int, measure: str) -> Interval | None:
+def _interval(criteria: Criteria, runs: list[Run], length: int, measure: str) -> Interval | None:
     """Over seeds where there are several, else blocks or answers of the one run; None where they are not finite."""
     cells = [cell for run in runs if (cell := run.cell(length, measure))]
     if not cells or not finite([cell.value for cell in cells]):
         return None
-    if made.measure == "loss":
+    if criteria.measure == "loss":
         return over_seeds([cell.value for cell in cells]) if len(cells) > 1 else over_blocks(cells[0].detail)
     if len(cells) == 1:
         return over_answers(cells[0].detail)
@@ -180,10 +182,10 @@ def _interval(made: Judged, runs: list[Run], length: int, measure: str) -> Inter
     return replace(spread, low=max(0.0, spread.low), high=min(1.0, spread.high))  # a share stays one
 
 
-def _with_difference(made: Judged, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
+def _with_difference(criteria: Criteria, row: Row, ours: list[Run], best: list[Run], longest: int) -> Row:
     """The row with its difference to the best on the same blocks (one seed) or the same seeds (several)."""
-    mine = {r.plan.seed: c for r in ours if (c := r.cell(longest, made.measure))}
-    theirs = {r.plan.seed: c for r in best if (c := r.cell(longest, made.measure))}
+    mine = {r.plan.seed: c for r in ours if (c := r.cell(longest, criteria.measure))}
+    theirs = {r.plan.seed: c for r in best if (c := r.cell(longest, criteria.measure))}
     shared = sorted(mine.keys() & theirs.keys())
     if not shared or ours is best or longest in row.not_finite:
         return row
@@ -195,7 +197,7 @@ def _with_difference(made: Judged, row: Row, ours: list[Run], best: list[Run], l
 
 
 def depth_shares(result: TaskResult) -> dict[str, dict[int, list[float]]]:
-    """Accuracy by tenth of depth, per encoding and length, averaged over seeds; empty where no place matters."""
+    """Accuracy by tenth of depth, per encoding and length, averaged over seeds; empty for tasks without depths."""
     shares: dict[str, dict[int, list[float]]] = {}
     for row in result.rows:
         for length in result.lengths:

@@ -19,7 +19,7 @@ class Interval:
     low: float
     high: float
     of: str
-    """What varied: ``"blocks"``, ``"answers"`` or ``"seeds"``."""
+    """The repeated unit: ``"blocks"``, ``"answers"`` or ``"seeds"``."""
 
 
 def wilson(right: float, asked: int) -> tuple[float, float]:
@@ -50,7 +50,7 @@ def finite(values: Sequence[float]) -> bool:
 
 
 def perplexity(loss: float) -> float:
-    """exp of a loss in nats; infinite where floats end."""
+    """exp of a loss in nats; infinite past the range of floats."""
     return math.inf if loss > 709 else math.exp(loss)
 
 
@@ -65,7 +65,7 @@ def over_answers(shares: Sequence[float]) -> Interval:
 
 
 def over_seeds(means: Sequence[float]) -> Interval:
-    """A mean over runs that differ in nothing but their seed."""
+    """A mean over runs that differ in their seed alone."""
     return _over(means, "seeds")
 
 

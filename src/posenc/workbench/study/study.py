@@ -1,9 +1,7 @@
-"""A study: a grid of plans, said in one set of words by a TOML file, the command line and Python."""
+"""A study: a grid of plans; TOML files, the command line and Python name its settings alike."""
 
 import math
-import tomllib
-from dataclasses import dataclass, fields, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,9 +9,9 @@ import torch
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.foreign import source_hash
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, StudyError, UnknownName
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.settings import ByTask, Grid, Model, Reading, Training, checked, declared
+from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
 from posenc.workbench.tasks import TASKS, Source, Text
 from posenc.workbench.tasks.language import blocks
 
@@ -22,15 +20,15 @@ MOST_SEEDS = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
-class Study(Grid, Reading, Model, ByTask, Training):
+class Study(Grid, TextSettings, Model, ByTask, Training):
     """A grid of plans: every encoding on every task with every seed.
 
     Every setting is declared in its group, with unit and range. Settings of ``ByTask`` are one value for all tasks
-    or a table by task, ``{"language": 1500}``; each task has its own where nothing is said.
+    or a table by task, ``{"language": 1500}``; tasks that it leaves out have their own values.
 
     Raises:
         InvalidArgument: a value of a wrong type or out of range, or settings that do not go together.
-        UnknownName: an encoding, a task or a choice that there is not; the nearest is named.
+        UnknownName: an encoding, a task or a choice that does not exist; the nearest is named.
     """
 
     def __post_init__(self) -> None:
@@ -40,20 +38,20 @@ class Study(Grid, Reading, Model, ByTask, Training):
                     f"seeds={self.seeds} must be how many there are, 1 … {MOST_SEEDS:,}, or a list such as [0, 1]"
                 )
             object.__setattr__(self, "seeds", tuple(range(self.seeds)))
-        checked(self)
+        check_settings(self)
         object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
         for name in self.tasks:
             if name not in TASKS:
                 raise UnknownName("task", name, TASKS)
         for name, values in (("encodings", self.encodings), ("tasks", self.tasks), ("seeds", self.seeds)):
             if not values or len(set(values)) != len(values):
-                said = ",".join(map(str, values))
-                raise InvalidArgument(f"{name}={said!r} must name at least one, and none twice")
+                joined = ",".join(map(str, values))
+                raise InvalidArgument(f"{name}={joined!r} must name at least one, and none twice")
         if not self.lengths:
             raise InvalidArgument("lengths=() must hold multiples of the trained length, such as 1,2,4,8")
         for name in declared(ByTask):
-            said = getattr(self, name)
-            for task in said if isinstance(said, dict) else ():
+            value = getattr(self, name)
+            for task in value if isinstance(value, dict) else ():
                 if task not in TASKS:
                     raise UnknownName(f"task under {name}", task, TASKS)
         self._check_model()
@@ -61,21 +59,23 @@ class Study(Grid, Reading, Model, ByTask, Training):
 
     def _check_model(self) -> None:
         if self.width % (2 * self.heads):
-            raise InvalidArgument(f"width={self.width} must be a multiple of 2·heads={2 * self.heads}: pairs turn")
+            raise InvalidArgument(
+                f"width={self.width} must be a multiple of 2·heads={2 * self.heads}: channels rotate in pairs"
+            )
         if self.heads % (self.kv_heads or self.heads):
             raise InvalidArgument(f"kv_heads={self.kv_heads} must divide heads={self.heads}")
         for task in self.tasks:
             if self.of("steps", task) and self.of("tokens", task):
-                raise InvalidArgument(f"steps and tokens of {task} are both said; leave one of them out")
+                raise InvalidArgument(f"steps and tokens of {task} are both given; leave one of them out")
 
     def _check_devices(self) -> None:
-        """What devices share out must come out even."""
+        """Check that devices share batches or sequences evenly."""
         name, share = ("train_length", 2) if self.parallel == "context" else ("batch", 1)
         for task in self.tasks if self.devices > 1 else ():
-            said = self.portions(task)[name]
-            if said % (share * self.devices):
+            value = self.portions(task)[name]
+            if value % (share * self.devices):
                 raise InvalidArgument(
-                    f"{name}={said} of {task} must be a multiple of {share * self.devices} to be shared out among "
+                    f"{name}={value} of {task} must be a multiple of {share * self.devices} to be shared out among "
                     f"devices={self.devices}"
                 )
 
@@ -85,21 +85,18 @@ class Study(Grid, Reading, Model, ByTask, Training):
         return Source(self.text, self.tokenizer, self.vocabulary)
 
     def of(self, name: str, task: str) -> Any:
-        """A setting of ``ByTask`` for one task; None where nothing is said."""
-        said = getattr(self, name)
-        return said.get(task) if isinstance(said, dict) else said
+        """A setting of ``ByTask`` for one task; None where the study leaves it out."""
+        value = getattr(self, name)
+        return value.get(task) if isinstance(value, dict) else value
 
     def portions(self, task: str) -> dict[str, Any]:
         """Steps, batch, learning rate and trained length of one task: the study's, or the task's own."""
-        own = TASKS[task]
-        made = {
-            name: self.of(name, task) or getattr(own, name)
-            for name in ("steps", "batch", "learning_rate", "train_length")
-        }
+        names = ("steps", "batch", "learning_rate", "train_length")
+        portions = {name: self.of(name, task) or getattr(TASKS[task], name) for name in names}
         tokens = self.of("tokens", task)
         if tokens:
-            made["steps"] = math.ceil(tokens / (made["batch"] * self.accumulate * made["train_length"]))
-        return made
+            portions["steps"] = math.ceil(tokens / (portions["batch"] * self.accumulate * portions["train_length"]))
+        return portions
 
     def test_lengths(self, task: str) -> tuple[int, ...]:
         """Test lengths of a task in tokens, ascending, the trained length first."""
@@ -109,11 +106,11 @@ class Study(Grid, Reading, Model, ByTask, Training):
     def plans(self, text: Text) -> list[Plan]:
         """The grid, longest trainings first so that no worker starts one when the others are done.
 
-        Sources of one's own classes are read for their hash; nothing is imported.
+        Sources of custom classes are read for their hash; nothing is imported.
         """
         sources = {encoding: source_hash(parse(encoding).foreign) for encoding in self.encodings}
-        alike = {name: getattr(self, name) for group in (Model, Training) for name in declared(group)}
-        reads: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name}
+        settings = {name: getattr(self, name) for group in (Model, Training) for name in declared(group)}
+        of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name}
         plans = [
             Plan(
                 encoding=encoding,
@@ -128,52 +125,14 @@ class Study(Grid, Reading, Model, ByTask, Training):
                 device=self.device,
                 source=sources[encoding],
                 **self.portions(name),
-                **(reads if name == "language" else {}),
-                **alike,
+                **(of_text if name == "language" else {}),
+                **settings,
             )
             for name in self.tasks
             for seed in self.seeds
             for encoding in self.encodings
         ]
         return sorted(plans, key=lambda p: -p.steps * p.batch * p.accumulate * p.train_length)
-
-
-def study(base: Study, config: Path | None, overrides: dict[str, Any]) -> Study:
-    """A study, with what a TOML file says, with what the command line says, in this order.
-
-    Raises:
-        UnknownName: a key of the file that there is not; the nearest is named.
-        StudyError: the file cannot be read or is not TOML.
-    """
-    said = read(config) if config else {}
-    said.pop("preset", None)
-    known = [each.name for each in fields(Study)]
-    for key in said:
-        if key not in known:
-            raise UnknownName(f"key in {config}", key, [*known, "preset"])
-    if config:
-        said = {**said, **_beside(config, said)}
-    return replace(base, **{**said, **{key: value for key, value in overrides.items() if value is not None}})
-
-
-def read(path: Path) -> dict[str, Any]:
-    """The keys of a TOML file."""
-    try:
-        return tomllib.loads(path.read_text())
-    except OSError as error:
-        raise StudyError(f"config {str(path)!r} cannot be read: {error.strerror}; pass a readable file") from error
-    except ValueError as error:
-        raise StudyError(f"config {str(path)!r} is not TOML: {error}") from error
-
-
-def _beside(config: Path, said: dict[str, Any]) -> dict[str, Any]:
-    """Paths of a file count from where it lies."""
-    found: dict[str, Any] = {}
-    if isinstance(said.get("text"), str):
-        found["text"] = config.parent / said["text"]
-    if isinstance(said.get("tokenizer"), str) and said["tokenizer"] not in ("bytes", "bpe"):
-        found["tokenizer"] = str(config.parent / said["tokenizer"])
-    return found
 
 
 def check_device(device: str) -> None:

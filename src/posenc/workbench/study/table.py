@@ -1,4 +1,4 @@
-"""A ledger as flat rows: one a run, one a measured number, one a step; what CSV files and frames are made of."""
+"""A ledger as flat rows for CSV files and frames: one for each run, each measured number or each step."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,11 +8,11 @@ from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.settings import ByTask, Model, Training, declared
 
 NUMBERS = ("run", "task", "encoding", "seed", "length", "measure", "value", "count", "note")
-BESIDES = ("device", "settings", "text_sha256", "tokenizer", "numerics")
+MORE = ("device", "settings", "text_sha256", "tokenizer", "numerics")
 
 
 def of_run(run: Run[Plan], ledger: Ledger) -> dict[str, Any]:
-    """What a run was and what became of it, every setting under its own name."""
+    """Settings and result of a run, every setting under its name."""
     plan, curve = run.plan, ledger.curve(run.plan.id)
     settings = [name for group in (ByTask, Model, Training) for name in declared(group)]
     return {
@@ -22,7 +22,7 @@ def of_run(run: Run[Plan], ledger: Ledger) -> dict[str, Any]:
         "final_loss": run.final_loss,
         "verdict": run.verdict,
         "tokens_per_second": curve.tokens_per_second,
-        **{name: getattr(plan, name) for name in (*settings, *BESIDES) if hasattr(plan, name)},
+        **{name: getattr(plan, name) for name in (*settings, *MORE) if hasattr(plan, name)},
         "created": run.created,
         "versions": run.versions,
         "hardware": run.hardware,
@@ -33,8 +33,8 @@ def of_cells(runs: Sequence[Run[Plan]]) -> Iterator[dict[str, Any]]:
     """Every measured number; ``detail`` holds the numbers behind it: blocks, answers, or buckets of positions."""
     for run in runs:
         for c in run.cells:
-            own = {"length": c.length, "measure": c.measure, "value": c.value, "count": c.count, "note": c.note}
-            yield {**_head(run), **own, "detail": c.detail}
+            cell = {"length": c.length, "measure": c.measure, "value": c.value, "count": c.count, "note": c.note}
+            yield {**_head(run), **cell, "detail": c.detail}
 
 
 def of_steps(runs: Sequence[Run[Plan]], ledger: Ledger) -> Iterator[dict[str, Any]]:

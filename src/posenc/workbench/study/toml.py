@@ -1,24 +1,73 @@
-"""A study as the TOML file that makes it again."""
+"""Studies as files: a preset with the settings of a TOML file and of the command line, and a study as TOML."""
 
-from dataclasses import fields
+import tomllib
+from collections.abc import Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from posenc.errors import StudyError, UnknownName
+from posenc.workbench.run.settings import declared
+from posenc.workbench.study.presets import preset as preset_named
 from posenc.workbench.study.study import Study
 
 
+def read_study(
+    preset: str | None = None, config: Path | None = None, options: Mapping[str, Any] | None = None
+) -> Study:
+    """A preset, changed by a TOML file, changed by options.
+
+    Args:
+        preset: its name; else the one that the file names; else quick.
+        config: a TOML file with settings as keys. Paths in it count from its folder.
+        options: settings by name; a string is read as on the command line, and None changes nothing.
+
+    Raises:
+        UnknownName: a preset, or a key of the file, that does not exist; the nearest is named.
+        StudyError: the file cannot be read or is not TOML.
+        InvalidArgument: a value of a wrong type or out of range.
+    """
+    settings = _settings(config) if config else {}
+    named = settings.pop("preset", "quick")
+    base = preset_named(named if preset is None else preset)
+    known = [each.name for each in fields(Study)]
+    for key in settings:
+        if key not in known:
+            raise UnknownName(f"key in {config}", key, [*known, "preset"])
+    study = declared(Study)
+    for name, value in (options or {}).items():
+        if value is not None:
+            settings[name] = study[name].read(name, value) if isinstance(value, str) else value
+    return replace(base, **settings)
+
+
+def _settings(config: Path) -> dict[str, Any]:
+    """The keys of a TOML file, its paths from the file's folder."""
+    try:
+        settings = tomllib.loads(config.read_text())
+    except OSError as error:
+        raise StudyError(
+            f"config {str(config)!r} cannot be read: {error.strerror}; pass a readable file"
+        ) from error
+    except ValueError as error:
+        raise StudyError(f"config {str(config)!r} is not TOML: {error}") from error
+    text, tokenizer = settings.get("text"), settings.get("tokenizer")
+    if isinstance(text, str):
+        settings["text"] = config.parent / text
+    if isinstance(tokenizer, str) and tokenizer not in ("bytes", "bpe"):
+        settings["tokenizer"] = str(config.parent / tokenizer)
+    return settings
+
+
 def as_toml(study: Study) -> str:
-    """Every setting that is said, in the order of its declaration; tables come last, as TOML wants them."""
-    said = {field.name: getattr(study, field.name) for field in fields(study)}
-    plain = [f"{name} = {_value(value)}" for name, value in said.items() if _single(value)]
-    tables = [(name, value) for name, value in said.items() if isinstance(value, dict) and value]
-    for name, table in tables:
-        plain += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
-    return "\n".join(plain) + "\n"
-
-
-def _single(value: Any) -> bool:
-    return value is not None and not isinstance(value, dict)
+    """The TOML file that makes this study again: every setting in order, tables last, as TOML wants them."""
+    settings = {field.name: getattr(study, field.name) for field in fields(study)}
+    tables = {name: value for name, value in settings.items() if isinstance(value, dict) and value}
+    single = {k: v for k, v in settings.items() if v is not None and not isinstance(v, dict)}
+    lines = [f"{name} = {_value(value)}" for name, value in single.items()]
+    for name, table in tables.items():
+        lines += ["", f"[{name}]", *(f"{key} = {_value(value)}" for key, value in table.items())]
+    return "\n".join(lines) + "\n"
 
 
 def _value(value: Any) -> str:

@@ -1,24 +1,22 @@
-"""What a learned table learnt: its rows as a run of a study began with them, and as it left them."""
+"""The rows of a learned table before and after the training of a run."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.catalogue import CATALOGUE
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
-from posenc.workbench.run.training import build, task_of
-from posenc.workbench.run.weights import weights
-from posenc.workbench.tasks import Source
-
-ROWS = "encoding.weight"
-"""The rows' name among the weights of a run."""
+from posenc.workbench.run.training import encoding
+from posenc.workbench.run.transformer import draw_parameters
+from posenc.workbench.run.weights import load_weights
 
 
 @dataclass(frozen=True)
-class LearntTable:
+class TrainedTable:
     """The rows of one run's table, ``before`` training and ``after``."""
 
     plan: Plan
@@ -26,18 +24,20 @@ class LearntTable:
     after: Float[Tensor, "P C"]
 
 
-def newest_table(study: Path, name: str) -> LearntTable | None:
+def newest_table(study: Path, name: str) -> TrainedTable | None:
     """The table of the newest run of a task that has one; None where none has."""
     with Ledger(study) as ledger:
         plans = [r.plan for r in ledger.runs() if r.plan.task == name and _has_table(r.plan.encoding)]
     if not plans:
         return None
     plan = plans[-1]
-    fresh = build(replace(plan, device="cpu"), task_of(plan, Source().load())).get_parameter(ROWS)
-    return LearntTable(plan, fresh, weights(study, plan)[ROWS])
+    table = encoding(plan)
+    draw_parameters(table, plan.seed)
+    fresh = table.get_parameter("weight").to(getattr(torch, plan.dtype))
+    return TrainedTable(plan, fresh, load_weights(study, plan)["encoding.weight"])
 
 
-def _has_table(encoding: str) -> bool:
-    """Whether it is a catalogue's encoding whose weights are a row a position; nobody's own class is asked."""
-    entry = CATALOGUE.get(encoding.partition("(")[0])
+def _has_table(text: str) -> bool:
+    """Whether it is a catalogue's encoding with a row of weights for each position; never a custom class."""
+    entry = CATALOGUE.get(text.partition("(")[0])
     return entry is not None and "num_positions" in getattr(entry.make, "needs", ())

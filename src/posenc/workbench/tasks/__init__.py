@@ -1,4 +1,4 @@
-"""One file per task: sequences, right answers, chance, and the gate that says a model has learnt it."""
+"""One file per task: sequences, right answers, chance, and the gate that shows that a model has learned it."""
 
 from posenc.errors import UnknownName
 from posenc.workbench.tasks.copying import Copying
@@ -9,10 +9,10 @@ from posenc.workbench.tasks.ordering import Ordering
 from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
+from posenc.workbench.tasks.task import Criteria as Criteria
 from posenc.workbench.tasks.task import DrawnTask
-from posenc.workbench.tasks.task import Judged as Judged
+from posenc.workbench.tasks.task import RecordedCriteria as RecordedCriteria
 from posenc.workbench.tasks.task import Task as Task
-from posenc.workbench.tasks.task import Told as Told
 from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text
 
@@ -21,7 +21,7 @@ TASKS: dict[str, type[Task]] = {Language.name: Language, **DRAWN}
 
 
 def task(name: str, text: Text, longest: int, train_length: int | None = None) -> Task:
-    """The task of this name, tested up to ``longest`` tokens, learnt at its own length or at ``train_length``.
+    """The task of this name, tested up to ``longest`` tokens, trained at its default length or at ``train_length``.
 
     Only language reads the text.
     """

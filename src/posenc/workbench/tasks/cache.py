@@ -1,4 +1,4 @@
-"""What was made of a text once, tokenizers and tokens, as files that can be deleted at any time."""
+"""Tokenizers and tokens of texts, cached as files that can be deleted at any time."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -8,31 +8,31 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.workbench.files import cache, whole
+from posenc.workbench.files import cache, write_atomically
 
 
 def home() -> Path:
-    """Where they are kept."""
+    """The folder of the cache."""
     return cache("tokens")
 
 
-def kept(name: str, make: Callable[[], bytes]) -> bytes:
-    """The file of this name, made first where there is none; where the cache cannot be written, just made."""
+def cached(name: str, make: Callable[[], bytes]) -> bytes:
+    """The file of this name, made first where there is none; only made where the cache cannot be written."""
     path = home() / name
     if path.exists():
         return path.read_bytes()
-    made = make()
-    with suppress(OSError), whole(path) as partial:
-        partial.write_bytes(made)
-    return made
+    data = make()
+    with suppress(OSError), write_atomically(path) as partial:
+        partial.write_bytes(data)
+    return data
 
 
 def mapped(name: str, make: Callable[[], Int[Tensor, " n"]]) -> Int[Tensor, " n"]:
     """The int32 tokens of this name, mapped into memory from their file where it could be written."""
     path = home() / name
     if not path.exists():
-        made = make().to(torch.int32)
-        kept(name, lambda: made.numpy().tobytes())
+        tokens = make().to(torch.int32)
+        cached(name, lambda: tokens.numpy().tobytes())
         if not path.exists():
-            return made
+            return tokens
     return torch.from_file(str(path), shared=False, size=path.stat().st_size // 4, dtype=torch.int32)

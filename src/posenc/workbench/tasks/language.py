@@ -18,7 +18,7 @@ TARGETS = 64
 
 
 COUNTED = 2**22
-"""Tokens of the training part that the gate's tables are counted on, and at most so many that they are tried on."""
+"""The most training tokens that the gate's tables are counted on, and validation tokens that they are tried on."""
 
 
 class Language(Task):
@@ -66,7 +66,7 @@ class Language(Task):
 
 
 def blocks(text: Text, longest: int) -> int:
-    """How many windows of ``longest`` tokens have fixed targets of their own, none of them another's too."""
+    """How many windows of ``longest`` tokens have fixed targets that do not overlap."""
     return max(1, (len(text.validation) - longest - 1) // TARGETS + 1)
 
 
@@ -77,9 +77,9 @@ def _token_loss(text: Text) -> float:
 
 
 def _pair_loss(text: Text) -> float:
-    """Nats per validation token under a table of token pairs: a model must beat it to have learnt to read.
+    """Nats per validation token under a table of token pairs, which a model that has learned must beat.
 
-    Only pairs that occur are held, so that any vocabulary fits.
+    Only pairs that occur are counted, so that any vocabulary fits.
     """
     size = text.tokens.vocabulary
     train, tried = text.train[:COUNTED].long(), text.validation[:COUNTED].long()
@@ -87,8 +87,8 @@ def _pair_loss(text: Text) -> float:
     totals = torch.bincount(train[:-1], minlength=size).double() + 0.1 * size
     wanted = tried[:-1] * size + tried[1:]
     at = torch.searchsorted(pairs, wanted).clamp(max=len(pairs) - 1)
-    found = torch.where(pairs[at] == wanted, counts[at].double(), 0.0) + 0.1
-    return float(-(found / totals[tried[:-1]]).log().mean())
+    smoothed = torch.where(pairs[at] == wanted, counts[at].double(), 0.0) + 0.1
+    return float(-(smoothed / totals[tried[:-1]]).log().mean())
 
 
 def _windows(data: torch.Tensor, starts: torch.Tensor, length: int) -> Batch:

@@ -17,7 +17,7 @@ SIDES = ((-1, 0), (1, 0), (0, -1), (0, 1))
 
 
 class Neighbours(DrawnTask):
-    """The symbol of the cell beside, in grids of any rows and columns; a token says its own symbol and a side."""
+    """The symbol of the cell on a side, in grids of any rows and columns; a token holds a symbol and a side."""
 
     name = "neighbours"
     question = "every cell of a grid asks for a side: which symbol stands above, below, left, right?"
@@ -39,7 +39,7 @@ class Neighbours(DrawnTask):
         return rows, length // rows
 
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        """Rows and columns are drawn apart, so that nothing but the places says how long a row is."""
+        """Rows and columns are drawn independently, so that only positions give the length of a row."""
         side = isqrt(self.train_length)
         rows, columns = torch.randint(2, side + 1, (2,), generator=generator).tolist()
         return _asked(generator, size, rows, columns)
@@ -52,11 +52,11 @@ def _asked(generator: torch.Generator, count: int, rows: int, columns: int) -> B
     symbols = torch.randint(SYMBOLS, (count, rows, columns), generator=generator)
     asked = torch.randint(len(SIDES), (count, rows, columns), generator=generator)
     tokens = symbols * len(SIDES) + asked
-    answers = _beside(symbols).gather(0, asked[None])[0]
+    answers = _on_sides(symbols).gather(0, asked[None])[0]
     return Batch(tokens.flatten(1), answers.flatten(1), positions=positions.grid(rows, columns))
 
 
-def _beside(symbols: Int[Tensor, "B rows columns"]) -> Int[Tensor, "sides B rows columns"]:
-    """What stands on every side of every cell; nothing is asked of the edge."""
+def _on_sides(symbols: Int[Tensor, "B rows columns"]) -> Int[Tensor, "sides B rows columns"]:
+    """The symbol on every side of every cell; ``IGNORE`` past the edge."""
     (rows, columns), framed = symbols.shape[1:], pad(symbols, (1, 1, 1, 1), value=IGNORE)
     return torch.stack([framed[:, 1 + y : 1 + y + rows, 1 + x : 1 + x + columns] for y, x in SIDES])

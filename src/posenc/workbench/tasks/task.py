@@ -1,4 +1,4 @@
-"""What a task is: batches to train on, batches to test on, what a right answer is, what chance is, and a gate."""
+"""A task: batches for training and tests, right answers, chance, and a gate."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -25,15 +25,15 @@ class Batch:
     tokens: Int[Tensor, "B T"]
     targets: Int[Tensor, "B T"]
     depth: tuple[float, ...] = ()
-    """Per row, where the answer lies: 0 at the start of the sequence, 1 at its end; empty where it is no place."""
+    """Per row, the place of the answer: 0 at the start of the sequence, 1 at its end; empty where it has none."""
     positions: Int[Tensor, "A T"] | None = None
-    """Where the tokens stand, all rows alike; None where they follow one another."""
+    """The tokens' positions, the same for all rows; None where tokens follow one another."""
 
     def on_axes(self, axes: int) -> "Batch":
         """The batch for an encoding with so many axes.
 
-        Places on a grid are its last axes, and what comes before them, as time does, is 0; an encoding with one
-        axis has the cells one after the other, row by row.
+        Places on a grid are its last axes, and axes before them, such as time, are 0; an encoding with one axis has
+        the cells one after the other, row by row.
         """
         if self.positions is None or axes == len(self.positions):
             return self
@@ -48,15 +48,15 @@ class Batch:
         return replace(self, tokens=self.tokens.to(device), targets=self.targets.to(device), positions=at)
 
 
-class Judged:
-    """What the runs of a task are judged by.
+class Criteria:
+    """The criteria by which runs of a task are judged.
 
     Args:
         name: of the task.
-        question: what the model has to do, for a reader.
+        question: the task in words.
         measure: ``"loss"``: nats per target, lower is better. ``"accuracy"``: share of right answers.
-        chance: the measure of a model that knows nothing but the answers' frequencies.
-        gate: the measure at the trained length that counts as having learnt the task.
+        chance: the measure of a model that knows the answers' frequencies alone.
+        gate: the measure at the trained length that counts as having learned the task.
     """
 
     name: str
@@ -66,13 +66,13 @@ class Judged:
     gate: float
 
     def passes(self, value: float) -> bool:
-        """Whether a model with this measure at the trained length has learnt the task."""
+        """Whether a model with this measure at the trained length has learned the task."""
         return value <= self.gate if self.measure == "loss" else value >= self.gate
 
 
 @dataclass(frozen=True)
-class Told(Judged):
-    """The same of runs that are done, as they tell it: nobody needs the text that they read."""
+class RecordedCriteria(Criteria):
+    """Criteria that finished runs recorded, so that their text is not needed."""
 
     name: str
     question: str
@@ -81,32 +81,32 @@ class Told(Judged):
     gate: float
 
 
-class Task(Judged, ABC):
-    """A task that a small decoder learns at lengths up to ``train_length`` and is tested on past it."""
+class Task(Criteria, ABC):
+    """A task that a small decoder learns at lengths up to ``train_length``, and on which it is tested past it."""
 
     train_length: int
-    """The longest sequence seen in training, in tokens; the class has the task's own."""
+    """The longest sequence in training, in tokens; the class has the task's default."""
     vocabulary: int
     outputs: int
     unit: str = "token"
-    """What one token is, for a reader."""
+    """One token in words."""
     steps: ClassVar[int]
     batch: ClassVar[int]
     learning_rate: ClassVar[float]
 
     causal: ClassVar[bool] = True
-    """Whether a token sees only itself and what came before it."""
+    """Whether a token sees only itself and earlier tokens."""
 
     scores_every_answer: ClassVar[bool] = False
     """Whether a test scores every answer of a sequence, or the one at its last position."""
 
     def places(self, length: int) -> tuple[int, ...]:
-        """How many places every axis of a test of so many tokens has; none where tokens follow one another."""
+        """The places on every axis of a test of so many tokens; none where tokens follow one another."""
         return ()
 
     @abstractmethod
     def train_batch(self, generator: torch.Generator, size: int) -> Batch:
-        """The next training batch; the same for every encoding that starts from the same generator."""
+        """The next training batch, the same for every encoding with an equal generator."""
 
     @abstractmethod
     def test_batches(self, length: int, count: int) -> Iterator[Batch]:

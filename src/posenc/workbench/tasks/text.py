@@ -1,4 +1,4 @@
-"""Real text to learn from: tokens, split into training and validation by document, with a hash of all of it."""
+"""Real text: tokens, split into training and validation by document, with a hash of both."""
 
 import hashlib
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from posenc.errors import MissingExtra, StudyError
-from posenc.workbench.tasks.cache import kept, mapped
-from posenc.workbench.tasks.tokens import Bytes, Pieces, Tokens, learnt, of_file
+from posenc.workbench.tasks.cache import cached, mapped
+from posenc.workbench.tasks.tokens import Bytes, Pieces, Tokens, of_file, trained_bpe
 
 VALIDATION_SHARE = 0.1
 BETWEEN = b"\n\n"
-"""What stands between two documents."""
+"""The separator of documents."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,10 @@ class Text:
     """Tokens.
 
     Args:
-        name: what it is, for a reader.
+        name: for people.
         sha256: of the training and validation bytes together.
-        train, validation: tokens in the narrowest type that holds them; memory-mapped where they were learnt.
-        tokens: what cut them.
+        train, validation: tokens in the narrowest type that holds them; memory-mapped unless they are bytes.
+        tokens: the tokenizer.
         bytes_per_token: of the validation part, on average.
     """
 
@@ -40,13 +40,13 @@ class Text:
 
 @dataclass(frozen=True)
 class Source:
-    """Where a text comes from and what cuts it.
+    """A text's files and its tokenizer.
 
     Args:
         path: a file, a folder of files, or a .parquet file with a column ``text``; by default the language topics
             that ship with CPython.
-        tokenizer: ``bytes``, ``bpe`` for byte pairs learnt from the training part, or the path of a tokenizer.json.
-        vocabulary: tokens that ``bpe`` learns.
+        tokenizer: ``bytes``, ``bpe`` for byte pairs trained on the training part, or the path of a tokenizer.json.
+        vocabulary: size of the ``bpe`` tokenizer.
     """
 
     path: Path | None = None
@@ -57,10 +57,6 @@ class Source:
         """The text; once a process, while its files are as they were."""
         stamp = tuple((str(file), file.stat().st_mtime_ns, file.stat().st_size) for file in self.files())
         return _loaded(self, stamp)
-
-    def read(self) -> tuple[str, bytes, bytes]:
-        """Its name, and the bytes of the training and the validation part."""
-        return _parts(self)
 
     def files(self) -> tuple[Path, ...]:
         """The files that are read, in order."""
@@ -88,8 +84,8 @@ def _loaded(source: Source, stamp: tuple[object, ...]) -> Text:
     if source.tokenizer == "bytes":
         return Text(name, digest, Bytes().encode(train), Bytes().encode(validation))
     if source.tokenizer == "bpe":
-        learn = f"{digest[:16]}-{source.vocabulary}.json"
-        cutter = Pieces(kept(learn, lambda: learnt(train, source.vocabulary).encode()).decode())
+        name_of_bpe = f"{digest[:16]}-{source.vocabulary}.json"
+        cutter = Pieces(cached(name_of_bpe, lambda: trained_bpe(train, source.vocabulary).encode()).decode())
     else:
         cutter = of_file(Path(source.tokenizer))
     first, second = (
@@ -100,6 +96,7 @@ def _loaded(source: Source, stamp: tuple[object, ...]) -> Text:
 
 
 def _parts(source: Source) -> tuple[str, bytes, bytes]:
+    """The text's name, and the bytes of its training and its validation part."""
     path = source.path
     if path is None:
         from pydoc_data.topics import topics

@@ -1,4 +1,4 @@
-"""How a text becomes tokens: its bytes, byte pairs learnt from its training part, or a tokenizer file."""
+"""Tokenizers: bytes, byte pairs trained on the training part of a text, or a tokenizer file."""
 
 import hashlib
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ PIECE = 2**20
 
 
 class Tokens(Protocol):
-    """Cuts bytes into tokens. ``name`` is known by its plan: ``bytes``, or a hash of all that decides the cuts."""
+    """Cuts bytes into tokens. Plans hold its ``name``: ``bytes``, or a hash of all that decides the cuts."""
 
     @property
     def name(self) -> str: ...
@@ -62,8 +62,8 @@ class Pieces:
 
     def encode(self, data: bytes) -> Int[Tensor, " n"]:
         texts = [piece.decode(errors="replace") for piece in pieces(data)]
-        found = self._tokenizer.encode_batch(texts, add_special_tokens=False)
-        return torch.tensor([token for each in found for token in each.ids], dtype=torch.int32)
+        encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return torch.tensor([token for each in encodings for token in each.ids], dtype=torch.int32)
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
@@ -77,19 +77,19 @@ def pieces(data: bytes) -> Iterator[bytes]:
         first = last
 
 
-def learnt(train: bytes, vocabulary: int) -> str:
-    """Byte pairs of the training part, ``vocabulary`` tokens of them, as JSON; any bytes can be cut."""
+def trained_bpe(train: bytes, vocabulary: int) -> str:
+    """A byte-level BPE tokenizer with ``vocabulary`` tokens, trained on this text, as JSON; it cuts any bytes."""
     library = _library()
-    made = library.Tokenizer(library.models.BPE())
-    made.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = library.decoders.ByteLevel()
+    tokenizer = library.Tokenizer(library.models.BPE())
+    tokenizer.pre_tokenizer = library.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = library.decoders.ByteLevel()
     trainer = library.trainers.BpeTrainer(
         vocab_size=vocabulary,
         initial_alphabet=sorted(library.pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    made.train_from_iterator((piece.decode(errors="replace") for piece in pieces(train)), trainer)
-    return str(made.to_str())
+    tokenizer.train_from_iterator((piece.decode(errors="replace") for piece in pieces(train)), trainer)
+    return str(tokenizer.to_str())
 
 
 def of_file(path: Path) -> Pieces:

@@ -1,0 +1,142 @@
+"""A comparison: the plans of a study, those that its ledger lacks, and what the ledger's runs say."""
+
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from posenc.encodings.encoding import Encoding
+from posenc.encodings.foreign import modules
+from posenc.encodings.text import parse
+from posenc.errors import PosencError, StudyError
+from posenc.workbench.run.footprint import check_room, footprint
+from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
+from posenc.workbench.run.ledger import Ledger
+from posenc.workbench.run.plan import LossCurve, Plan, Run
+from posenc.workbench.run.training import TrainingJob, encoding, task_of
+from posenc.workbench.run.weights import FOLDER, complete, path_of
+from posenc.workbench.study.results import TaskResult, summarise
+from posenc.workbench.study.study import Study
+from posenc.workbench.tasks import Text
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The results of a study, now or at its end.
+
+    Args:
+        failures: of plans that failed.
+        plans: all that it asks for.
+        curves: losses by step, by plan's id, of runs that have ended and of runs under way.
+        ended: how many plans have left a run.
+    """
+
+    results: tuple[TaskResult, ...]
+    failures: tuple[Failure, ...]
+    text: Text
+    plans: tuple[Plan, ...] = ()
+    curves: Mapping[str, LossCurve] = field(default_factory=dict)
+    ended: int = 0
+
+
+class Comparison:
+    """A study with its text and its ledger; the plans are made here, once.
+
+    ``plans`` are all that the study asks for; ``missing`` are those that the ledger lacked when the comparison was
+    made, or whose weights were gone.
+
+    Args:
+        study: what is compared.
+        text: that the language task reads.
+        ledger: of finished runs; ``run`` writes to it.
+
+    Raises:
+        StudyError: the text is too short for a task.
+    """
+
+    def __init__(self, study: Study, text: Text, ledger: Ledger) -> None:
+        self.study, self.text, self.ledger = study, text, ledger
+        self.plans = tuple(study.plans(text))
+        of_task = {plan.task: plan for plan in self.plans}
+        self.tasks = {name: task_of(plan, text) for name, plan in of_task.items()}
+        finished = ledger.ids()
+        self.missing = [p for p in self.plans if p.id not in finished or not complete(path_of(ledger.folder, p))]
+        self._checked = False
+
+    def check(self, devices: Sequence[str] = ()) -> None:
+        """Refuse missing plans before any is trained.
+
+        Args:
+            devices: of each process that runs go to; runs on the same device share its memory. Empty where the
+                launcher knows no devices: then memory and disk are not checked.
+
+        Raises:
+            StudyError: an encoding cannot be built, or memory or disk cannot hold the runs.
+        """
+        footprints = []
+        for plan in {(plan.settings, plan.task): plan for plan in self.missing}.values():
+            built = _built(plan)
+            if devices:
+                footprints.append(footprint(plan, self.tasks[plan.task], built))
+        if footprints:
+            check_room(footprints, self.missing, self.ledger.folder, devices)
+        self._checked = True
+
+    def run(
+        self,
+        launcher: Launcher,
+        *,
+        report: Report = unheard,
+        finished: Callable[[Run[Plan] | Failure], None] = lambda result: None,
+    ) -> Outcome:
+        """Train and test the missing plans, write each run to the ledger as it ends, and summarise the study.
+
+        A comparison that was killed ends in the same numbers when it is made and run again. Plans are checked
+        first, unless ``check`` has done so.
+        """
+        if not self._checked:
+            self.check()
+        known, failures = self.ledger.ids(), list[Failure]()
+
+        def reported(progress: Progress) -> None:
+            self.ledger.note(progress)
+            report(progress)
+
+        def done(result: Run[Plan] | Failure) -> None:
+            if isinstance(result, Failure):
+                failures.append(result)
+            else:
+                self.ledger.add(result, again=result.plan.id in known)
+            finished(result)
+
+        folder, source = self.ledger.folder.resolve() / FOLDER, self.study.source
+        launcher([TrainingJob(p, source, folder, _modules(p)) for p in self.missing], done, reported)
+        return self.outcome(failures)
+
+    def outcome(self, failures: Sequence[Failure] = ()) -> Outcome:
+        """What the ledger has of the study, with the losses of runs under way."""
+        order = {plan.id: index for index, plan in enumerate(self.plans)}
+        runs = sorted(self.ledger.runs(order), key=lambda run: order[run.plan.id])
+        by_task = {name: [run for run in runs if run.plan.task == name] for name in self.study.tasks}
+        results = tuple(summarise(self.tasks[name], group) for name, group in by_task.items() if group)
+        curves = {id: curve for id in order if (curve := self.ledger.curve(id)).losses}
+        return Outcome(results, tuple(failures), self.text, self.plans, curves, len(runs))
+
+
+def _modules(plan: Plan) -> tuple[Path, ...]:
+    """Files and packages of the custom classes in its encoding."""
+    return modules(parse(plan.settings).foreign)
+
+
+def _built(plan: Plan) -> Encoding:
+    """The encoding of a plan; what a custom class raises is one sentence with the class's line."""
+    try:
+        return encoding(plan)
+    except PosencError:
+        raise
+    except Exception as error:
+        files = _modules(plan)
+        frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename) in files]
+        line = f", line {frames[-1].lineno} of {frames[-1].filename}" if frames else ""
+        message = " ".join(f"{type(error).__name__}: {error}".split())
+        raise StudyError(f"encoding {plan.encoding!r} cannot be made ({message}{line})") from error
