@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
@@ -137,8 +137,7 @@ class Clock(ConstantBuffers):
 
     def __init__(self, frequencies: Frequencies, phases: Phases = "exact") -> None:
         super().__init__()
-        if phases not in get_args(Phases):
-            raise UnknownName("phases", phases, get_args(Phases))
+        one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
             raise InvalidArgument("frequencies has none; a clock needs at least one hand")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from posenc.names import MEANT
+
+T = TypeVar("T")
 
 
 class PosencError(Exception):
@@ -15,8 +17,8 @@ class PosencError(Exception):
         return _again, (type(self), self.args), self.__dict__
 
 
-def _again(kind: type[PosencError], args: tuple[Any, ...]) -> PosencError:
-    return kind.__new__(kind, *args)
+def _again(error: type[PosencError], args: tuple[Any, ...]) -> PosencError:
+    return error.__new__(error, *args)
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix
@@ -51,6 +53,14 @@ class UnknownName(InvalidArgument):
         hint = f"did you mean {near!r}? " if near else ""
         more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
         super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known[:MOST])}{more}")
+
+
+def one_of(kind: str, value: T, known: Iterable[object]) -> T:
+    """The value, which must be among the known ones; else an error with the nearest of them."""
+    names = tuple(known)
+    if value not in names:
+        raise UnknownName(kind, value, map(str, names))
+    return value
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:

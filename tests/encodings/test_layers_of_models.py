@@ -125,9 +125,9 @@ def test_layers_are_asked_for_by_number() -> None:
 
 
 def test_bad_layers_are_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown kind of layer 'rop'; did you mean 'rope'"):
+    with pytest.raises(UnknownName, match="unknown layer type 'rop'; did you mean 'rope'"):
         Layers({"rope": Rotary(8, pairing="half")}, ("rop",))
-    with pytest.raises(InvalidArgument, match="pattern is empty; name the kind of every layer"):
+    with pytest.raises(InvalidArgument, match="layer_types is empty; name the type of every layer"):
         Layers({"nope": NoPE()}, ())
     with pytest.raises(InvalidArgument, match="layers=None; fox has parameters in every layer: say how many there"):
         Layers({"fox": FoX(8, 2)}, ("fox",))

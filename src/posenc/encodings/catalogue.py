@@ -41,7 +41,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, UnknownName, one_of
 from posenc.names import canonical as canonical_name
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling
@@ -170,9 +170,11 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
             raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
         return Heads(*parts)
     if recipe.name == "layers":
-        kinds = {str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
-        pattern = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
-        return Layers(kinds, pattern, layers=shape.layers)
+        encodings = {
+            str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts
+        }
+        layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
+        return Layers(encodings, layer_types, layers=shape.layers)
     entry = lookup(recipe.name)
     given = named(recipe, entry)
     return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
@@ -194,8 +196,7 @@ def lookup(name: str) -> Entry:
     if ":" in name:
         return Entry(load(name))
     name = canonical_name(name)
-    if name not in CATALOGUE:
-        raise UnknownName("encoding", name, CATALOGUE)
+    one_of("encoding", name, CATALOGUE)
     return CATALOGUE[name]
 
 

@@ -21,7 +21,7 @@ from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
@@ -150,8 +150,7 @@ class ChannelRotary(Encoding):
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        if layout not in get_args(Layout):
-            raise UnknownName("layout", layout, get_args(Layout))
+        one_of("layout", layout, get_args(Layout))
         make, least, usual = LAYOUTS[layout]
         self.head_dim = whole(head_dim, "head_dim")
         if self.head_dim < least or (layout != "v-jepa2" and self.head_dim % least):

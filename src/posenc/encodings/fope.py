@@ -23,7 +23,7 @@ from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.groups import PlacedGroups
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.checks import at_least_one, check_original_length, is_number, real, whole
 from posenc.scaling.default import Default
@@ -69,8 +69,7 @@ class FoPE(Encoding):
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        if pairing not in get_args(Pairing):
-            raise UnknownName("pairing", pairing, get_args(Pairing))
+        one_of("pairing", pairing, get_args(Pairing))
         self.head_dim, self.num_positions = whole(head_dim, "head_dim"), whole(num_positions, "num_positions")
         check_original_length(self.num_positions, "num_positions")
         at_least_one(groups=groups, **({} if heads is None else {"heads": heads}))

@@ -24,7 +24,7 @@ from posenc.encodings.bias import Bias, check_channels, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.kernels.attention.block import for_every_head
 from posenc.scaling.checks import at_least_one
 
@@ -95,8 +95,7 @@ class Grape(Encoding):
     def __init__(self, head_dim: int, heads: int, *, gates: Gates = "both", start: float = 0.5) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        if gates not in get_args(Gates):
-            raise UnknownName("gates", gates, get_args(Gates))
+        one_of("gates", gates, get_args(Gates))
         if not 0 < start < float("inf"):
             raise InvalidArgument(f"start={start} must be a finite number above 0; 1/2 a side starts near ALiBi")
         self.head_dim, self.heads, self.gates, self.start = head_dim, heads, gates, start

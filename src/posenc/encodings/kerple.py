@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.checks import at_least_one
 
 Kernel = Literal["log", "power"]
@@ -48,8 +48,7 @@ class Kerple(Encoding):
     def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()
         at_least_one(heads=heads)
-        if kernel not in get_args(Kernel):
-            raise UnknownName("kernel", kernel, get_args(Kernel))
+        one_of("kernel", kernel, get_args(Kernel))
         self.heads, self.kernel, self.per_layer = heads, kernel, not shared
         self.size = nn.Parameter(torch.empty(heads))
         self.growth = nn.Parameter(torch.empty(heads))

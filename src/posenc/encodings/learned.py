@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
+from posenc.errors import InvalidArgument, PositionOutOfRange, one_of
 from posenc.scaling.checks import at_least_one, whole
 
 PastEnd = Literal["error", "clamp"]
@@ -42,8 +42,7 @@ class Learned(Encoding):
         super().__init__()
         num_positions, width = whole(num_positions, "num_positions"), whole(width, "width")
         at_least_one(num_positions=num_positions, width=width)
-        if past_end not in get_args(PastEnd):
-            raise UnknownName("past_end", past_end, get_args(PastEnd))
+        one_of("past_end", past_end, get_args(PastEnd))
         self.num_positions = num_positions
         self.width = width
         self.past_end: PastEnd = past_end

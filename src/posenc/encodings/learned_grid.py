@@ -20,7 +20,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
+from posenc.errors import InvalidArgument, PositionOutOfRange, one_of
 from posenc.scaling.checks import at_least_one, whole
 
 Tables = Literal["grid", "sum"]
@@ -61,8 +61,7 @@ class LearnedGrid(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        if tables not in get_args(Tables):
-            raise UnknownName("tables", tables, get_args(Tables))
+        one_of("tables", tables, get_args(Tables))
         rows, self.width = whole(num_positions, "num_positions"), whole(width, "width")
         columns = rows if columns is None else whole(columns, "columns")
         if min(rows, columns, self.width) < 1:

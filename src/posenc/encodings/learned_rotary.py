@@ -23,7 +23,7 @@ from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.groups import PlacedGroups, for_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.checks import at_least_one, real, whole
@@ -65,8 +65,7 @@ class LearnedRotary(Encoding):
         signed: bool = False,
     ) -> None:
         super().__init__()
-        if pairing not in get_args(Pairing):
-            raise UnknownName("pairing", pairing, get_args(Pairing))
+        one_of("pairing", pairing, get_args(Pairing))
         self.head_dim = whole(head_dim, "head_dim")
         self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
         at_least_one(axes=axes, groups=groups, **({} if heads is None else {"heads": heads}))

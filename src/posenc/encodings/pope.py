@@ -23,7 +23,7 @@ from torch.nn.functional import softplus
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
@@ -111,8 +111,7 @@ class PoPE(Encoding):
                 f"heads={heads} must be at least 1, and rotary_dim={self.rotary_dim} between 1 and "
                 f"head_dim={head_dim}"
             )
-        if start not in get_args(Start):
-            raise UnknownName("start", start, get_args(Start))
+        one_of("start", start, get_args(Start))
         self.start: Start = start
         self.base = real(base, "base")
         self.scaling = Default() if scaling is None else fixed(scaling)

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 
 Rule = Literal["llama4", "ministral3", "beam", "inkling"]
 Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tensor, "*shape"]]
@@ -72,8 +72,7 @@ class QueryScale(Encoding):
 
     def __init__(self, *, rule: Rule = "llama4", amount: float = 0.1, floor: int = 8192) -> None:
         super().__init__()
-        if rule not in RULES:
-            raise UnknownName("rule", rule, RULES)
+        one_of("rule", rule, RULES)
         if type(floor) is not int or floor < 1:
             raise InvalidArgument(
                 f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"

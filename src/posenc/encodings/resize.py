@@ -17,7 +17,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ def named(resize: str | Resize) -> Resize:
     """The convention of that name, or itself."""
     if isinstance(resize, Resize):
         return resize
-    if resize not in RESIZES:
-        raise UnknownName("resize", resize, RESIZES)
+    one_of("resize", resize, RESIZES)
     return RESIZES[resize]
 
 

@@ -20,7 +20,7 @@ from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.kernels.choose import Backend, check_backend, choose
 from posenc.kernels.rotary import Step, Tables, step, tables, turn
 from posenc.kernels.rotary import rotate as rotate
@@ -161,8 +161,7 @@ class Rotary(Encoding):
     ) -> None:
         super().__init__()
         check_backend(backend)
-        if pairing not in get_args(Pairing):
-            raise UnknownName("pairing", pairing, get_args(Pairing))
+        one_of("pairing", pairing, get_args(Pairing))
         head_dim = whole(head_dim, "head_dim")
         if rotary_dim is None:
             check_ladder(head_dim, real(base, "base"), "head_dim")

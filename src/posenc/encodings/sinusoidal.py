@@ -16,7 +16,7 @@ from torch import Tensor
 from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.checks import at_least_one, is_number, real, whole
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
@@ -36,8 +36,7 @@ def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
     """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
     at_least_one(width=width)
-    if spacing not in get_args(Spacing):
-        raise UnknownName("spacing", spacing, get_args(Spacing))
+    one_of("spacing", spacing, get_args(Spacing))
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
     if not 1 < base < float("inf"):
@@ -108,8 +107,7 @@ class Sinusoidal(Encoding):
         spacing: Spacing = "paper",
     ) -> None:
         super().__init__()
-        if order not in get_args(Order):
-            raise UnknownName("order", order, get_args(Order))
+        one_of("order", order, get_args(Order))
         width = whole(width, "width")
         if not is_number(scale):
             raise InvalidArgument(f"scale={scale!r} must be a finite number; 1.0 leaves the rows alone")

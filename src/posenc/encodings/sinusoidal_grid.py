@@ -17,7 +17,7 @@ from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, PlacedTable, sinusoids
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
 
@@ -53,8 +53,7 @@ class SinusoidalGrid(Encoding):
         signed: bool = False,
     ) -> None:
         super().__init__()
-        if order not in get_args(Order):
-            raise UnknownName("order", order, get_args(Order))
+        one_of("order", order, get_args(Order))
         self.width = whole(width, "width")
         if axes is None:
             if self.width < 4 or self.width % 4:

@@ -22,7 +22,7 @@ from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.checks import at_least_one, whole
 
 Waves = tuple[Tensor, Tensor]
@@ -100,8 +100,7 @@ class TransformerXL(Encoding):
         if whole(width, "width") < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
         at_least_one(heads=heads, head_dim=head_dim)
-        if order not in ("interleaved", "block"):
-            raise UnknownName("order", order, ("interleaved", "block"))
+        one_of("order", order, ("interleaved", "block"))
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
         self.order: Order = order
         self.roundings = width + head_dim + 8

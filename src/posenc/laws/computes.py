@@ -22,7 +22,7 @@ def acts_where_it_declares(subject: Subject) -> None:
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
     placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
-    layers = each_layer(placed, subject.kinds)
+    layers = each_layer(placed, subject.period)
     owed(
         encoding.needs_content == any(here.awaits_content for _, here in layers),
         f"needs_content={encoding.needs_content}",
@@ -81,7 +81,7 @@ def sees_only_the_offset(subject: Subject) -> None:
         # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
         radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
-        for layer, awaiting in each_layer(there, subject.kinds):
+        for layer, awaiting in each_layer(there, subject.period):
             a, b = here[layer].with_content(x)[0], awaiting.with_content(x)[0]
             want, got = (scores(*placed.rotate(q, k), placed) for placed in (a, b))
             near(got, want, 4 * radians * norms + 1e-14, f"score of layer {layer} after a shift by {shift}")
@@ -100,7 +100,7 @@ def rotation_keeps_norms(subject: Subject) -> None:
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
         positions = subject.plain(9, first)
-        for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+        for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
             both = awaiting.with_content(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
             for name, given, turned in zip("qk", (q, k), both, strict=True):
                 what = f"length of {name} in layer {layer} at positions from {first}"
@@ -118,7 +118,7 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
     positions = subject.plain(9, 7)
     placed = encoding.at(positions)
     placed.embed(x)
-    for layer, awaiting in each_layer(placed, subject.kinds):
+    for layer, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(x)[0]
         attention(*here.rotate(q, k), v, here)
         for name, tensor, kept in zip("xqkv", given, before, strict=True):

@@ -53,7 +53,7 @@ def _effects(subject: Subject, encoding: Encoding, positions: Tensor, given: Inp
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
     far = encoding.at(distant, positions, dtype=wide)
     result = {"x": placed.embed(x)}
-    for layer, awaiting in each_layer(placed, subject.kinds):
+    for layer, awaiting in each_layer(placed, subject.period):
         here, state = awaiting.with_content(x)
         turned_q, turned_k = here.rotate(q, k)
         found = {"q": turned_q, "k": turned_k}

@@ -68,7 +68,7 @@ def slots_are_a_cache(subject: Subject) -> None:
     S, T, empty = subject.longest(12), 3, 5
     x, q, k, v = inputs(subject, S, torch.float64)
     positions, encoding = subject.plain(S), subject.build().double()
-    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
         whole, state = awaiting.with_content(x)
         turned_q, turned_k = whole.rotate(q, k)
         want = attention(turned_q, turned_k, v, whole, causal=True)[:, :, S - T :]

@@ -115,7 +115,7 @@ class _At(torch.nn.Module):
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         placed = self.encoding.at(self.positions, dtype=torch.float64)
         results = [placed.embed(x)]
-        for _layer, awaiting in each_layer(placed, self.subject.kinds):
+        for _layer, awaiting in each_layer(placed, self.subject.period):
             here = awaiting.with_content(x)[0]
             results.append(attention(*here.rotate(q, k), v, here, causal=True))
         return tuple(results)

@@ -47,7 +47,7 @@ def _derivatives(subject: Subject, S: int, attend: Attend, mask: Mask) -> list[T
     leaves = [*given, *encoding.parameters()]
     placed = encoding.at(subject.plain(S), dtype=torch.float64)
     total = torch.zeros((), dtype=torch.float64)
-    for _, awaiting in each_layer(placed, subject.kinds):
+    for _, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(placed.embed(x))[0]
         turned_q, turned_k = here.rotate(q, k)
         y = attend(turned_q, turned_k, v, here, mask)
@@ -80,7 +80,7 @@ def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
 
 
 def _is_layers(subject: Subject) -> str:
-    return "it says which kind every layer has already" if isinstance(subject.declared, Layers) else ""
+    return "it says which encoding every layer has already" if isinstance(subject.declared, Layers) else ""
 
 
 @law(_is_layers)
@@ -112,7 +112,7 @@ def changed_parameters_are_refused(subject: Subject) -> None:
 
     def use() -> None:
         embedded = placed.embed(x)
-        for _, awaiting in each_layer(placed, subject.kinds):
+        for _, awaiting in each_layer(placed, subject.period):
             here = awaiting.with_content(embedded)[0]
             attention(*here.rotate(q, k), v, here, causal=True)
 

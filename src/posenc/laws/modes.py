@@ -33,7 +33,7 @@ def passes_position_zero_exactly(subject: Subject) -> None:
     x, q, k, _ = inputs(subject, 1, torch.float64)
     at = torch.zeros_like(subject.plain(1))
     for tables in (torch.float32, torch.bfloat16):
-        for _, here in each_layer(subject.build().at(at, dtype=tables), subject.kinds):
+        for _, here in each_layer(subject.build().at(at, dtype=tables), subject.period):
             with torch.no_grad():
                 for size in (1.0, 1e300, 1e-300):
                     turned = here.with_content(x)[0].rotate(q * size, k * size)
@@ -92,7 +92,7 @@ def keeps_the_positions_it_was_given(subject: Subject) -> None:
 
 def _effects(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
     found = [placed.embed(x)]
-    for _, here in each_layer(placed, subject.kinds):
+    for _, here in each_layer(placed, subject.period):
         found += here.with_content(x)[0].rotate(q, k)
     return found
 

@@ -31,9 +31,9 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
     x, q, k, _ = inputs(subject, S, dtype)
     for first in (0, encoding.position_limit - S):
         positions = subject.plain(S, first)
-        states = [awaiting.with_content(x)[1] for _, awaiting in each_layer(encoding.at(positions), subject.kinds)]
+        states = [awaiting.with_content(x)[1] for _, awaiting in each_layer(encoding.at(positions), subject.period)]
         placed = encoding.at(positions[..., S - T :], positions, dtype=dtype)
-        for (layer, awaiting), state in zip(each_layer(placed, subject.kinds), states, strict=True):
+        for (layer, awaiting), state in zip(each_layer(placed, subject.period), states, strict=True):
             here = awaiting.with_content(x[:, S - T :])[0].with_state(state)
             if here.bias is not None:
                 bias = met(here, *here.rotate(q[:, :, S - T :], k))
@@ -197,7 +197,7 @@ class Meeting:
         positions, layers = subject.plain(S), []
         whole = encoding.at(positions, dtype=torch.float64)
         cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-        for layer, awaiting in each_layer(whole, subject.kinds):
+        for layer, awaiting in each_layer(whole, subject.period):
             embedded = whole.embed(x)
             here = (
                 cached[layer].with_content(embedded[:, S - T :])[0].with_state(awaiting.with_content(embedded)[1])

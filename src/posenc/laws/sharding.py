@@ -59,7 +59,7 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     x, q, k, v = inputs(subject, length, torch.float64)
     encoding, positions = subject.build().double(), subject.plain(length)
     found = []
-    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
         here, state = awaiting.with_content(x)
         y = attention(*here.rotate(q, k), v, here, causal=True)
         found.append(Layer(subject, encoding, layer, positions, x, q, k, v, state, y))
@@ -110,7 +110,7 @@ def permuted_is_whole(subject: Subject) -> None:
 def _no_ring(subject: Subject) -> str:
     if subject.declared.needs_scores:
         return "its bias reads the scores of all keys of a row"
-    each = each_layer(subject.declared.at(subject.plain(1)), subject.kinds)
+    each = each_layer(subject.declared.at(subject.plain(1)), subject.period)
     states = any(here.state_size for _, here in each)
     return "what lies between two keys is summed, and a part of the keys lacks it" if states else ""
 

@@ -69,7 +69,7 @@ class Subject:
             raise InvalidArgument(f"kv_heads={kv_heads} must divide heads={heads}")
         recipe = parse(encoding) if isinstance(encoding, str) else None
         pattern = (
-            getattr(given, "pattern", ()) if recipe is None else recipe.parts if recipe.name == "layers" else ()
+            getattr(given, "layer_types", ()) if recipe is None else recipe.parts if recipe.name == "layers" else ()
         )
         layers = layers or max(2, sum(part[1] if recipe else 1 for part in pattern))
         shape = ModelShape(width, heads, head_dim, num_positions, layers)
@@ -98,9 +98,9 @@ class Subject:
         return self.build()
 
     @property
-    def kinds(self) -> int:
-        """How many layers, from the first on, show all kinds of layers."""
-        return min(self.layers, len(getattr(self.declared, "pattern", (self.name,))))
+    def period(self) -> int:
+        """How many layers, from the first on, show every layer type."""
+        return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
 
     @property
     def rounded(self) -> bool:

@@ -181,7 +181,7 @@ def _everything(
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()
-    for _layer, awaiting in each_layer(placed, subject.kinds):
+    for _layer, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(x)[0]
         total = total + attention(*here.rotate(q, k), v, here, causal=True).sum()
     return total

@@ -41,7 +41,7 @@ class Whole(nn.Module):
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
-        self.encoding, self.layers, self.way = encoding, subject.kinds, way
+        self.encoding, self.layers, self.way = encoding, subject.period, way
 
     def forward(
         self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_mask: Tensor

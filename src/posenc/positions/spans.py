@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.positions.grids import grid
 from posenc.positions.limits import Device, whole
 
@@ -138,8 +138,7 @@ def multimodal(
     transformers 5.23 starts it above the larger side of its grid, which falls into a long video.
     """
     if isinstance(counting, str):
-        if counting not in COUNTINGS:
-            raise UnknownName("counting", counting, COUNTINGS)
+        one_of("counting", counting, COUNTINGS)
         counting = COUNTINGS[counting]
     after = whole(start, "start")
     if after < 0:

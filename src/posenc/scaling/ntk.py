@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.checks import check_factor, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32, rounded
@@ -36,8 +36,7 @@ class NTK(Scaling):
     def __post_init__(self) -> None:
         make_plain(self)
         check_factor(self.factor)
-        if self.form not in get_args(Form):
-            raise UnknownName("form", self.form, get_args(Form))
+        one_of("form", self.form, get_args(Form))
 
     def base(self, rotary_dim: int, base: float) -> float:
         """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""

@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, one_of
 from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
@@ -69,8 +69,7 @@ class YaRN(Scaling):
                 f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
                 "original_length, and the ramp runs from the fast to the slow; the paper has 32 and 1"
             )
-        if self.ramp not in get_args(Ramp):
-            raise UnknownName("ramp", self.ramp, get_args(Ramp))
+        one_of("ramp", self.ramp, get_args(Ramp))
         if not isinstance(self.truncate, bool):
             raise InvalidArgument(f"truncate={self.truncate!r} must be True or False")
         if self.ramp == "rotations" and not self.truncate:

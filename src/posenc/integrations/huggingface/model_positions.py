@@ -141,13 +141,13 @@ class ModelPositions:
         if len(made) == 1 and not any(self.windows):
             return next(iter(made.values()))
         several = {name for name in made if len({window for _, window in self._of(name)}) > 1}
-        pattern = [
+        layer_types = [
             f"{kind} within {window}" if kind in several and window else kind
             for kind, window in zip(self.layers, self.windows, strict=True)
         ]
-        kinds = {name: made[kind] for name, kind in zip(pattern, self.layers, strict=True)}
-        windows = {name: window for name, window in zip(pattern, self.windows, strict=True) if window}
-        return Layers(kinds, pattern, windows=windows)
+        encodings = {name: made[kind] for name, kind in zip(layer_types, self.layers, strict=True)}
+        windows = {name: window for name, window in zip(layer_types, self.windows, strict=True) if window}
+        return Layers(encodings, layer_types, windows=windows)
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
         """A kind's encoding with what acts beside it: a table before, a scale of queries after."""
