@@ -119,7 +119,6 @@ class ALiBi(Encoding):
     name: ClassVar[str] = "alibi"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     slope_bits: Tensor
 

@@ -39,9 +39,6 @@ class Composed(Encoding):
         self.signed = all(part.signed for part in parts)
         self.needs_content = any(part.needs_content for part in parts)
         self.uses_queries = any(part.uses_queries for part in parts)
-        self.needs_scores = any(part.needs_scores for part in parts)
-        self.roundings = sum(part.roundings for part in parts)
-        self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
         self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 

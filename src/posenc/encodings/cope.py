@@ -96,8 +96,6 @@ class CoPE(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs_scores = True
-    needs = ("heads", "head_dim")
 
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
         super().__init__()
@@ -105,7 +103,6 @@ class CoPE(Encoding):
         if whole(positions, "positions") < 2:
             raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
         self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std
-        self.roundings = head_dim + 4
         self.weight = nn.Parameter(torch.empty(positions, head_dim))
         self.reset_parameters()
 

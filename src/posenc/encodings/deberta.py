@@ -62,7 +62,6 @@ class DeBERTa(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     lasts: Tensor
 
@@ -79,7 +78,7 @@ class DeBERTa(Encoding):
                 f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer ones have their own buckets"
             )
         self.head_dim, self.heads, self.buckets, self.max_distance = head_dim, heads, buckets, max_distance
-        self.std, self.roundings = std, head_dim + 4
+        self.std = std
         self.keys = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.queries = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.register_constants(lasts=torch.tensor(last_distances(buckets // 2, max_distance), device="cpu"))

@@ -43,7 +43,6 @@ class Decomposed(Encoding):
     acts_on = ("bias",)
     relative = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class Decomposed(Encoding):
         self.size = check_size(size)
         self.head_dim, self.heads, self.std = head_dim, heads, std
         self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)
-        self.roundings = len(self.size) * (head_dim + 2)
         self.tables = nn.ParameterList(torch.empty(2 * places - 1, head_dim) for places in self.size)
         self.reset_parameters()
 

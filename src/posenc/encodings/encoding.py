@@ -52,18 +52,8 @@ class Encoding(ConstantBuffers, ABC):
     uses_queries: bool = False
     """Whether its bias reads queries and keys as they enter attention: turned, if something turns them."""
 
-    needs_scores: bool = False
-    """Whether its bias reads the scores of a row, which therefore cannot be attended to in parts."""
-
-    roundings: int = 0
-    """How often float32 rounds a number of its bias beyond once for a factor and once for itself: each time by
-    2^-24 of numbers no larger than the largest of that bias, or what its parameters make of queries and keys."""
-
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
-
-    needs: tuple[str, ...] = ()
-    """Facts of the model's shape that the weights depend on; see ``ModelShape``."""
 
     scaling: Scaling | None = None
     """How its frequencies are set; None where it has none that a longer context could slow."""

@@ -94,8 +94,6 @@ class FIRE(Encoding):
     name: ClassVar[str] = "fire"
     acts_on = ("bias",)
     relative = False
-    needs = ("heads",)
-    roundings = 16  # two logarithms of products, a quotient, a value and a slope of the size of all units together
 
     def __init__(self, heads: int, *, units: int = 32, nearest: float = 512.0, shared: bool = False) -> None:
         super().__init__()

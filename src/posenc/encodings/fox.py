@@ -124,7 +124,6 @@ class FoX(Encoding):
     relative = True
     needs_content = True
     per_layer = True
-    needs = ("width", "heads")
 
     def __init__(self, width: int, heads: int, *, bias: float = 5.0) -> None:
         super().__init__()

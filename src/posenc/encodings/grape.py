@@ -90,7 +90,6 @@ class Grape(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     def __init__(self, head_dim: int, heads: int, *, gates: Gates = "both", start: float = 0.5) -> None:
         super().__init__()
@@ -99,7 +98,6 @@ class Grape(Encoding):
         if not 0 < start < float("inf"):
             raise InvalidArgument(f"start={start} must be a finite number above 0; 1/2 a side starts near ALiBi")
         self.head_dim, self.heads, self.gates, self.start = head_dim, heads, gates, start
-        self.roundings = head_dim + 8
         self.sides = {"query": ("q",), "key": ("k",), "both": ("q", "k")}[gates]
         self.weight = nn.Parameter(torch.empty(len(self.sides), heads, head_dim))
         self.bias = nn.Parameter(torch.empty(len(self.sides), heads))

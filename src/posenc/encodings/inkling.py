@@ -67,7 +67,6 @@ class Inkling(Encoding):
     name: ClassVar[str] = "inkling"
     needs_content = True
     per_layer = True
-    needs = ("width", "heads")
 
     def __init__(
         self,
@@ -94,7 +93,6 @@ class Inkling(Encoding):
         self.log_floor, self.log_amount, self.clip = log_floor, log_amount, clip
         self.acts_on: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")
         self.relative = log_floor is None
-        self.roundings = basis + width + 4
         self.weight = nn.Parameter(torch.empty(heads * basis, width))
         self.curves = nn.Parameter(torch.empty(basis, extent))
         self.lengths = None if clip is None else nn.Parameter(torch.empty(heads, basis))

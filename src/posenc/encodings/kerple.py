@@ -42,8 +42,6 @@ class Kerple(Encoding):
     name: ClassVar[str] = "kerple"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
-    roundings = 8  # two parameters out of their logarithms, a distance, a product, a logarithm, a product
 
     def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()

@@ -40,8 +40,6 @@ class LayoutLM(Encoding):
     name: ClassVar[str] = "layoutlm"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
-    roundings = 4  # sums of several tables
 
     def __init__(
         self,

@@ -36,7 +36,6 @@ class Learned(Encoding):
     name: ClassVar[str] = "learned"
     acts_on = ("embeddings",)
     relative = False
-    needs = ("num_positions", "width")
 
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()

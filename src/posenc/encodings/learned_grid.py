@@ -48,7 +48,6 @@ class LearnedGrid(Encoding):
     acts_on = ("embeddings",)
     relative = False
     axes = 2
-    needs = ("num_positions", "width")
 
     def __init__(
         self,

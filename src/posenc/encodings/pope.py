@@ -90,7 +90,6 @@ class PoPE(Encoding):
     not_rerotatable = ""
     isometric = False
     per_layer = True
-    needs = ("head_dim", "heads")
 
     def __init__(
         self,

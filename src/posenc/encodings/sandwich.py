@@ -68,8 +68,6 @@ class Sandwich(Encoding):
     name: ClassVar[str] = "sandwich"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
-    roundings = 2  # the factor, and the sum, which is made wider
 
     def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()

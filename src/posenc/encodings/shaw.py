@@ -38,7 +38,6 @@ class Shaw(Encoding):
     acts_on = ("bias",)
     relative = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class Shaw(Encoding):
             )
         self.head_dim, self.heads, self.per_layer = head_dim, heads, not shared
         self.behind, self.ahead, self.std = behind, ahead, std
-        self.roundings = head_dim + 4
         self.weight = nn.Parameter(torch.empty(behind + ahead + 1, head_dim))
         self.reset_parameters()
 

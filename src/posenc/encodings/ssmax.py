@@ -36,7 +36,6 @@ class SSMax(Encoding):
     acts_on = ("scale",)
     relative = False
     per_layer = True
-    needs = ("heads",)
 
     def __init__(self, heads: int, *, length: int = 1024, offset: bool = False) -> None:
         super().__init__()

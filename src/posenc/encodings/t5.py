@@ -60,7 +60,6 @@ class T5(Encoding):
     name: ClassVar[str] = "t5"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     firsts: Tensor
 

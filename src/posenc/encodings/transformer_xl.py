@@ -91,7 +91,6 @@ class TransformerXL(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs = ("width", "heads", "head_dim")
 
     def __init__(
         self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
@@ -103,7 +102,6 @@ class TransformerXL(Encoding):
         one_of("order", order, ("interleaved", "block"))
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
         self.order: Order = order
-        self.roundings = width + head_dim + 8
         self.clock = Clock(sinusoid_frequencies(width, base))
         self.weight = nn.Parameter(torch.empty(heads * head_dim, width))
         self.u, self.v = nn.Parameter(torch.empty(heads, head_dim)), nn.Parameter(torch.empty(heads, head_dim))

@@ -37,7 +37,6 @@ class Window(Encoding):
     name: ClassVar[str] = "window"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     def __init__(
         self, heads: int, *, size: Sequence[int] = (64, 64), shared: bool = False, std: float = 0.02

@@ -27,7 +27,6 @@ def acts_where_it_declares(subject: Subject) -> None:
         encoding.needs_content == any(here.awaits_content for _, here in layers),
         f"needs_content={encoding.needs_content}",
     )
-    reads_scores = False
     found = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
     for _, awaiting in layers:
         here, state = awaiting.with_content(x)
@@ -39,7 +38,6 @@ def acts_where_it_declares(subject: Subject) -> None:
             else {"queries_keys"}
         )
         found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
-        reads_scores |= here.bias is not None and here.bias.needs_scores
         owed(not here.awaits_content, "it is still awaiting after reading")
         owed(
             (state is not None) == bool(here.state_size),
@@ -49,7 +47,6 @@ def acts_where_it_declares(subject: Subject) -> None:
             owed(
                 state.shape == (2, here.state_size, 9), f"a state of shape {tuple(state.shape)}; one value per key"
             )
-    owed(encoding.needs_scores == reads_scores, f"needs_scores={encoding.needs_scores}")
     owed(
         found == set(encoding.acts_on), f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(found))}"
     )

@@ -51,7 +51,7 @@ def low_precision_rounds_once(subject: Subject) -> None:
             what, wide = f"{name} in {dtype}", wanted.abs()
             effect, layer = name.split(" ")[0], name.partition(" ")[2]
             biases = want.get(f"bias {layer}", torch.zeros(1)).abs().max().item()
-            size = read + _bias_error(encoding, biases, (x, q, k), u)
+            size = read + _bias_error(subject, encoding, biases, (x, q, k), u)
             if effect in "xqk":
                 # One rounding to the type; before it, float32 tables, two products and a sum.
                 near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
@@ -87,10 +87,12 @@ def _read_error(encoding: Encoding, x: Tensor) -> float:
     return T * (C + 4) * 2.0**-24 * (x.double().abs().sum(-1).max().item() * weight + weight)
 
 
-def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float) -> float:
+def _bias_error(
+    subject: Subject, encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float
+) -> float:
     """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet,
     which was rounded by u before if it was turned."""
-    if not encoding.roundings:
+    if not subject.bias_roundings:
         return 0.0
     sums = [
         [
@@ -99,10 +101,10 @@ def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor,
         ]
         for part in encoding.modules()
     ]
-    reach = max(math.prod(max(1.0, size) for size in own) for own in sums)
+    reach = max(math.prod(max(1.0, size) for size in sizes) for sizes in sums)
     given_size = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
-    turned = u if encoding.uses_queries and "queries_keys" in encoding.acts_on else 0.0
-    return (encoding.roundings * 2.0**-24 + turned) * (largest + reach * given_size)
+    rotated = u if encoding.uses_queries and "queries_keys" in encoding.acts_on else 0.0
+    return (subject.bias_roundings * 2.0**-24 + rotated) * (largest + reach * given_size)
 
 
 class _At(torch.nn.Module):

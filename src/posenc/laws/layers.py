@@ -31,7 +31,7 @@ def shared_placings_train(subject: Subject) -> None:
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     for name, mask in (("causal", Mask(causal=True)), ("left-padded", Mask(causal=True, key_mask=padded))):
         want = _derivatives(subject, S, _defined, mask)
-        rings = name == "left-padded" and not subject.declared.needs_scores
+        rings = name == "left-padded" and not subject.needs_scores
         ways: dict[str, Attend] = {"attention": attention} | ({"a ring of two": _ring} if rings else {})
         for way, attend in ways.items():
             for order, got in enumerate(_derivatives(subject, S, attend, mask)):

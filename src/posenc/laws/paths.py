@@ -52,7 +52,7 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 dense = bias.rows(0, T, S, none if bias.needs_scores else None)
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
                 # A function of several roundings may be rounded otherwise in a tensor of another shape.
-                off = subject.declared.roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
+                off = subject.bias_roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
                 if bias.toeplitz is not None:
                     owed(
                         bias.toeplitz.shape == (bias.heads, 2 * S - 1),
@@ -107,7 +107,7 @@ def rows_are_scores(subject: Subject) -> None:
     S = subject.longest(9)
     _, q, k, _ = inputs(subject, S, torch.float64)
     # Products of blocks of other sizes may be summed in another order.
-    off = ROUNDING if subject.declared.roundings else 0.0
+    off = ROUNDING if subject.bias_roundings else 0.0
     for where, here, _ in _biases(subject, S, S, torch.float64):
         turned_q, turned_k = (pad(x, (0, here.added)) for x in (q, k))
         for zeros, given in (("keys", (turned_q, 0 * turned_k)), ("queries", (0 * turned_q, turned_k))):

@@ -108,7 +108,7 @@ def permuted_is_whole(subject: Subject) -> None:
 
 
 def _no_ring(subject: Subject) -> str:
-    if subject.declared.needs_scores:
+    if subject.needs_scores:
         return "its bias reads the scores of all keys of a row"
     each = each_layer(subject.declared.at(subject.plain(1)), subject.period)
     states = any(here.state_size for _, here in each)

@@ -79,7 +79,7 @@ def parameters() -> Evidence:
     for name in posenc.CATALOGUE:
         made = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
         count = sum(p.numel() for p in made.parameters())
-        if "num_positions" in made.needs:
+        if isinstance(made, posenc.Learned | posenc.LearnedGrid):
             findings.append(same(name, count, 393_216 * made.axes))  # a table an axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))

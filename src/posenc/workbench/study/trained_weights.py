@@ -7,6 +7,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.catalogue import CATALOGUE
+from posenc.encodings.learned import Learned
+from posenc.encodings.learned_grid import LearnedGrid
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import build, task_of
@@ -40,4 +42,4 @@ def newest_table(study: Path, name: str) -> LearntTable | None:
 def _has_table(encoding: str) -> bool:
     """Whether it is a catalogue's encoding whose weights are a row a position; nobody's own class is asked."""
     entry = CATALOGUE.get(encoding.partition("(")[0])
-    return entry is not None and "num_positions" in getattr(entry.make, "needs", ())
+    return entry is not None and entry.make in (Learned, LearnedGrid)
