@@ -23,7 +23,7 @@ def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
     assert [i for i in range(36) if not rotates(placed[i])] == list(range(3, 36, 4))
     lines = layers.describe().splitlines()
     assert len(lines) == 18
-    assert lines[0].startswith("layers 0–2: rotary: head_dim=8, pairing='half', base=5e+06")
+    assert lines[0].startswith("layers 0–2: rotary: head_dim=8, pairing='half', base=5000000")
     assert lines[1] == "layer 3: nope"
     assert lines[-1] == "layer 35: nope"
 

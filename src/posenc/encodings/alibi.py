@@ -142,6 +142,3 @@ class ALiBi(Encoding):
 
     def describe(self) -> str:
         return f"ALiBi: {self.heads} heads, smallest slope 2^−{self.max_exponent:g} for powers of two"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, max_exponent={self.max_exponent:g}"

@@ -13,7 +13,7 @@ from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.cope import CoPE
 from posenc.encodings.deberta import DeBERTa
 from posenc.encodings.decomposed import Decomposed
-from posenc.encodings.encoding import Encoding
+from posenc.encodings.encoding import Encoding, parameters_of
 from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
@@ -183,7 +183,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
     """The module of an entry with these settings, its other facts taken from the shape."""
     settings = {**entry.fresh, **given}
-    for name, parameter in _parameters(entry).items():
+    for name, parameter in parameters_of(entry.make).items():
         if name in FACTS and name not in settings:
             known = getattr(shape, name)
             if known is not None or parameter.default is inspect.Parameter.empty:
@@ -206,7 +206,7 @@ PLAIN = {bool: (bool, "True or False"), int: (Integral, "a whole number"), float
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     """The settings that a recipe gives, all by name, checked against what the class has."""
-    known = _parameters(entry)
+    known = parameters_of(entry.make)
     order = [name for name in known if name not in FACTS]
     given: dict[str, Any] = {}
     for key, value in recipe.settings:
@@ -226,7 +226,7 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
 
 def settings_of(recipe: Recipe) -> tuple[str, ...]:
     """The settings that a recipe's class has, given or not; facts of the model are none."""
-    return tuple(name for name in _parameters(lookup(recipe.name)) if name not in FACTS)
+    return tuple(name for name in parameters_of(lookup(recipe.name).make) if name not in FACTS)
 
 
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
@@ -243,7 +243,7 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     given = {key: _valued(key, value, None, plan=False) for key, value in named(recipe, entry).items()}
     defaults = {
         key: entry.fresh.get(key, parameter.default)
-        for key, parameter in _parameters(entry).items()
+        for key, parameter in parameters_of(entry.make).items()
         if key not in FACTS and (key in entry.fresh or parameter.default is not inspect.Parameter.empty)
     }
     differing = {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
@@ -269,10 +269,3 @@ def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -
         else:
             value = axis_maps.MAPS[recipe.name](*positional, **by_name)
     return planned(value, total_length) if plan and isinstance(value, Scaling | LengthScaling) else value
-
-
-def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
-    """Facts and settings that a class takes, by name; one without an ``__init__`` of its own takes none."""
-    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    found = inspect.signature(entry.make).parameters
-    return {name: parameter for name, parameter in found.items() if parameter.kind not in open_ended}

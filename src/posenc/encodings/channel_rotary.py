@@ -205,7 +205,3 @@ class ChannelRotary(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedChannelRotary(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        kind = "a rotation" if self.isometric else "no rotation"
-        return f"head_dim={self.head_dim}, layout={self.layout!r}, base={self.base:g}: {kind}"

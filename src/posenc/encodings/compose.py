@@ -26,6 +26,7 @@ class Composed(Encoding):
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
+        self._arguments = (), {}  # its parts say more, and change
         self.per_layer = any(part.per_layer for part in parts)
         self._hold(parts)
 
@@ -46,6 +47,9 @@ class Composed(Encoding):
     def encodings(self) -> tuple[Encoding, ...]:
         """The parts, in order."""
         return tuple(self.parts)  # type: ignore[arg-type]
+
+    def extra_repr(self) -> str:
+        return ""
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         return self._of(tuple(part.with_scaling(scaling, phases) for part in self.encodings))

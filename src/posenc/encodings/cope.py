@@ -112,9 +112,3 @@ class CoPE(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
         return Placed(q_positions, k_positions, bias=CountedBias(table, self.heads))
-
-    def describe(self) -> str:
-        return f"CoPE: {self.heads} heads count to {self.positions - 1}"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, positions={self.positions}"

@@ -103,10 +103,3 @@ class DeBERTa(Encoding):
         )
         at = self.bucket, self.heads, q_positions, k_positions
         return Placed(q_positions, k_positions, bias=SumBias((QueryTable(keys, *at), KeyTable(queries, *at))))
-
-    def describe(self) -> str:
-        return f"DeBERTa: {self.heads} heads, {self.buckets} buckets a side to {self.max_distance}"
-
-    def extra_repr(self) -> str:
-        shape = f"head_dim={self.head_dim}, heads={self.heads}"
-        return f"{shape}, buckets={self.buckets}, max_distance={self.max_distance}"

@@ -9,8 +9,11 @@
 What it declares, laws and callers rely on.
 """
 
+import inspect
+import itertools
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, final
 
 import torch
 import torch.fx
@@ -23,6 +26,8 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.scaling import Scaling
+
+E = TypeVar("E", bound="Encoding")
 
 
 class Encoding(ConstantBuffers, ABC):
@@ -60,6 +65,27 @@ class Encoding(ConstantBuffers, ABC):
 
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls: type[E], *arguments: Any, **settings: Any) -> E:
+        encoding = super().__new__(cls)
+        object.__setattr__(encoding, "_arguments", (arguments, settings))
+        return encoding
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, by name, defaults included."""
+        arguments, settings = self._arguments
+        bound = inspect.signature(type(self)).bind(*arguments, **settings)
+        bound.apply_defaults()
+        return {name: bound.arguments[name] for name in parameters_of(type(self))}
+
+    def with_settings(self: E, **changes: Any) -> E:
+        """A fresh one with these settings changed and all others as they are, on the same device."""
+        encoding = type(self)(**{**self.settings, **changes})
+        places = itertools.chain(self.parameters(), self.buffers())
+        return encoding.to(next(places).device)
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -134,6 +160,13 @@ class Encoding(ConstantBuffers, ABC):
         """Keys as they were before ``rotate`` turned them; they come back as they are."""
         return k
 
+    def extra_repr(self) -> str:
+        """Its settings, but for those that are off."""
+        settings = {
+            name: value for name, value in self.settings.items() if value is not None and value is not False
+        }
+        return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
+
     def describe(self) -> str:
         """One line that says what it does."""
         return f"{self.name}: {self.extra_repr()}" if self.extra_repr() else self.name
@@ -142,6 +175,20 @@ class Encoding(ConstantBuffers, ABC):
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
         self.reset_buffers()
         _reset_below(self)
+
+
+def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]:
+    """What a class takes by name; one without an ``__init__`` of its own takes nothing."""
+    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(make).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
+
+
+def _text(value: object) -> str:
+    """A setting as ``repr`` prints it, numbers short."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _reset_below(module: nn.Module) -> None:

@@ -133,9 +133,3 @@ class FIRE(Encoding):
         c, nearest = self.c.to(wide).abs().squeeze(), (self.m.to(wide) * self.nearest).abs().squeeze()
         bias = FireBias(c, nearest, *self.pieces(wide), q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)
-
-    def describe(self) -> str:
-        return f"FIRE: {self.heads} heads, a network of {self.units} units"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, units={self.units}, nearest={self.nearest:g}"

@@ -115,12 +115,6 @@ class FoPE(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedGroups(self, q_positions, k_positions, dtype)
 
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, num_positions={self.num_positions}, pairing={self.pairing!r}, "
-            f"base={self.base:g}, kept={self.kept}, groups={self.groups}"
-        )
-
 
 def _mixed(table: Tensor, weight: Tensor) -> Tensor:
     """Σ_j table_j·weight[g, j, i], which autocast would round."""

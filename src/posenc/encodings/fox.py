@@ -143,6 +143,3 @@ class FoX(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedFoX(self, q_positions, k_positions)
-
-    def extra_repr(self) -> str:
-        return f"width={self.width}, heads={self.heads}, bias={self.start:g}"

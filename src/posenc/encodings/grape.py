@@ -116,9 +116,3 @@ class Grape(Encoding):
         ladder = torch.tensor(slopes(self.heads), dtype=wide, device=q_positions.device)
         reads = both.get("q"), both.get("k")
         return Placed(q_positions, k_positions, bias=GatedSlopes(ladder, reads, q_positions, k_positions))
-
-    def describe(self) -> str:
-        return f"GRAPE-A: {self.heads} heads, slopes gated by {self.gates}"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, gates={self.gates!r}"

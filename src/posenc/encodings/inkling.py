@@ -129,10 +129,3 @@ class Inkling(Encoding):
         )
         scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
         return PlacedInkling(self, table, scale)
-
-    def describe(self) -> str:
-        scaled = "" if self.log_floor is None else f", scaled from position {self.log_floor}"
-        return f"Inkling: {self.basis} curves over the last {self.extent} distances{scaled}"
-
-    def extra_repr(self) -> str:
-        return f"width={self.width}, heads={self.heads}, extent={self.extent}, basis={self.basis}"

@@ -96,10 +96,3 @@ class Kerple(Encoding):
             return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
         return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, both))
-
-    def describe(self) -> str:
-        what = "a logarithm" if self.kernel == "log" else "a power"
-        return f"KERPLE: {self.heads} heads, a penalty that grows with {what} of the distance"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, kernel={self.kernel!r}"

@@ -73,9 +73,3 @@ class LayoutLM(Encoding):
 
         bias = OffsetBias(values, self.heads, q_positions, k_positions, tables, self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)
-
-    def describe(self) -> str:
-        return f"LayoutLM: {self.heads} heads, buckets of the distance along {self.axes} axes"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}"

@@ -85,6 +85,3 @@ class Learned(Encoding):
 
     def describe(self) -> str:
         return f"a learned table of {self.num_positions} positions"
-
-    def extra_repr(self) -> str:
-        return f"num_positions={self.num_positions}, width={self.width}, past_end={self.past_end!r}"

@@ -91,12 +91,10 @@ class LearnedGrid(Encoding):
         rows, columns = whole(rows, "rows"), whole(columns, "columns")
         at_least_one(rows=rows, columns=columns)
         with torch.device("meta"):
-            made = LearnedGrid(
-                self.shape[0], self.width, columns=self.shape[1], tables=self.tables, resize=how, std=self.std
-            )
-        made.weight = self.weight
-        made.picture, made.position_limit = (rows, columns), min(rows, columns)
-        return made
+            other = LearnedGrid(**{**self.settings, "resize": how})
+        other.weight = self.weight
+        other.picture, other.position_limit = (rows, columns), min(rows, columns)
+        return other
 
     def enlarged(self, *places: int) -> "LearnedGrid":
         if self.resize is None or holds(self.picture, places):
@@ -151,6 +149,3 @@ class LearnedGrid(Encoding):
         kind = "a learned table of" if self.tables == "grid" else "learned tables of"
         size, picture = ("×".join(map(str, shape)) for shape in (self.shape, self.picture))
         return f"{kind} {size} positions" + ("" if picture == size else f", resized to {picture}")
-
-    def extra_repr(self) -> str:
-        return f"shape={self.shape}, width={self.width}, tables={self.tables!r}, picture={self.picture}"

@@ -122,9 +122,3 @@ class LearnedRotary(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedGroups(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}, axes={self.axes}, groups={self.groups}"
-        )

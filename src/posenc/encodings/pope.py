@@ -127,17 +127,9 @@ class PoPE(Encoding):
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         """The same δ with other frequencies; for None they are zero, and lengths stay lengths."""
-        again = PoPE(
-            self.head_dim,
-            self.heads,
-            base=self.base,
-            rotary_dim=self.rotary_dim,
-            start=self.start,
-            scaling=Proportional(0.0) if scaling is None else scaling,
-            phases=phases,
-        ).to(self.weight.device)
-        again.weight = self.weight
-        return again
+        other = self.with_settings(scaling=Proportional(0.0) if scaling is None else scaling, phases=phases)
+        other.weight = self.weight
+        return other
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """cos and sin of every channel at these positions, heads' axis inserted."""
@@ -189,9 +181,3 @@ class PoPE(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedPoPE(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, heads={self.heads}, base={self.base:g}, rotary_dim={self.rotary_dim}, "
-            f"start={self.start!r}, scaling={self.scaling}"
-        )

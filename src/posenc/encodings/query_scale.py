@@ -89,6 +89,3 @@ class QueryScale(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=row_scale(self.factors(q_positions, dtype)))
-
-    def extra_repr(self) -> str:
-        return f"rule={self.rule!r}, amount={self.amount:g}, floor={self.floor}"

@@ -197,18 +197,7 @@ class Rotary(Encoding):
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         if scaling is None:
             return NoPE()
-        made = Rotary(
-            self.head_dim,
-            pairing=self.pairing,
-            base=self.base,
-            rotary_dim=self.rotary_dim,
-            scaling=scaling,
-            axes=self.axis_map,
-            signed=self.signed,
-            phases=phases,
-            backend=self.backend,
-        )
-        return made.to(self.clock.turns.device)
+        return self.with_settings(scaling=scaling, phases=phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""
@@ -243,10 +232,3 @@ class Rotary(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}, scaling={self.scaling}, backend={self.backend!r}"
-            + ("" if self.axis_map is None else f", axes={self.axis_map}")
-        )

@@ -95,9 +95,3 @@ class Sandwich(Encoding):
             return scaled(factors, sums[offsets.abs()], self.channels)
 
         return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions))
-
-    def describe(self) -> str:
-        return f"Sandwich: {self.heads} heads, sinusoids of {self.channels} channels"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, channels={self.channels}, base={self.base:g}, first={self.first}"

@@ -72,9 +72,3 @@ class Shaw(Encoding):
         table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
         bias = QueryTable(table, self.row, self.heads, q_positions, k_positions, constant_beyond=self.behind)
         return Placed(q_positions, k_positions, bias=bias)
-
-    def describe(self) -> str:
-        return f"Shaw: a row of {self.head_dim} for every offset from −{self.behind} to {self.ahead}"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, behind={self.behind}, ahead={self.ahead}"

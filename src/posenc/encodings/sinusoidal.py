@@ -132,7 +132,3 @@ class Sinusoidal(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype))
-
-    def extra_repr(self) -> str:
-        ladder = f"width={self.width}, base={self.base:g}, spacing={self.spacing!r}"
-        return f"{ladder}, scale={self.scale:g}, order={self.order!r}"

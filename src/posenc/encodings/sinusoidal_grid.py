@@ -81,6 +81,3 @@ class SinusoidalGrid(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), self.axes)
-
-    def extra_repr(self) -> str:
-        return f"width={self.width}, axes={self.axis_map}, base={self.base:g}, order={self.order!r}"

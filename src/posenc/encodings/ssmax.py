@@ -62,6 +62,3 @@ class SSMax(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=self.factors(q_positions, dtype)[..., None])
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, length={self.length}" + ("" if self.bias is None else ", offset")

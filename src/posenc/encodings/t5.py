@@ -108,7 +108,3 @@ class T5(Encoding):
         return Placed(
             q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, (table,))
         )
-
-    def extra_repr(self) -> str:
-        sides = "two-sided" if self.two_sided else "one-sided"
-        return f"heads={self.heads}, buckets={self.buckets}, max_distance={self.max_distance}, {sides}"

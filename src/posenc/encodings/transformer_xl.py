@@ -143,10 +143,3 @@ class TransformerXL(Encoding):
         pairs = self.width // 2
         halves = (weight[..., ::2], weight[..., 1::2]) if self.order == "interleaved" else weight.split(pairs, -1)
         return WaveBias((halves[0], halves[1]), v, (waves[0], waves[1]))
-
-    def describe(self) -> str:
-        return f"Transformer-XL: {self.heads} heads, sinusoids of the distance in {self.width} columns"
-
-    def extra_repr(self) -> str:
-        shape = f"width={self.width}, heads={self.heads}, head_dim={self.head_dim}"
-        return f"{shape}, base={self.base:g}, order={self.order!r}"

@@ -69,9 +69,3 @@ class Window(Encoding):
 
         bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,), self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)
-
-    def describe(self) -> str:
-        return f"a window of {' × '.join(map(str, self.size))}: {self.heads} heads, a number for every offset"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, size={self.size}"

@@ -74,16 +74,7 @@ class XPos(Encoding):
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         """As everywhere; without rotation pairs still fade."""
-        made = XPos(
-            self.head_dim,
-            pairing=self.rotary.pairing,
-            base=self.rotary.base,
-            scale_base=self.scale_base,
-            gamma=self.gamma,
-            scaling=Proportional(0.0) if scaling is None else scaling,
-            phases=phases,
-        )
-        return made.to(self.rotary.clock.turns.device)
+        return self.with_settings(scaling=Proportional(0.0) if scaling is None else scaling, phases=phases)
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         return self.rotary.rotate_keys(k, positions)
@@ -97,6 +88,3 @@ class XPos(Encoding):
         channels = fading.repeat(2) if self.pairing == "half" else fading.repeat_interleave(2)
         placed.decay = channels[None, None]
         return placed
-
-    def extra_repr(self) -> str:
-        return f"scale_base={self.scale_base}, gamma={self.gamma:g}"
