@@ -13,20 +13,21 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "posenc"
 
-LIBRARY = {"errors", "positions", "mask", "scaling", "clock", "encodings", "attend", "layouts"}
+LIBRARY = {"arguments", "errors", "positions", "mask", "scaling", "clock", "encodings", "attend", "layouts"}
 PICTURES = {"errors", "pictures"}
 RESEARCH = LIBRARY | {"kernels", "integrations", "pictures", "workbench"}
 FLOORS = {
     "names": set(),
     "errors": {"names"},
+    "arguments": {"errors"},
     "layouts": {"errors"},
-    "positions": {"errors"},
-    "kernels": {"errors"},
-    "scaling": {"errors"},
+    "positions": {"arguments", "errors"},
+    "kernels": {"arguments", "errors"},
+    "scaling": {"arguments", "errors"},
     "mask": {"errors", "kernels"},
-    "clock": {"errors", "scaling"},
-    "encodings": {"errors", "names", "positions", "scaling", "clock", "kernels"},
-    "attend": {"errors", "mask", "encodings", "kernels"},
+    "clock": {"arguments", "errors", "scaling"},
+    "encodings": {"arguments", "errors", "names", "positions", "scaling", "clock", "kernels"},
+    "attend": {"arguments", "errors", "mask", "encodings", "kernels"},
     "laws": {"errors", "positions", "mask", "encodings", "attend", "kernels"},
     "integrations": LIBRARY | {"laws"},
     "pictures": PICTURES,

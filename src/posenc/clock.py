@@ -19,7 +19,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.errors import InvalidArgument, one_of
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 

@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Iterable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any
 
 from posenc.names import MEANT
-
-T = TypeVar("T")
 
 
 class PosencError(Exception):
@@ -53,14 +51,6 @@ class UnknownName(InvalidArgument):
         hint = f"did you mean {near!r}? " if near else ""
         more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
         super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known[:MOST])}{more}")
-
-
-def one_of(kind: str, value: T, known: Iterable[object]) -> T:
-    """The value, which must be among the known ones; else an error with the nearest of them."""
-    names = tuple(known)
-    if value not in names:
-        raise UnknownName(kind, value, map(str, names))
-    return value
 
 
 def _nearest(word: str, known: Collection[str]) -> str | None:

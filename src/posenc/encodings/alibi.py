@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias, Visible, climbs, consecutive, cut, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -22,7 +23,6 @@ from posenc.kernels.attention.flex import alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
-from posenc.scaling.checks import at_least_one
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:

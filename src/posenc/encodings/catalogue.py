@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
@@ -41,7 +42,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
-from posenc.errors import InvalidArgument, UnknownName, one_of
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.names import canonical as canonical_name
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling

@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, one_of
+from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 
@@ -152,12 +152,12 @@ class ChannelRotary(Encoding):
         super().__init__()
         one_of("layout", layout, get_args(Layout))
         make, least, usual = LAYOUTS[layout]
-        self.head_dim = whole(head_dim, "head_dim")
+        self.head_dim = as_integer(head_dim, "head_dim")
         if self.head_dim < least or (layout != "v-jepa2" and self.head_dim % least):
             fits = f"at least {least}" if layout == "v-jepa2" else f"a multiple of {least}"
             raise InvalidArgument(f"head_dim={head_dim} must be {fits} for layout={layout!r}")
         self.layout: Layout = layout
-        self.base = usual if base is None else real(base, "base")
+        self.base = usual if base is None else as_number(base, "base")
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed

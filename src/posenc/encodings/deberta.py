@@ -21,12 +21,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
@@ -70,7 +70,7 @@ class DeBERTa(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        buckets, max_distance = whole(buckets, "buckets"), whole(max_distance, "max_distance")
+        buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         if buckets < 4 or buckets % 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
         if max_distance - 1 <= buckets // 2:

@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size, holds
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one
 
 
 @final

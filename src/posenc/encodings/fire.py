@@ -18,13 +18,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias, consecutive, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.scaling.checks import at_least_one
 
 EPSILON = 1e-6
 

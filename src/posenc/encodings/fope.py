@@ -11,7 +11,6 @@ scores depend on both positions and not on their offset alone. Used by Intern-S1
 """
 
 import math
-from contextlib import nullcontext
 from typing import ClassVar, final, get_args
 
 import torch
@@ -19,13 +18,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from posenc.arguments import as_integer, as_number, at_least_one, is_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.groups import PlacedGroups
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, one_of
+from posenc.encodings.wide import product
+from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.checks import at_least_one, check_original_length, is_number, real, whole
+from posenc.scaling.checks import check_original_length
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import check_ladder
@@ -70,18 +71,21 @@ class FoPE(Encoding):
     ) -> None:
         super().__init__()
         one_of("pairing", pairing, get_args(Pairing))
-        self.head_dim, self.num_positions = whole(head_dim, "head_dim"), whole(num_positions, "num_positions")
+        self.head_dim, self.num_positions = (
+            as_integer(head_dim, "head_dim"),
+            as_integer(num_positions, "num_positions"),
+        )
         check_original_length(self.num_positions, "num_positions")
         at_least_one(groups=groups, **({} if heads is None else {"heads": heads}))
         if not is_number(spread):
             raise InvalidArgument(f"spread={spread!r} must be a finite number; Intern-S1-Pro has 0.5")
         self.pairing: Pairing = pairing
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         check_ladder(self.head_dim, self.base, "head_dim")
         whole_ladder = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
         own = sum(float(theta) >= slowest for theta in whole_ladder.exact)
-        self.kept = own if kept is None else whole(kept, "kept")
+        self.kept = own if kept is None else as_integer(kept, "kept")
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
                 f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "
@@ -106,20 +110,12 @@ class FoPE(Encoding):
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
         """Mixed cos and sin of every group, position and pair; both 1 where a frequency was dropped."""
         missing = (0, self.head_dim // 2 - self.kept)
+        rows = positions if positions.dim() == 2 else positions[None]
         cos, sin = (
-            pad(_mixed(over_heads(table), weight), missing, value=1.0).to(dtype)
-            for table, weight in zip(self.clock(positions, dtype), (self.cos, self.sin), strict=True)
+            pad(product(over_heads(table), weight), missing, value=1.0).to(dtype)
+            for table, weight in zip(self.clock(rows, dtype), (self.cos, self.sin), strict=True)
         )
         return cos, sin
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedGroups(self, q_positions, k_positions, dtype)
-
-
-def _mixed(table: Tensor, weight: Tensor) -> Tensor:
-    """Σ_j table_j·weight[g, j, i], which autocast would round."""
-    table = table[None, None] if table.dim() == 2 else table
-    wide = torch.promote_types(table.dtype, weight.dtype)
-    # The meta device knows no autocast.
-    with nullcontext() if table.is_meta else torch.autocast(table.device.type, enabled=False):
-        return table.to(wide) @ weight.to(wide)

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.low_rank import Channels, of_sums
-from posenc.scaling.checks import at_least_one
 
 
 class ForgetBias(Bias):

@@ -19,14 +19,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from posenc.arguments import at_least_one, one_of
 from posenc.encodings.alibi import slopes
 from posenc.encodings.bias import Bias, check_channels, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument, one_of
+from posenc.errors import InvalidArgument
 from posenc.kernels.attention.block import for_every_head
-from posenc.scaling.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]
 Read = tuple[Float[Tensor, "H D 1"], Float[Tensor, "H 1 1"]]

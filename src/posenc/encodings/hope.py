@@ -9,10 +9,11 @@ distance; it is not here. Hybrid HoPE's other half, a stride of time drawn anew 
 positions that are passed.
 """
 
+from posenc.arguments import as_integer
 from posenc.encodings.axes import strided
 from posenc.encodings.rotary import Pairing, Rotary
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_original_length, whole
+from posenc.scaling.checks import check_original_length
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.pruned import Pruned
 
@@ -37,8 +38,8 @@ def hybrid(head_dim: int, *, pairing: Pairing, base: float = 10_000.0, still: in
         pairing, base: as in ``Rotary``.
         still: how many of the slowest pairs stand still; a quarter, as M-RoPE gives to time, where it is left out.
     """
-    pairs = whole(head_dim, "head_dim") // 2
-    still = pairs // 4 if still is None else whole(still, "still")
+    pairs = as_integer(head_dim, "head_dim") // 2
+    still = pairs // 4 if still is None else as_integer(still, "still")
     if head_dim % 4 or not 0 <= still < pairs:
         raise InvalidArgument(
             f"head_dim={head_dim} must be a multiple of 4, and still={still} pairs below the {pairs} that there are"

@@ -20,12 +20,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
+from posenc.encodings.query_scale import past_floor
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 class PlacedInkling(Placed):
@@ -83,7 +84,7 @@ class Inkling(Encoding):
         super().__init__()
         at_least_one(width=width, heads=heads)
         at_least_one(extent=extent, basis=basis)
-        if log_floor is not None and whole(log_floor, "log_floor") < 1:
+        if log_floor is not None and as_integer(log_floor, "log_floor") < 1:
             raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
         if not 0 <= log_amount < float("inf"):
             raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")
@@ -118,8 +119,7 @@ class Inkling(Encoding):
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
         """What rows at these positions are multiplied by, where ``log_floor`` is set."""
-        seen = (positions + 1).to(dtype) / (self.log_floor or 1)
-        return 1 + self.log_amount * seen.clamp(min=1).log()
+        return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)

@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import at_least_one, one_of
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, one_of
-from posenc.scaling.checks import at_least_one
+from posenc.errors import InvalidArgument
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01

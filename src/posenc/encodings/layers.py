@@ -8,12 +8,12 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
+from posenc.arguments import at_least_one, one_of
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, one_of
-from posenc.scaling.checks import at_least_one
+from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling
 

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange, one_of
-from posenc.scaling.checks import at_least_one, whole
+from posenc.errors import InvalidArgument, PositionOutOfRange
 
 PastEnd = Literal["error", "clamp"]
 
@@ -39,7 +39,7 @@ class Learned(Encoding):
 
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
-        num_positions, width = whole(num_positions, "num_positions"), whole(width, "width")
+        num_positions, width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
         at_least_one(num_positions=num_positions, width=width)
         one_of("past_end", past_end, get_args(PastEnd))
         self.num_positions = num_positions

@@ -7,7 +7,6 @@ rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another si
 resized to it, A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
 """
 
-from contextlib import nullcontext
 from typing import ClassVar, Literal, final, get_args
 
 import torch
@@ -15,13 +14,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
+from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange, one_of
-from posenc.scaling.checks import at_least_one, whole
+from posenc.encodings.wide import unrounded
+from posenc.errors import InvalidArgument, PositionOutOfRange
 
 Tables = Literal["grid", "sum"]
 
@@ -61,8 +61,8 @@ class LearnedGrid(Encoding):
     ) -> None:
         super().__init__()
         one_of("tables", tables, get_args(Tables))
-        rows, self.width = whole(num_positions, "num_positions"), whole(width, "width")
-        columns = rows if columns is None else whole(columns, "columns")
+        rows, self.width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
+        columns = rows if columns is None else as_integer(columns, "columns")
         if min(rows, columns, self.width) < 1:
             raise InvalidArgument(
                 f"num_positions={rows}, columns={columns} and width={self.width} must all be at least 1"
@@ -88,7 +88,7 @@ class LearnedGrid(Encoding):
             raise InvalidArgument(
                 "resize is missing; name the convention that the checkpoint was trained with, such as 'timm', 'vit'"
             )
-        rows, columns = whole(rows, "rows"), whole(columns, "columns")
+        rows, columns = as_integer(rows, "rows"), as_integer(columns, "columns")
         at_least_one(rows=rows, columns=columns)
         with torch.device("meta"):
             other = LearnedGrid(**{**self.settings, "resize": how})
@@ -130,8 +130,7 @@ class LearnedGrid(Encoding):
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)
-        # Autocast would round the table; the meta device knows none.
-        with nullcontext() if table.is_meta else torch.autocast(table.device.type, enabled=False):
+        with unrounded(table):
             return torch.tensordot(weights.to(table.dtype), table, 1)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

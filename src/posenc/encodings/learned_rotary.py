@@ -19,14 +19,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, as_number, at_least_one, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.groups import PlacedGroups, for_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, one_of
+from posenc.errors import InvalidArgument
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.checks import at_least_one, real, whole
 from posenc.scaling.scaling import check_ladder, ladder_float32
 
 
@@ -66,8 +66,8 @@ class LearnedRotary(Encoding):
     ) -> None:
         super().__init__()
         one_of("pairing", pairing, get_args(Pairing))
-        self.head_dim = whole(head_dim, "head_dim")
-        self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+        self.head_dim = as_integer(head_dim, "head_dim")
+        self.rotary_dim = self.head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         at_least_one(axes=axes, groups=groups, **({} if heads is None else {"heads": heads}))
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
@@ -75,7 +75,7 @@ class LearnedRotary(Encoding):
                 f"head_dim={head_dim}: every rung of the ladder has a pair along every axis"
             )
         self.pairing: Pairing = pairing
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         check_ladder(2, self.base)
         self.axes, self.groups, self.signed, self.per_layer = axes, groups, signed, not shared
         self.heads = heads

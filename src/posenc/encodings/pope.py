@@ -20,12 +20,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, one_of
+from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling, fixed
@@ -103,8 +103,8 @@ class PoPE(Encoding):
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        self.head_dim, self.heads = whole(head_dim, "head_dim"), whole(heads, "heads")
-        self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+        self.head_dim, self.heads = as_integer(head_dim, "head_dim"), as_integer(heads, "heads")
+        self.rotary_dim = self.head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         if heads < 1 or not 1 <= self.rotary_dim <= head_dim:
             raise InvalidArgument(
                 f"heads={heads} must be at least 1, and rotary_dim={self.rotary_dim} between 1 and "
@@ -112,7 +112,7 @@ class PoPE(Encoding):
             )
         one_of("start", start, get_args(Start))
         self.start: Start = start
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.scaling = Default() if scaling is None else fixed(scaling)
         self.clock = Clock(self.scaling.frequencies(2 * self.rotary_dim, self.base), phases)
         self.weight = nn.Parameter(torch.empty(heads, self.rotary_dim))

@@ -23,9 +23,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
-from posenc.errors import InvalidArgument, one_of
+from posenc.errors import InvalidArgument
 
 Rule = Literal["llama4", "ministral3", "beam", "inkling"]
 Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tensor, "*shape"]]
@@ -44,7 +45,8 @@ def _power(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
     return torch.exp(amount * torch.log1p((p + 1).to(dtype) / floor))
 
 
-def _past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+    """1 + amount·ln max(1, (p + 1)/floor)."""
     return 1.0 + amount * ((p + 1).to(dtype) / floor).clamp(min=1.0).log()
 
 
@@ -52,7 +54,7 @@ RULES: dict[str, Formula] = {
     "llama4": _stepped(1),
     "ministral3": _stepped(0),
     "beam": _power,
-    "inkling": _past_floor,
+    "inkling": past_floor,
 }
 
 

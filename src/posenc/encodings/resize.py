@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, one_of
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 
 
 @dataclass(frozen=True)

@@ -14,18 +14,18 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, one_of
+from posenc.errors import InvalidArgument
 from posenc.kernels.choose import Backend, check_backend, choose
 from posenc.kernels.rotary import Step, Tables, step, tables, turn
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
-from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling, check_ladder, fixed
 
@@ -162,16 +162,16 @@ class Rotary(Encoding):
         super().__init__()
         check_backend(backend)
         one_of("pairing", pairing, get_args(Pairing))
-        head_dim = whole(head_dim, "head_dim")
+        head_dim = as_integer(head_dim, "head_dim")
         if rotary_dim is None:
-            check_ladder(head_dim, real(base, "base"), "head_dim")
-        rotary_dim = head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+            check_ladder(head_dim, as_number(base, "base"), "head_dim")
+        rotary_dim = head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
         self.head_dim = head_dim
         self.rotary_dim = rotary_dim
         self.pairing: Pairing = pairing
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.backend: Backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:

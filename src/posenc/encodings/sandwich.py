@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, at_least_one
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, real, whole
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import exact
 
@@ -72,11 +72,11 @@ class Sandwich(Encoding):
     def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()
         at_least_one(heads=heads)
-        if whole(channels, "channels") < 2 or channels % 2:
+        if as_integer(channels, "channels") < 2 or channels % 2:
             raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
-        if whole(first, "first") not in (0, 1):
+        if as_integer(first, "first") not in (0, 1):
             raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")
-        if not 1 < real(base, "base") < float("inf"):
+        if not 1 < as_number(base, "base") < float("inf"):
             raise InvalidArgument(f"base={base} must be finite and above 1; the paper has 10000")
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
         self.clock = Clock(ladder(channels, base, first))

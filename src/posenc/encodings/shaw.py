@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 @final
@@ -51,7 +51,7 @@ class Shaw(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        behind, ahead = whole(behind, "behind"), whole(ahead, "ahead")
+        behind, ahead = as_integer(behind, "behind"), as_integer(ahead, "ahead")
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
                 f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, at_least_one, is_number, one_of
 from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, one_of
-from posenc.scaling.checks import at_least_one, is_number, real, whole
+from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import exact
@@ -108,13 +108,13 @@ class Sinusoidal(Encoding):
     ) -> None:
         super().__init__()
         one_of("order", order, get_args(Order))
-        width = whole(width, "width")
+        width = as_integer(width, "width")
         if not is_number(scale):
             raise InvalidArgument(f"scale={scale!r} must be a finite number; 1.0 leaves the rows alone")
         if spacing == "tensor2tensor" and width % 2:
             raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
         self.width = width
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.scale = scale
         self.order: Order = order
         self.spacing: Spacing = spacing

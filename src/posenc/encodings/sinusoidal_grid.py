@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, PlacedTable, sinusoids
-from posenc.errors import InvalidArgument, one_of
-from posenc.scaling.checks import real, whole
+from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 
 
@@ -54,7 +54,7 @@ class SinusoidalGrid(Encoding):
     ) -> None:
         super().__init__()
         one_of("order", order, get_args(Order))
-        self.width = whole(width, "width")
+        self.width = as_integer(width, "width")
         if axes is None:
             if self.width < 4 or self.width % 4:
                 raise InvalidArgument(f"width={width} must be a multiple of 4 for two axes; or give axes")
@@ -62,7 +62,7 @@ class SinusoidalGrid(Encoding):
         if 2 * axes.pairs != self.width:
             raise InvalidArgument(f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; width={width}")
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.order: Order = order
         self.clock = Clock(axis_frequencies(axes, Default(), self.base))
 

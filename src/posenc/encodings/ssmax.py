@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 @final
@@ -39,7 +39,7 @@ class SSMax(Encoding):
 
     def __init__(self, heads: int, *, length: int = 1024, offset: bool = False) -> None:
         super().__init__()
-        self.heads, self.length = whole(heads, "heads"), length
+        self.heads, self.length = as_integer(heads, "heads"), length
         at_least_one(heads=heads)
         if type(length) is not int or length < 2:
             raise InvalidArgument(f"length={length!r} must be a whole number of positions, at least 2")

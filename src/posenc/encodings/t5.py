@@ -18,11 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
@@ -75,7 +75,7 @@ class T5(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(heads=heads)
-        buckets, max_distance = whole(buckets, "buckets"), whole(max_distance, "max_distance")
+        buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         side = buckets // 2 if two_sided else buckets
         if buckets < 4 or buckets % 2 or side < 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")

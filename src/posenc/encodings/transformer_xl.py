@@ -15,15 +15,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument, one_of
-from posenc.scaling.checks import at_least_one, whole
+from posenc.errors import InvalidArgument
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -61,14 +61,9 @@ class WaveBias(Bias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         a, b = (product(self.queries[:, :, first:last], part) for part in self.maps)
-        cos, sin = (_over_heads(wave[..., first:last, :]) for wave in self.waves[0])
-        key_waves = _over_heads(torch.cat(self.waves[1], -1)[..., :keys, :])
+        cos, sin = (over_heads(wave[..., first:last, :]) for wave in self.waves[0])
+        key_waves = over_heads(torch.cat(self.waves[1], -1)[..., :keys, :])
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
-
-
-def _over_heads(wave: Float[Tensor, "*B n pairs"]) -> Float[Tensor, "*B2 n pairs"]:
-    """``(B, n, pairs)`` with an axis for heads."""
-    return wave if wave.dim() == 2 else wave.unsqueeze(1)
 
 
 @final
@@ -96,7 +91,7 @@ class TransformerXL(Encoding):
         self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
-        if whole(width, "width") < 2 or width % 2:
+        if as_integer(width, "width") < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
         at_least_one(heads=heads, head_dim=head_dim)
         one_of("order", order, ("interleaved", "block"))

@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import is_number
 from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import is_number
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 

@@ -18,9 +18,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, one_of
+from posenc.arguments import as_integer, one_of
+from posenc.errors import InvalidArgument
 from posenc.positions.grids import grid
-from posenc.positions.limits import Device, whole
+from posenc.positions.limits import Device
 
 FINEST = 10**6
 """A float number of seconds is read as the nearest fraction of at most this denominator, so that 1/3 is a third."""
@@ -140,7 +141,7 @@ def multimodal(
     if isinstance(counting, str):
         one_of("counting", counting, COUNTINGS)
         counting = COUNTINGS[counting]
-    after = whole(start, "start")
+    after = as_integer(start, "start")
     if after < 0:
         raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")
     found = [torch.empty(3, 0, dtype=torch.int64)]
@@ -164,5 +165,5 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
 
 def _check_size(span: Span, **sizes: int) -> None:
     for name, size in sizes.items():
-        if whole(size, name) < 1:
+        if as_integer(size, name) < 1:
             raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or leave the span out")

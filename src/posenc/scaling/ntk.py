@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
-from posenc.errors import InvalidArgument, one_of
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.scaling.checks import check_factor, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32, rounded

@@ -12,8 +12,9 @@ from decimal import Decimal
 
 import torch
 
+from posenc.arguments import is_number
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_factor, is_number, make_plain
+from posenc.scaling.checks import check_factor, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, powers_float32
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
-from posenc.errors import InvalidArgument, UnknownName, one_of
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument, UnknownName
 from posenc.scaling.default import Default
 from posenc.scaling.dynamic import DynamicNTK
 from posenc.scaling.linear import Linear

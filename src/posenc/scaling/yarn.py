@@ -22,7 +22,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, one_of
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
