@@ -11,18 +11,17 @@ scores depend on both positions and not on their offset alone. Used by Intern-S1
 """
 
 import math
-from typing import ClassVar, final, get_args
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from posenc.arguments import as_integer, as_number, at_least_one, is_number, one_of
+from posenc.arguments import as_integer, as_number, at_least_one, is_number
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.groups import PlacedGroups
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.placed import Positions, over_heads
+from posenc.encodings.rotation import Rotation
 from posenc.encodings.wide import product
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
@@ -33,7 +32,7 @@ from posenc.scaling.scaling import check_ladder
 
 
 @final
-class FoPE(Encoding):
+class FoPE(Rotation):
     """Rotates queries and keys by learned sums of cosines and sines.
 
     Args:
@@ -50,7 +49,6 @@ class FoPE(Encoding):
     """
 
     name: ClassVar[str] = "fope"
-    acts_on = ("queries_keys",)
     not_rerotatable = "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
     relative = False
     isometric = False
@@ -69,17 +67,12 @@ class FoPE(Encoding):
         shared: bool = True,
         phases: Phases = "exact",
     ) -> None:
-        super().__init__()
-        one_of("pairing", pairing, get_args(Pairing))
-        self.head_dim, self.num_positions = (
-            as_integer(head_dim, "head_dim"),
-            as_integer(num_positions, "num_positions"),
-        )
+        super().__init__(head_dim, pairing)
+        self.num_positions = as_integer(num_positions, "num_positions")
         check_original_length(self.num_positions, "num_positions")
         at_least_one(groups=groups, **({} if heads is None else {"heads": heads}))
         if not is_number(spread):
             raise InvalidArgument(f"spread={spread!r} must be a finite number; Intern-S1-Pro has 0.5")
-        self.pairing: Pairing = pairing
         self.base = as_number(base, "base")
         check_ladder(self.head_dim, self.base, "head_dim")
         whole_ladder = Default().frequencies(self.head_dim, self.base)
@@ -116,6 +109,3 @@ class FoPE(Encoding):
             for table, weight in zip(self.clock(rows, dtype), (self.cos, self.sin), strict=True)
         )
         return cos, sin
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedGroups(self, q_positions, k_positions, dtype)

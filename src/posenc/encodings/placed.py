@@ -185,8 +185,8 @@ def heads_of(placed: Placed) -> dict[str, int]:
 
 
 def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
-    """Insert the heads' axis: ``(T, n)`` stays, ``(B, T, n)`` becomes ``(B, 1, T, n)``."""
-    return table if table.dim() == 2 else table.unsqueeze(1)
+    """Insert the heads' axis: ``(B, T, n)`` becomes ``(B, 1, T, n)``; two axes need none, and four have it."""
+    return table.unsqueeze(1) if table.dim() == 3 else table
 
 
 def row_scale(factors: Float[Tensor, "*shape"]) -> Float[Tensor, "#B 1 T 1"]:

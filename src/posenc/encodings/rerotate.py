@@ -6,12 +6,12 @@ when a context is shifted, a prefix reused or a retrieved passage put elsewhere;
 as they came, because they are quantised better before they turn.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Positions
+from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 
 ABSENT = object()
@@ -53,5 +53,5 @@ def rerotate(
     to_positions = positions if to_positions is None else to_positions
     from_.check(positions, "positions")
     to.check(to_positions, "to_positions")
-    wide = torch.float32 if k.device.type == "mps" else torch.float64
+    wide = widest(k.device)
     return to.rotate_keys(from_.unrotate(k.to(wide), positions), to_positions).to(k.dtype)

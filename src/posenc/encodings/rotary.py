@@ -8,19 +8,20 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import ClassVar, final, get_args
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number, one_of
+from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import Turned
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.kernels.choose import Backend, check_backend, choose
 from posenc.kernels.rotary import Step, Tables, step, tables, turn
@@ -121,7 +122,7 @@ class PlacedRotary(Placed):
 
 
 @final
-class Rotary(Encoding):
+class Rotary(Rotation):
     """Rotates queries and keys in every layer; no parameters, no largest position.
 
     Args:
@@ -142,9 +143,7 @@ class Rotary(Encoding):
     """
 
     name: ClassVar[str] = "rotary"
-    acts_on = ("queries_keys",)
     relative = True
-    not_rerotatable = ""
 
     def __init__(
         self,
@@ -159,18 +158,15 @@ class Rotary(Encoding):
         phases: Phases = "exact",
         backend: Backend = "auto",
     ) -> None:
-        super().__init__()
+        super().__init__(head_dim, pairing)
         check_backend(backend)
-        one_of("pairing", pairing, get_args(Pairing))
-        head_dim = as_integer(head_dim, "head_dim")
+        head_dim = self.head_dim
         if rotary_dim is None:
             check_ladder(head_dim, as_number(base, "base"), "head_dim")
         rotary_dim = head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
-        self.head_dim = head_dim
         self.rotary_dim = rotary_dim
-        self.pairing: Pairing = pairing
         self.base = as_number(base, "base")
         self.backend: Backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
@@ -220,10 +216,6 @@ class Rotary(Encoding):
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
         found = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
         return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
-
-    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        check_heads("k", k, positions, self.head_dim, self.axes)
-        return rotate(k, *self.tables(positions, k.dtype), self.pairing)
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
