@@ -67,8 +67,8 @@ class LinearBias(Bias):
         """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
         distances = self._distances(first, last, keys)
         if keys and not self.near:
-            seen = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
-            distances = distances - seen.amin(-1, keepdim=True)
+            visible_distances = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
+            distances = distances - visible_distances.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:

@@ -36,7 +36,7 @@ class AxisMap:
     pairs_of_axis: tuple[int, ...] | None = None
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
-    made: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
+    made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
     """Name, numbers and order by which a text makes it; None for a map made by hand, which has no text."""
 
     def __post_init__(self) -> None:
@@ -58,9 +58,9 @@ class AxisMap:
 
     def __str__(self) -> str:
         """The text that makes it: ``axial(4, 4, units=('1/14', '1/14'))``."""
-        if self.made is None:
+        if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
-        name, numbers, order = self.made
+        name, numbers, order = self.made_by
         units = f"units={tuple(str(unit) for unit in self.units)}" if self.units else ""
         given = (f"order={order}" if order else "", units, "turns=True" if self.turns else "")
         return f"{name}({', '.join([*map(str, numbers), *filter(None, given)])})"
@@ -83,10 +83,10 @@ def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencie
     rungs = axes.rung_of_pair or tuple(range(axes.pairs))
     units = axes.units or (Fraction(1),) * axes.axes
     pairs = [(ladders[sizes[axis]], rung, units[axis]) for axis, rung in zip(axes.axis_of_pair, rungs, strict=True)]
-    whole = TWO_PI if axes.turns else Decimal(1)
+    radians = TWO_PI if axes.turns else Decimal(1)
     return Frequencies(
-        tuple(own.exact[rung] * unit.numerator / unit.denominator * whole for own, rung, unit in pairs),
-        tuple(own.float32[rung] * float(unit) * float(whole) for own, rung, unit in pairs),
+        tuple(ladder.exact[rung] * unit.numerator / unit.denominator * radians for ladder, rung, unit in pairs),
+        tuple(ladder.float32[rung] * float(unit) * float(radians) for ladder, rung, unit in pairs),
         ladders[sizes[0]].attention_factor,
     )
 

@@ -153,8 +153,8 @@ def encoding(
     if settings and recipe.parts:
         raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
-    whole = replace(recipe, settings=(*recipe.settings, *settings.items()))
-    return for_layers(build(whole, shape, total_length=total_length), layers)
+    complete = replace(recipe, settings=(*recipe.settings, *settings.items()))
+    return for_layers(build(complete, shape, total_length=total_length), layers)
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:
@@ -248,8 +248,8 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
         if key not in FACTS and (key in entry.fresh or parameter.default is not inspect.Parameter.empty)
     }
     differing = {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
-    kept = {**defaults, **given} if full else differing
-    return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
+    settings = {**defaults, **given} if full else differing
+    return Recipe(name, tuple(sorted((k, v) for k, v in settings.items() if v is not None)))
 
 
 def canonical_text(text: str) -> str:

@@ -31,6 +31,6 @@ def printed(channels: Iterable[Turned], letters: str) -> str:
     for turned in by_number.values():
         if turned.channel < turned.partner:
             pair = (turned, by_number[turned.partner])
-            told = dict.fromkeys(f"{letters[one.axis]} {one.frequency:.4g}" for one in pair)
-            lines.append(f"{turned.channel} {turned.partner}  {'  '.join(told)}")
+            angles = dict.fromkeys(f"{letters[one.axis]} {one.frequency:.4g}" for one in pair)
+            lines.append(f"{turned.channel} {turned.partner}  {'  '.join(angles)}")
     return "\n".join(lines)

@@ -161,14 +161,16 @@ class ChannelRotary(Encoding):
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed
-        self.isometric = self.relative = all(own.angle == self.channels[own.partner].angle for own in self.channels)
+        self.isometric = self.relative = all(
+            channel.angle == self.channels[channel.partner].angle for channel in self.channels
+        )
         ladders = {
             n: Default().frequencies(2 * n, self.base) for n in {channel.ladder for channel in self.channels}
         }
         self.clock = Clock(
             Frequencies(
-                tuple(ladders[own.ladder].exact[own.rung] for own in self.channels),
-                tuple(ladders[own.ladder].float32[own.rung] for own in self.channels),
+                tuple(ladders[channel.ladder].exact[channel.rung] for channel in self.channels),
+                tuple(ladders[channel.ladder].float32[channel.rung] for channel in self.channels),
             ),
             phases,
         )
@@ -199,8 +201,8 @@ class ChannelRotary(Encoding):
         """How every channel turns."""
         frequencies = map(float, self.clock.frequencies.exact)
         return tuple(
-            Turned(i, own.partner, own.axis, frequency)
-            for i, (own, frequency) in enumerate(zip(self.channels, frequencies, strict=True))
+            Turned(i, channel.partner, channel.axis, frequency)
+            for i, (channel, frequency) in enumerate(zip(self.channels, frequencies, strict=True))
         )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

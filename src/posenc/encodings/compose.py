@@ -118,8 +118,8 @@ class PlacedParts(Placed):
         return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.again(parts)
 
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
-        read = [part.with_content(x, own) for part, own in zip(self.parts, self.shares(state), strict=True)]
-        states = [own for _, own in read if own is not None]
+        read = [part.with_content(x, share) for part, share in zip(self.parts, self.shares(state), strict=True)]
+        states = [share for _, share in read if share is not None]
         return self.again(tuple(part for part, _ in read)), torch.cat(states, dim=1) if states else None
 
     def some_heads(self, first: int, last: int) -> Placed:
@@ -127,7 +127,7 @@ class PlacedParts(Placed):
 
     def with_state(self, state: ContentState | None) -> Placed:
         pairs = zip(self.parts, self.shares(state), strict=True)
-        return self.again(tuple(part.with_state(own) for part, own in pairs))
+        return self.again(tuple(part.with_state(share) for part, share in pairs))
 
     def shares(self, state: ContentState | None) -> list[ContentState | None]:
         """What of the state is each part's."""
@@ -295,12 +295,12 @@ class Heads(Composed):
                 )
 
     def rotate_keys(self, k: Tensor, positions: Positions) -> Tensor:
-        own = [part.rotate_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
-        return torch.cat(own, dim=1)
+        rotated = [part.rotate_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+        return torch.cat(rotated, dim=1)
 
     def unrotate(self, k: Tensor, positions: Positions) -> Tensor:
-        own = [part.unrotate(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
-        return torch.cat(own, dim=1)
+        rotated = [part.unrotate(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+        return torch.cat(rotated, dim=1)
 
     def _keys(self, k: Tensor) -> list[tuple[int, Encoding, Tensor]]:
         """Every part with its share of the keys' heads."""

@@ -33,10 +33,10 @@ class CountedBias(Bias):
         table: E, ``(P, D)``.
         heads: H.
         order: the keys' places in their sequence; None while that is not known.
-        said: what every query says of the P positions; None until queries are known.
+        products: what every query says of the P positions; None until queries are known.
     """
 
-    made_of = ("said",)
+    made_of = ("products",)
     needs_scores = True
 
     def __init__(
@@ -44,29 +44,29 @@ class CountedBias(Bias):
         table: Float[Tensor, "P D"],
         heads: int,
         order: Tensor | None = None,
-        said: Float[Tensor, "B H T P"] | None = None,
+        products: Float[Tensor, "B H T P"] | None = None,
     ) -> None:
-        self.table, self.heads, self.order, self.said = table, heads, order, said
+        self.table, self.heads, self.order, self.products = table, heads, order, products
         self.straight = order is not None and consecutive(order, order)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return CountedBias(self.table, self.heads, k_order, self.said)
+        return CountedBias(self.table, self.heads, k_order, self.products)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("q", q, self.table.shape[1])
         return CountedBias(self.table, self.heads, self.order, linear(q, self.table))
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
-        if scores is None or self.said is None or self.order is None:
+        if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
                 "this bias counts by scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, and "
                 "rows with the scores of its block"
             )
         counted = self._counted(scores.sigmoid(), keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
-        said = self.said[:, :, first:last].to(counted.dtype)
-        low = said.gather(-1, below.long())
-        high = said.gather(-1, (below.long() + 1).clamp(max=len(self.table) - 1))
+        products = self.products[:, :, first:last].to(counted.dtype)
+        low = products.gather(-1, below.long())
+        high = products.gather(-1, (below.long() + 1).clamp(max=len(self.table) - 1))
         return low + (counted - below) * (high - low)
 
     def _counted(self, gates: Float[Tensor, "B H rows S"], keys: int) -> Float[Tensor, "B H rows S"]:

@@ -76,8 +76,8 @@ class FireBias(Bias):
         return torch.log1p(self.c * x)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        own = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
-        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys), own))
+        normaliser = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
+        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys), normaliser))
 
 
 @final

@@ -77,12 +77,12 @@ class FoPE(Rotation):
         check_ladder(self.head_dim, self.base, "head_dim")
         whole_ladder = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
-        own = sum(float(theta) >= slowest for theta in whole_ladder.exact)
-        self.kept = own if kept is None else as_integer(kept, "kept")
+        finishing = sum(float(theta) >= slowest for theta in whole_ladder.exact)
+        self.kept = finishing if kept is None else as_integer(kept, "kept")
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
                 f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "
-                f"{own} of this ladder finish a turn within num_positions={self.num_positions}"
+                f"{finishing} of this ladder finish a turn within num_positions={self.num_positions}"
             )
         self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
         fastest = whole_ladder.exact[: self.kept], whole_ladder.float32[: self.kept]

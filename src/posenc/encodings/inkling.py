@@ -42,9 +42,9 @@ class PlacedInkling(Placed):
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple[Placed, ContentState | None]:
         check_embeddings(x, self.q_positions, self.inkling.width)
-        said = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
-        said = said.transpose(1, 2)
-        bias = self.table.asked_by(said if self.scale is None else said * self.scale)
+        coefficients = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
+        coefficients = coefficients.transpose(1, 2)
+        bias = self.table.asked_by(coefficients if self.scale is None else coefficients * self.scale)
         here = copy.copy(self)
         here.bias, here.awaits_content = bias, False
         return here, state
@@ -105,12 +105,14 @@ class Inkling(Encoding):
         if self.lengths is not None:
             nn.init.ones_(self.lengths)
 
-    def clipped(self, said: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
+    def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
         """r after its learned numbers and cut to ``clip``, where that is set."""
         if self.lengths is None or self.clip is None:
-            return said
-        said = said * self.lengths.to(said.dtype)
-        return said * (self.clip / (torch.linalg.vector_norm(said, dim=-1, keepdim=True) + 1e-6)).clamp(max=1.0)
+            return coefficients
+        coefficients = coefficients * self.lengths.to(coefficients.dtype)
+        return coefficients * (
+            self.clip / (torch.linalg.vector_norm(coefficients, dim=-1, keepdim=True) + 1e-6)
+        ).clamp(max=1.0)
 
     def column(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The column of every offset; the one behind the last holds zeros."""

@@ -77,9 +77,9 @@ class QueryTable(Bias):
         asked = self.queries[:, :, first:last]
         if self.straight:
             return self._along(asked, first, 0, keys)
-        said = product(asked, self.table)
+        products = product(asked, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
-        return said.gather(-1, among_heads(picked, said))
+        return products.gather(-1, among_heads(picked, products))
 
     def within(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "B H rows near"]:
         if not self.straight or self.queries is None:
@@ -96,10 +96,10 @@ class QueryTable(Bias):
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
         which each row begins one number earlier than the one above is the bias."""
         rows, start = asked.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
-        found = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
-        said = product(asked, self.table.index_select(-1, self.column(found))).contiguous()
-        sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys - begin), said.stride()
-        return said.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
+        block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
+        products = product(asked, self.table.index_select(-1, self.column(block_offsets))).contiguous()
+        sizes, (batch, head, row, _) = (*products.shape[:2], rows, keys - begin), products.stride()
+        return products.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
 
 class KeyTable(Bias):
@@ -129,11 +129,11 @@ class KeyTable(Bias):
         assert self.keys is not None
         if self.straight and self.table.shape[-1] > 1:
             return self._along(first, last, keys)
-        said = product(self.table.mT, self.keys[:, :, :keys].mT)
-        if said.shape[-2] == 1:
-            return said.expand(-1, -1, last - first, -1)
+        products = product(self.table.mT, self.keys[:, :, :keys].mT)
+        if products.shape[-2] == 1:
+            return products.expand(-1, -1, last - first, -1)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
-        return said.gather(-2, among_heads(picked, said))
+        return products.gather(-2, among_heads(picked, products))
 
     def _along(self, first: int, last: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """The same where positions count up: tiles of keys meet the columns of their offsets, the last first, and a
@@ -141,16 +141,18 @@ class KeyTable(Bias):
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
         tiles = -(-keys // TILE)
-        found = torch.arange(tiles * TILE - 1 - start, -start - rows, -1, device=self.k_positions.device)
-        columns = self.table.index_select(-1, self.column(found)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
+        tile_offsets = torch.arange(tiles * TILE - 1 - start, -start - rows, -1, device=self.k_positions.device)
+        columns = (
+            self.table.index_select(-1, self.column(tile_offsets)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
+        )
         tiled = pad(self.keys[:, :, :keys], (0, 0, 0, tiles * TILE - keys)).unflatten(2, (tiles, TILE)).flip(2)
-        said = product(tiled, columns).contiguous()
-        tile, wide = said.stride()[:3], rows + TILE - 1
-        skewed = said.as_strided((*said.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
+        products = product(tiled, columns).contiguous()
+        tile, wide = products.stride()[:3], rows + TILE - 1
+        skewed = products.as_strided((*products.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
         return skewed.flip(2).transpose(2, 3).flatten(-2)[..., :keys]
 
 
-def among_heads(picked: Int[Tensor, "*B rows S"], said: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:
+def among_heads(picked: Int[Tensor, "*B rows S"], products: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:
     """The columns of every head of every sequence."""
     picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
-    return picked.expand(*said.shape[:2], *picked.shape[-2:])
+    return picked.expand(*products.shape[:2], *picked.shape[-2:])

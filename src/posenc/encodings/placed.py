@@ -136,14 +136,14 @@ class Placed:
         if torch.compiler.is_compiling():
             return make()
         asked = what, torch.is_grad_enabled()
-        kept: Made | None = self._made.get(asked)
-        if kept is not None:
-            return kept
+        cached: Made | None = self._made.get(asked)
+        if cached is not None:
+            return cached
         with torch.inference_mode(False), torch.set_grad_enabled(asked[1]):
-            made = make()
-        if may_be_looked_at(made[0]):
-            self._made[asked] = made
-        return made
+            tables = make()
+        if may_be_looked_at(tables[0]):
+            self._made[asked] = tables
+        return tables
 
     def narrow(self, window: int) -> None:
         """Let its layer see no further than this."""
@@ -176,12 +176,12 @@ class Placed:
 
 def heads_of(placed: Placed) -> dict[str, int]:
     """For how many heads it has numbers, by what holds them; what serves any number of heads is left out."""
-    found = {} if placed.bias is None else {"bias": placed.bias.heads}
+    counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
-        found["scale"] = placed.scale.shape[1]
+        counts["scale"] = placed.scale.shape[1]
     if placed.decay is not None and placed.decay.shape[0] != 1:
-        found["fading"] = placed.decay.shape[0]
-    return found
+        counts["fading"] = placed.decay.shape[0]
+    return counts
 
 
 def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:

@@ -146,15 +146,15 @@ class PoPE(Encoding):
         B, H, T, _ = x.shape
         if torch.is_grad_enabled() or not may_be_looked_at(x, cos) or B * H * T * self.rotary_dim <= CACHED:
             return self._polar(x, cos, sin, delta)
-        made = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
+        polar = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
         rows = max(1, CACHED // self.rotary_dim)
         for head in range(H):
-            own = None if delta is None else delta[head : head + 1]
+            angles = None if delta is None else delta[head : head + 1]
             for first in range(0, T, rows):
                 some = slice(first, first + rows)
                 part = x[:, head : head + 1, some], cos[..., some, :], sin[..., some, :]
-                made[:, head : head + 1, some] = self._polar(*part, own)
-        return made
+                polar[:, head : head + 1, some] = self._polar(*part, angles)
+        return polar
 
     def _polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None

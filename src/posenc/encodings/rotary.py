@@ -177,12 +177,12 @@ class Rotary(Rotation):
         self.axis_map, self.signed = axes, signed
         self.axes = 1 if axes is None else axes.axes
         if axes is None:
-            own = self.scaling.frequencies(rotary_dim, self.base)
+            frequencies = self.scaling.frequencies(rotary_dim, self.base)
         else:
-            own = axis_frequencies(axes, self.scaling, self.base)
-        self.attention_factor = own.attention_factor
-        self.isometric = own.attention_factor == 1.0
-        self.clock = Clock(own, phases)
+            frequencies = axis_frequencies(axes, self.scaling, self.base)
+        self.attention_factor = frequencies.attention_factor
+        self.isometric = frequencies.attention_factor == 1.0
+        self.clock = Clock(frequencies, phases)
 
     @property
     def explain(self) -> str:
@@ -214,8 +214,10 @@ class Rotary(Rotation):
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
-        found = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
-        return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
+        angles = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
+        return tuple(
+            Turned(*channels, axis, theta) for (a, b), axis, theta in angles for channels in ((a, b), (b, a))
+        )
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)

@@ -32,8 +32,8 @@ from posenc.scaling.scaling import exact
 def ladder(channels: int, base: float, first: int) -> Frequencies:
     """base^(−2i/C) for C/2 numbers i from ``first`` on."""
     log_base = Decimal(base).ln()
-    found = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
-    return Frequencies(found, tuple(float(frequency) for frequency in found))
+    frequencies = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
+    return Frequencies(frequencies, tuple(float(frequency) for frequency in frequencies))
 
 
 class SandwichBias(Bias):

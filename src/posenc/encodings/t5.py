@@ -96,8 +96,8 @@ class T5(Encoding):
     def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The bucket of every offset, key position − query position."""
         distance = offsets.abs() if self.two_sided else (-offsets).clamp(min=0)
-        own = torch.bucketize(distance, self.firsts, right=True)
-        return own + (offsets > 0) * (self.buckets // 2) if self.two_sided else own
+        bucket = torch.bucketize(distance, self.firsts, right=True)
+        return bucket + (offsets > 0) * (self.buckets // 2) if self.two_sided else bucket
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))

@@ -27,17 +27,17 @@ def acts_where_it_declares(subject: Subject) -> None:
         encoding.needs_content == any(here.awaits_content for _, here in layers),
         f"needs_content={encoding.needs_content}",
     )
-    found = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
+    acting = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
     for _, awaiting in layers:
         here, state = awaiting.with_content(x)
         turned = here.rotate(q, k)
         same_shape = all(a.shape == b.shape for a, b in zip(turned, (q, k), strict=True))
-        found |= (
+        acting |= (
             set()
             if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True))
             else {"queries_keys"}
         )
-        found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
+        acting |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         owed(not here.awaits_content, "it is still awaiting after reading")
         owed(
             (state is not None) == bool(here.state_size),
@@ -48,7 +48,8 @@ def acts_where_it_declares(subject: Subject) -> None:
                 state.shape == (2, here.state_size, 9), f"a state of shape {tuple(state.shape)}; one value per key"
             )
     owed(
-        found == set(encoding.acts_on), f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(found))}"
+        acting == set(encoding.acts_on),
+        f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(acting))}",
     )
 
 
@@ -118,8 +119,8 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
     for layer, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(x)[0]
         attention(*here.rotate(q, k), v, here)
-        for name, tensor, kept in zip("xqkv", given, before, strict=True):
-            near(tensor, kept, 0.0, f"{name} was overwritten in layer {layer}:")
+        for name, tensor, original in zip("xqkv", given, before, strict=True):
+            near(tensor, original, 0.0, f"{name} was overwritten in layer {layer}:")
         one = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
         y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, causal=True)
         near(y, _over_groups(v[:, :, :1], q), 0.0, "what attends to one key")
@@ -134,8 +135,8 @@ def tells_orders_apart(subject: Subject) -> None:
     gaps = []
     for places in (torch.arange(9), torch.arange(9) * stride):  # some show at near positions, some only at far ones
         positions = subject.along(places)
-        whole = decoder(row, positions, Mask())
-        gaps.append((decoder(row[:, order], positions, Mask()) - whole[:, order]).abs().max().item())
+        in_order = decoder(row, positions, Mask())
+        gaps.append((decoder(row[:, order], positions, Mask()) - in_order[:, order]).abs().max().item())
     if decoder.encoding.acts_on == ():
         owed(max(gaps) <= ROUNDING, f"acts_on=(), and permuted tokens give another result, off by {max(gaps):.2g}")
     else:

@@ -56,15 +56,15 @@ def _effects(subject: Subject, encoding: Encoding, positions: Tensor, given: Inp
     for layer, awaiting in each_layer(placed, subject.period):
         here, state = awaiting.with_content(x)
         turned_q, turned_k = here.rotate(q, k)
-        found = {"q": turned_q, "k": turned_k}
+        of_layer = {"q": turned_q, "k": turned_k}
         if here.bias is not None:
-            found["bias"] = rows(here, turned_q, turned_k)
+            of_layer["bias"] = rows(here, turned_q, turned_k)
         if here.scale is not None:
-            found["scale"] = here.scale
-        found["y"] = attention(turned_q, turned_k, v, here, causal=True)
+            of_layer["scale"] = here.scale
+        of_layer["y"] = attention(turned_q, turned_k, v, here, causal=True)
         there = far[layer].with_content(x[:, :1])[0].with_state(state)
-        found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, there)
-        result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}
+        of_layer["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, there)
+        result |= {f"{name} of layer {layer}": tensor for name, tensor in of_layer.items()}
     return {name: tensor.detach() for name, tensor in result.items()}
 
 

@@ -157,12 +157,14 @@ def strides_change_nothing(subject: Subject) -> None:
         leaves = [t.clone().requires_grad_() for t in given]
         placed = [laid(leaf) for leaf in leaves]
         same_numbers = [t.contiguous() for t in placed]
-        found = []
+        results_and_gradients = []
         for tensors in (placed, same_numbers):
             results = module(*tensors)
             total = torch.stack([(y * (1 + torch.arange(y.numel()).view_as(y) % 7)).sum() for y in results]).sum()
-            found.append([*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)])
-        for i, (got, want) in enumerate(zip(*found, strict=True)):
+            results_and_gradients.append(
+                [*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)]
+            )
+        for i, (got, want) in enumerate(zip(*results_and_gradients, strict=True)):
             if got is not None and want is not None:
                 near(got, want, 1e-11 * (1 + want.abs().max()), f"result {i} of inputs that lie {name}")
 

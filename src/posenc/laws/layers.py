@@ -74,8 +74,8 @@ def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
     """The keys of odd places, then those of even ones; what is not there is hidden."""
     order = torch.arange(k.shape[2])
     odd = order.remainder(2).bool().expand(k.shape[0], -1)
-    seen = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
-    parts = [Mask(causal=True, q_order=order, k_order=order, key_mask=seen & some) for some in (odd, ~odd)]
+    visible = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
+    parts = [Mask(causal=True, q_order=order, k_order=order, key_mask=visible & some) for some in (odd, ~odd)]
     return merge([attention(q, k, v, here, part, return_logsumexp=True) for part in parts])[0]
 
 
@@ -88,13 +88,13 @@ def windows_travel(subject: Subject) -> None:
     """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the mask."""
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
-    made = subject.make().double()
-    layers = Layers({"near": made}, ("near",), layers=1, windows={"near": 3})
+    encoding = subject.make().double()
+    layers = Layers({"near": encoding}, ("near",), layers=1, windows={"near": 3})
     alone = layers.layer(0).at(subject.plain(S), dtype=torch.float64)
     here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].with_content(x)[0], alone.with_content(x)[0]
     q, k = bare.rotate(q, k)
-    for window, seen in ((None, 3), (2, 2), (S, 3)):
-        want = attention(q, k, v, bare, Mask(causal=True, window=seen))
+    for window, narrowest in ((None, 3), (2, 2), (S, 3)):
+        want = attention(q, k, v, bare, Mask(causal=True, window=narrowest))
         near(attention(q, k, v, here, Mask(causal=True, window=window)), want, 0.0, f"window {window}")
 
 

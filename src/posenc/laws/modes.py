@@ -70,8 +70,8 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
                 raise Broken(f"{when}, it cannot be trained: {error}") from error
             with torch.no_grad():
                 after = _effects(subject, placed, x, q, k)
-            kept = all(torch.equal(a, b) for a, b in zip(after, want, strict=True))
-            owed(kept, f"{when}, it gives other numbers")
+            equal = all(torch.equal(a, b) for a, b in zip(after, want, strict=True))
+            owed(equal, f"{when}, it gives other numbers")
 
 
 @law()
@@ -91,10 +91,10 @@ def keeps_the_positions_it_was_given(subject: Subject) -> None:
 
 
 def _effects(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
-    found = [placed.embed(x)]
+    tensors = [placed.embed(x)]
     for _, here in each_layer(placed, subject.period):
-        found += here.with_content(x)[0].rotate(q, k)
-    return found
+        tensors += here.with_content(x)[0].rotate(q, k)
+    return tensors
 
 
 LAWS = (

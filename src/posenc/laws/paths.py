@@ -195,10 +195,10 @@ class Meeting:
         given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
         x, q, k, _ = given
         positions, layers = subject.plain(S), []
-        whole = encoding.at(positions, dtype=torch.float64)
+        placed = encoding.at(positions, dtype=torch.float64)
         cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-        for layer, awaiting in each_layer(whole, subject.period):
-            embedded = whole.embed(x)
+        for layer, awaiting in each_layer(placed, subject.period):
+            embedded = placed.embed(x)
             here = (
                 cached[layer].with_content(embedded[:, S - T :])[0].with_state(awaiting.with_content(embedded)[1])
             )
@@ -207,16 +207,16 @@ class Meeting:
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
         """Outputs of every layer, and logsumexps where the way has them."""
-        found, v = {}, self.leaves[3]
+        results, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
             if way == "definition":
-                found[y], found[sums] = defined(q, k, v, here, mask, scale)
+                results[y], results[sums] = defined(q, k, v, here, mask, scale)
             elif way == "logsumexp":
-                found[y], found[sums] = attention(q, k, v, here, mask, scale=scale, return_logsumexp=True)
+                results[y], results[sums] = attention(q, k, v, here, mask, scale=scale, return_logsumexp=True)
             else:
-                found[y] = attention(q, k, v, here, mask, scale=scale)
-        return found
+                results[y] = attention(q, k, v, here, mask, scale=scale)
+        return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
         """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""

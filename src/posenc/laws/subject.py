@@ -149,12 +149,12 @@ def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
     """What every layer has, equal ones once."""
-    found: list[tuple[int, Placed]] = []
+    layers_apart: list[tuple[int, Placed]] = []
     for layer in range(layers):
         here = placed[layer]
-        if not any(here is other for _, other in found):
-            found.append((layer, here))
-    return found
+        if not any(here is other for _, other in layers_apart):
+            layers_apart.append((layer, here))
+    return layers_apart
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:

@@ -106,11 +106,11 @@ class Video(Span):
                 "frame as Image(rows, columns) and what stands between them as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
-        made = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
+        axes = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
         if counting.ids_per_second is not None:
             a_frame = self._seconds() * counting.ids_per_second
-            made[0] = torch.tensor([floor(frame * a_frame) for frame in range(frames)])[made[0]]
-        return made
+            axes[0] = torch.tensor([floor(frame * a_frame) for frame in range(frames)])[axes[0]]
+        return axes
 
     def _seconds(self) -> Fraction:
         if self.seconds is None or not 0 < self.seconds < float("inf"):
@@ -144,11 +144,11 @@ def multimodal(
     after = as_integer(start, "start")
     if after < 0:
         raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")
-    found = [torch.empty(3, 0, dtype=torch.int64)]
+    coordinates = [torch.empty(3, 0, dtype=torch.int64)]
     for span in spans:
-        found.append(span.coordinates(counting) + after)
-        after = int(found[-1].max()) + 1
-    return torch.cat(found, 1).to(device), after
+        coordinates.append(span.coordinates(counting) + after)
+        after = int(coordinates[-1].max()) + 1
+    return torch.cat(coordinates, 1).to(device), after
 
 
 def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:

@@ -85,6 +85,6 @@ def sharded(
         raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")
     if length % pieces:
         raise InvalidArgument(f"length={length} must be a multiple of {pieces} to be cut for {ranks} ranks; pad it")
-    own = (rank, pieces - 1 - rank) if zigzag else (rank,)
+    pieces_here = (rank, pieces - 1 - rank) if zigzag else (rank,)
     size = length // pieces
-    return torch.cat([arange(size, offset=piece * size, device=device) for piece in own])
+    return torch.cat([arange(size, offset=piece * size, device=device) for piece in pieces_here])

@@ -34,6 +34,6 @@ class Pruned(Scaling):
         slowest = TWO_PI / self.original_length
         turning = [theta >= slowest for theta in plain.exact]
         return Frequencies(
-            tuple(theta if kept else Decimal(0) for theta, kept in zip(plain.exact, turning, strict=True)),
-            tuple(theta if kept else 0.0 for theta, kept in zip(plain.float32, turning, strict=True)),
+            tuple(theta if rotates else Decimal(0) for theta, rotates in zip(plain.exact, turning, strict=True)),
+            tuple(theta if rotates else 0.0 for theta, rotates in zip(plain.float32, turning, strict=True)),
         )

@@ -60,10 +60,10 @@ def method(
     """
     name = "none" if name == "default" else name
     one_of("method", name, METHODS)
-    scaling, own = METHODS[name]
+    scaling, constants = METHODS[name]
     known = {"factor": factor, "original_length": original_length, "beta_fast": beta_fast}
-    taken = {f.name for f in fields(SCALINGS[scaling])} - own.keys()  # type: ignore[arg-type]
-    return make(scaling, **own, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
+    taken = {f.name for f in fields(SCALINGS[scaling])} - constants.keys()  # type: ignore[arg-type]
+    return make(scaling, **constants, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
 
 
 def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:

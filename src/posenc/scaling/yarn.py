@@ -165,7 +165,7 @@ class YaRN(Scaling):
         """The dimension ramp in float32, in the order of operations of the released code."""
         low, high = self.ends(rotary_dim, base)
         powers = powers_float32(rotary_dim, base)
-        kept, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)
+        extrapolated, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)
         index = torch.arange(rotary_dim // 2, dtype=torch.float32, device="cpu")
         keep = 1 - ((index - low) / (high - low)).clamp(0, 1)
-        return interpolated * (1 - keep) + kept * keep
+        return interpolated * (1 - keep) + extrapolated * keep
