@@ -161,7 +161,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
     """The module of a recipe in a model of this shape.
 
     ``total_length`` is what scalings that depend on the length of a request are planned for. Building a recipe
-    with somebody's own class imports its module.
+    with a custom class imports its module.
     """
     if recipe.name == "stack":
         return Stack(*(build(part, shape, total_length=total_length) for part, _ in recipe.parts))

@@ -33,7 +33,7 @@ class Composed(Encoding):
     def _hold(self, parts: tuple[Encoding, ...]) -> None:
         """Keep the parts, and declare what they declare together."""
         self.parts = nn.ModuleList(parts)
-        self.acts_on = tuple(dict.fromkeys(door for part in parts for door in part.acts_on))
+        self.acts_on = tuple(dict.fromkeys(place for part in parts for place in part.acts_on))
         self.relative = all(part.relative for part in parts)
         self.isometric = all(part.isometric for part in parts)
         self.axes = max(part.axes for part in parts)
@@ -202,7 +202,7 @@ class Stack(Composed):
 
     def _hold(self, parts: tuple[Encoding, ...]) -> None:
         super()._hold(parts)
-        # What reads queries that were turned reads where they stand.
+        # A bias that uses rotated queries depends on where they stand.
         self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -259,8 +259,8 @@ class PlacedHeads(PlacedParts):
                 f"{self.counts} heads; they must add up to q's, in whole groups"
             )
         qs, ks = q.split(list(self.counts), dim=1), k.split([count // group for count in self.counts], dim=1)
-        turned = [part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)]
-        return torch.cat([a for a, _ in turned], dim=1), torch.cat([b for _, b in turned], dim=1)
+        rotated = [part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)]
+        return torch.cat([a for a, _ in rotated], dim=1), torch.cat([b for _, b in rotated], dim=1)
 
     def again(self, parts: tuple[Placed, ...]) -> Placed:
         return PlacedHeads(parts, self.counts, self.axes, (self.q_positions, self.k_positions))

@@ -43,7 +43,7 @@ class Encoding(ConstantBuffers, ABC):
     """Whether scores depend on offsets only, so that shifting every position changes nothing."""
 
     isometric: bool = True
-    """Whether ``rotate`` keeps the lengths of vectors, and turns nothing at position 0."""
+    """Whether ``rotate`` keeps the lengths of vectors, and changes nothing at position 0."""
 
     axes: int = 1
     """Coordinates of a position. With A > 1 positions are ``(A, T)`` or ``(A, B, T)``."""
@@ -55,7 +55,7 @@ class Encoding(ConstantBuffers, ABC):
     """Whether a placed one must read tokens before attention can use it."""
 
     uses_queries: bool = False
-    """Whether its bias reads queries and keys as they enter attention: turned, if something turns them."""
+    """Whether its bias reads queries and keys as they enter attention: rotated, if something rotates them."""
 
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
@@ -153,11 +153,11 @@ class Encoding(ConstantBuffers, ABC):
         return ""
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """Keys alone, float64 where a device has it, as ``rotate`` would turn them; they come back as they are."""
+        """Keys alone, float64 where a device has it, as ``rotate`` has them; they come back as they are."""
         return k
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """Keys as they were before ``rotate`` turned them; they come back as they are."""
+        """Keys as they were before ``rotate`` rotated them; they come back as they are."""
         return k
 
     def extra_repr(self) -> str:

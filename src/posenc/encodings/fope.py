@@ -1,10 +1,10 @@
-"""FoPE, Fourier positions: each pair turns by a learned mixture of frequencies (Hua et al. 2024, arXiv 2412.17739).
+"""FoPE, Fourier positions: each pair rotates by learned mixtures of waves (Hua et al. 2024, arXiv 2412.17739).
 
     cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
-(sections 3.2 and 4.1). Frequencies that do not finish one turn within the trained length L are dropped. The pairs
-that they leave have no position: their cos **and** sin are 1, as the authors train it, so that these pairs turn by
+(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. The
+pairs that they leave have no position: their cos **and** sin are 1, as the authors train it, so that they rotate by
 45° and grow by √2, and count twice in a score. (A server that pads sin with 0 departs from training.) C and S start
 as the identity plus ``spread`` times Xavier's normal numbers. The mixture lies on no circle, so lengths change and
 scores depend on both positions and not on their offset alone. Used by Intern-S1-Pro.
@@ -28,7 +28,7 @@ from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.checks import check_original_length
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import check_ladder
+from posenc.scaling.scaling import check_dim_and_base
 
 
 @final
@@ -39,8 +39,8 @@ class FoPE(Rotation):
         head_dim: D, channels of one head.
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
-        base: of the ladder; 10000 in the paper.
-        kept: how many of the fastest frequencies are kept; those of at least one turn in L where it is left out.
+        base: of the frequencies; 10000 in the paper.
+        kept: how many of the fastest frequencies are kept; those of at least one rotation in L by default.
         groups: groups of consecutive heads with coefficients of their own; the heads of keys are a multiple of it.
         heads: H, query heads; needed where a rank holds some of several groups.
         spread: how far fresh coefficients are from the identity; 0.5 in Intern-S1-Pro.
@@ -74,18 +74,18 @@ class FoPE(Rotation):
         if not is_number(spread):
             raise InvalidArgument(f"spread={spread!r} must be a finite number; Intern-S1-Pro has 0.5")
         self.base = as_number(base, "base")
-        check_ladder(self.head_dim, self.base, "head_dim")
-        whole_ladder = Default().frequencies(self.head_dim, self.base)
+        check_dim_and_base(self.head_dim, self.base, "head_dim")
+        all_frequencies = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
-        finishing = sum(float(theta) >= slowest for theta in whole_ladder.exact)
+        finishing = sum(float(theta) >= slowest for theta in all_frequencies.exact)
         self.kept = finishing if kept is None else as_integer(kept, "kept")
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
                 f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "
-                f"{finishing} of this ladder finish a turn within num_positions={self.num_positions}"
+                f"{finishing} of these frequencies complete a rotation within num_positions={self.num_positions}"
             )
         self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
-        fastest = whole_ladder.exact[: self.kept], whole_ladder.float32[: self.kept]
+        fastest = all_frequencies.exact[: self.kept], all_frequencies.float32[: self.kept]
         self.clock = Clock(Frequencies(*fastest), phases)
         self.cos = nn.Parameter(torch.empty(groups, self.kept, self.kept))
         self.sin = nn.Parameter(torch.empty(groups, self.kept, self.kept))

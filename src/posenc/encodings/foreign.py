@@ -1,4 +1,4 @@
-"""Somebody's own class, ``module:Class``: imported when it is built, hashed without importing anything."""
+"""Custom classes, ``module:Class``: imported when built, hashed without importing anything."""
 
 import ast
 import hashlib

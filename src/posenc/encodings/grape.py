@@ -113,6 +113,6 @@ class Grape(Encoding):
             side: (weight[:, :, None], bias[:, None, None])
             for side, weight, bias in zip(self.sides, self.weight.to(wide), self.bias.to(wide), strict=True)
         }
-        ladder = torch.tensor(slopes(self.heads), dtype=wide, device=q_positions.device)
+        of_heads = torch.tensor(slopes(self.heads), dtype=wide, device=q_positions.device)
         reads = both.get("q"), both.get("k")
-        return Placed(q_positions, k_positions, bias=GatedSlopes(ladder, reads, q_positions, k_positions))
+        return Placed(q_positions, k_positions, bias=GatedSlopes(of_heads, reads, q_positions, k_positions))

@@ -1,7 +1,7 @@
 """HoPE, the name of three papers; two of them are rotary encodings with other frequencies, made here by full name.
 
-high-frequency   pairs too slow to turn once within the trained length stand still (Chen et al. 2024, 2410.21216)
-hybrid           pictures and films: rows and columns turn the fast pairs in turn; the slow ones, which other
+high-frequency   pairs too slow to rotate once within the trained length stand still (Chen et al. 2024, 2410.21216)
+hybrid           pictures and films: rows and columns share the fast pairs in turn; the slow ones, which other
                  layouts give to time, stand still (Li et al. 2025, 2505.20444, section 4.1)
 
 The third, hyperbolic HoPE (2509.05218), replaces rotation by Lorentz boosts, which keep no length and grow with
@@ -19,7 +19,7 @@ from posenc.scaling.pruned import Pruned
 
 
 def high_frequency(head_dim: int, num_positions: int, *, pairing: Pairing, base: float = 10_000.0) -> Rotary:
-    """Rotary positions whose pairs all finish a turn within the trained length, or stand still.
+    """Rotary positions whose pairs all complete a rotation within the trained length, or stand still.
 
     Args:
         head_dim: D, channels of one head.

@@ -40,8 +40,8 @@ class LearnedGrid(Encoding):
         std: entries start as N(0, std²); 0.02 as in ViT.
 
     ``weight`` is ``(rows·columns, C)``, row by row, as public checkpoints have it but for a class token's entry; or
-    ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after this
-    door.
+    ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after
+    ``embed``.
     """
 
     name: ClassVar[str] = "learned-grid"

@@ -3,12 +3,12 @@
     φ_i = Σ_a p_a·F[a, g, i]
 
 one tensor F of radians per position, by axis a, group of heads g and pair i, that gradients flow to. However many
-axes there are, a score sees offsets only, because angles add up before they turn; with two axes a pair may look
-along a diagonal, which axial rotation cannot. A fresh F is a ladder of pairs/A rungs, A times over, every rung's A
-copies pointing along the axes of a random rotation: the plain ladder with one axis, RoPE-Mixed's start with two.
+axes there are, a score sees offsets only, because angles add up before they rotate; with two axes a pair may look
+along a diagonal, which axial rotation cannot. A fresh F is pairs/A frequencies, A times over, the A copies of each
+pointing along the axes of a random rotation: those of RoPE with one axis, RoPE-Mixed's start with two.
 Mistral Large 4 (LeRoPE) holds α with F = θ·exp(α) and one group; set F to that.
 
-The authors multiply floating-point positions by F, which is wrong by whole turns far out. Here F is read as the
+The authors multiply floating-point positions by F, which is wrong by full rotations far out. Here F is read as the
 64-bit fraction of a turn that it is nearest to, and multiplied in wrapping integers; its gradient is the exact
 p·∂φ.
 """
@@ -24,7 +24,7 @@ from posenc.encodings.placed import Positions
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.scaling import check_ladder, ladder_float32
+from posenc.scaling.scaling import check_dim_and_base, unscaled_float32
 
 
 @final
@@ -34,8 +34,8 @@ class LearnedRotary(Rotation):
     Args:
         head_dim: D, channels of one head.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``; RoPE-Mixed is interleaved.
-        base: of the ladder that a fresh F has; 10000, and 10 in RoPE-Mixed, whose positions are rows and columns.
-        rotary_dim: channels that turn, a multiple of 2·axes; the rest pass bit for bit. Default all.
+        base: of a fresh F; 10000, and 10 in RoPE-Mixed, whose positions are rows and columns.
+        rotary_dim: channels that rotate, a multiple of 2·axes; the rest pass bit for bit. Default all.
         axes: coordinates of a position; with A > 1 positions are ``(A, T)`` or ``(A, B, T)``.
         groups: groups of consecutive heads with frequencies of their own; the heads of keys are a multiple of it.
         heads: H, query heads; needed where a rank holds some of several groups.
@@ -65,25 +65,25 @@ class LearnedRotary(Rotation):
         if not 0 < self.rotary_dim <= head_dim or self.rotary_dim % (2 * axes):
             raise InvalidArgument(
                 f"rotary_dim={self.rotary_dim} must be a multiple of 2·axes={2 * axes}, at most "
-                f"head_dim={head_dim}: every rung of the ladder has a pair along every axis"
+                f"head_dim={head_dim}: every frequency has a pair along every axis"
             )
         self.base = as_number(base, "base")
-        check_ladder(2, self.base)
+        check_dim_and_base(2, self.base)
         self.axes, self.groups, self.signed, self.per_layer = axes, groups, signed, not shared
         self.heads = heads
         self.frequencies = nn.Parameter(torch.empty(axes, groups, self.rotary_dim // 2))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """F from the ladder: along the one axis, or rung by rung along those of a random rotation."""
+        """F as in RoPE along the one axis, or each frequency along those of a random rotation."""
         A, G, pairs = self.frequencies.shape
-        rungs = ladder_float32(2 * pairs // A, self.base).to(self.frequencies.device)
+        frequencies = unscaled_float32(2 * pairs // A, self.base).to(self.frequencies.device)
         if A == 1:
-            fresh = rungs.expand(1, G, -1)
+            fresh = frequencies.expand(1, G, -1)
         else:
             drawn = torch.empty(G, pairs // A, A, A, device=self.frequencies.device, dtype=torch.float32).normal_()
             directions = torch.linalg.qr(drawn)[0]
-            fresh = (directions * rungs[:, None, None]).permute(3, 0, 2, 1).flatten(-2)
+            fresh = (directions * frequencies[:, None, None]).permute(3, 0, 2, 1).flatten(-2)
         with torch.no_grad():
             self.frequencies.copy_(fresh)
 

@@ -5,7 +5,7 @@
     q, k = here.rotate(q, k)                   # queries and keys, v never
     y = posenc.attention(q, k, v, here, mask) # here.bias and here.scale enter there
 
-A door that an encoding does not use is the identity.
+Whatever an encoding does not act on passes unchanged.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Stamp:
 
 
 class Placed:
-    """An encoding at given positions. Every door is the identity until a subclass opens it.
+    """An encoding at given positions. Every method is the identity until a subclass overrides it.
 
     Args:
         q_positions: of the queries, and of the token embeddings.
@@ -121,7 +121,7 @@ class Placed:
     def rotate(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
-        """Queries and keys, with their positions. Values have no door.
+        """Queries and keys, with their positions. Values are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when new tokens meet a cache, or all S keys at
         ``k_positions``.
@@ -163,7 +163,7 @@ class Placed:
             )
 
     def some_heads(self, first: int, last: int) -> "Placed":
-        """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all turn alike."""
+        """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all rotate alike."""
         return self
 
     def meets_cache(self, k: Float[Tensor, "B K S D"]) -> bool:

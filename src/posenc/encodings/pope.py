@@ -3,7 +3,7 @@
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). RoPE turns pairs, so that what they say shifts where they look; here every channel
+(arXiv 2509.10534, section 3). RoPE rotates pairs, so that content shifts the angle; here every channel
 has a frequency of its own and content never moves the angle. Queries and keys come out with real parts, then
 imaginary ones: 2D channels, and a key cache of twice the size. Scores are still divided by √D. δ is learned for
 every query head and channel; on the queries, where the authors have it on the keys, grouped keys stay shared. The
@@ -31,16 +31,16 @@ from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling, fixed
 
 SMALLEST = 1e-30
-"""A length that rounding left at zero or below it counts as this one when keys turn back."""
+"""A length that rounding left at zero or below it counts as this one when keys are unrotated."""
 
 CACHED = 1 << 16
-"""Numbers that are turned at a time: a quarter of a megabyte in float32, and as much again for what they become."""
+"""Numbers rotated at a time: a quarter of a megabyte in float32, and as much again for what they become."""
 
 Start = Literal["zero", "uniform"]
 
 
 class PlacedPoPE(Placed):
-    """cos and sin of every channel at the queries' positions; those of other keys are made when they turn."""
+    """cos and sin of every channel at the queries' positions; those of other keys are made when needed."""
 
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(q_positions, k_positions)
@@ -77,10 +77,10 @@ class PoPE(Encoding):
     Args:
         head_dim: D, channels of one head as the model projects them.
         heads: H, query heads.
-        base: of the ladder of D frequencies; 10000 in the paper.
+        base: of the D frequencies; 10000 in the paper.
         rotary_dim: channels that become polar, at most head_dim; the rest pass bit for bit. Default all.
         start: of δ, ``"zero"``, or ``"uniform"`` in −2π … 0, the authors' two.
-        scaling: how the frequencies are set; ``Default()`` is the plain ladder.
+        scaling: how the frequencies are set; ``Default()`` changes nothing.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
 
@@ -141,7 +141,7 @@ class PoPE(Encoding):
     ) -> Float[Tensor, "B H T E"]:
         """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type.
 
-        Long inputs go through it some tokens at a time, so that lengths are still in cache when they are turned.
+        Long inputs go through it some tokens at a time, so that lengths are still in cache when they are rotated.
         """
         B, H, T, _ = x.shape
         if torch.is_grad_enabled() or not may_be_looked_at(x, cos) or B * H * T * self.rotary_dim <= CACHED:
@@ -163,16 +163,16 @@ class PoPE(Encoding):
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))
             cos, sin = cos * along + sin * across, sin * along - cos * across
-        turned = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
+        rotated = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
         tail = x[..., self.rotary_dim :]
-        return torch.cat((turned, tail), dim=-1) if tail.shape[-1] else turned
+        return torch.cat((rotated, tail), dim=-1) if tail.shape[-1] else rotated
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim)
         return self.polar(k, *self.tables(positions, k.dtype))
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """ln(e^μ − 1) of the lengths μ that turning back to an angle of zero leaves."""
+        """ln(e^μ − 1) of the lengths μ that rotating back to an angle of zero leaves."""
         check_heads("k", k, positions, self.head_dim + self.rotary_dim)
         cos, sin = (table / self.clock.frequencies.attention_factor**2 for table in self.tables(positions, k.dtype))
         real, imaginary = k[..., : self.rotary_dim], k[..., self.rotary_dim : 2 * self.rotary_dim]

@@ -3,7 +3,7 @@
 A cached key is what ``rotate`` made of it at its position. Where that can be undone, k = R(φ)⁻¹ R(φ)k, it can be
 done again: with other frequencies, when a cache has outgrown its plan (dynamic NTK, LongRoPE); at other positions,
 when a context is shifted, a prefix reused or a retrieved passage put elsewhere; or late, from keys that were kept
-as they came, because they are quantised better before they turn.
+as they came, because they are quantised better before they are rotated.
 """
 
 from jaxtyping import Float
@@ -31,11 +31,11 @@ def rerotate(
         k: cached keys, ``(B, K, S, D)``.
         positions: int64, where they were rotated, in any shape that ``at`` takes: by row, and by axis.
         from_, to: what rotated them and what shall. ``NoPE()`` stands for keys that were not rotated: from it keys
-            turn late, to it they turn back.
+            rotate late, to it they rotate back.
         to_positions: where they shall be; default where they are.
 
     Raises:
-        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels turn.
+        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels rotate.
 
     Computed in float64 (float32 where a device has none) and rounded once, so that the result states one rounding
     more than keys rotated once.
@@ -44,7 +44,7 @@ def rerotate(
         old, new = (getattr(encoding, name, ABSENT) for encoding in (from_, to))
         if old != new and ABSENT not in (old, new):
             raise InvalidArgument(
-                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels turn together, and by which "
+                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by which "
                 "axis, is the model's and stays"
             )
     for encoding in (from_, to):

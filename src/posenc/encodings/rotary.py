@@ -1,4 +1,4 @@
-"""RoPE, rotary positions: queries and keys turn with their positions (Su et al. 2021, arXiv 2104.09864).
+"""RoPE, rotary positions: queries and keys rotate with their positions (Su et al. 2021, arXiv 2104.09864).
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
@@ -17,7 +17,7 @@ from torch import Tensor
 from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
-from posenc.encodings.channel_map import Turned
+from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
@@ -28,7 +28,7 @@ from posenc.kernels.rotary import Step, Tables, step, tables, turn
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.default import Default
-from posenc.scaling.scaling import Scaling, check_ladder, fixed
+from posenc.scaling.scaling import Scaling, check_dim_and_base, fixed
 
 
 def rotate_complex(
@@ -39,9 +39,9 @@ def rotate_complex(
 ) -> Float[Tensor, "*batch T D"]:
     """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function, kept for those who think so."""
     pairs = cos.shape[-1]
-    turned, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
+    rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
     layout = (2, pairs) if pairing == "half" else (pairs, 2)
-    split = turned.unflatten(-1, layout)
+    split = rotary.unflatten(-1, layout)
     split = split.transpose(-1, -2) if pairing == "half" else split
     product = torch.view_as_real(torch.complex(split[..., 0], split[..., 1]) * torch.complex(cos, sin))
     product = product.transpose(-1, -2) if pairing == "half" else product
@@ -49,7 +49,7 @@ def rotate_complex(
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
-    """Channel order that turns interleaved vectors into half ones: ``half = interleaved[..., order]``."""
+    """Channel order that makes half vectors of interleaved ones: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]
 
 
@@ -97,7 +97,7 @@ class PlacedRotary(Placed):
         *,
         out: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
-        """Queries and keys turned, in fresh memory or into ``out``.
+        """Queries and keys rotated, in fresh memory or into ``out``.
 
         ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
         takes the result without a detour, also where it overlaps q or k. Autograd follows both.
@@ -130,9 +130,9 @@ class Rotary(Rotation):
         pairing: ``"half"`` or ``"interleaved"``. There is no default: a checkpoint needs the one it was
             trained with, and the other breaks it without an error.
         base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
-        rotary_dim: channels that turn, even, at most head_dim; the rest pass bit for bit. Default all.
-        scaling: how the frequencies are set; ``Default()`` is the plain ladder.
-        axes: which coordinate of a position every pair turns by, such as ``chunked(16, 24, 24)`` of
+        rotary_dim: channels that rotate, even, at most head_dim; the rest pass bit for bit. Default all.
+        scaling: how the frequencies are set; ``Default()`` changes nothing.
+        axes: which coordinate of a position every pair rotates by, such as ``chunked(16, 24, 24)`` of
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
@@ -162,7 +162,7 @@ class Rotary(Rotation):
         check_backend(backend)
         head_dim = self.head_dim
         if rotary_dim is None:
-            check_ladder(head_dim, as_number(base, "base"), "head_dim")
+            check_dim_and_base(head_dim, as_number(base, "base"), "head_dim")
         rotary_dim = head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
@@ -172,7 +172,7 @@ class Rotary(Rotation):
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
-                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} turn"
+                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} rotate"
             )
         self.axis_map, self.signed = axes, signed
         self.axes = 1 if axes is None else axes.axes
@@ -197,10 +197,10 @@ class Rotary(Rotation):
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""
-        cos, sin = self.turned(positions, dtype, self.attention_factor)
+        cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
         return over_heads(cos), over_heads(sin)
 
-    def turned(
+    def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
@@ -209,19 +209,21 @@ class Rotary(Rotation):
         of_pair = positions.movedim(0, -1)[..., list(self.axis_map.axis_of_pair)]
         return self.clock.of_pairs(of_pair, dtype, scale)
 
-    def channel_map(self) -> tuple[Turned, ...]:
-        """How every channel turns, the first of each pair before the second."""
+    def channel_map(self) -> tuple[RotatedChannel, ...]:
+        """How every channel rotates, the first of each pair before the second."""
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
         angles = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
         return tuple(
-            Turned(*channels, axis, theta) for (a, b), axis, theta in angles for channels in ((a, b), (b, a))
+            RotatedChannel(*channels, axis, theta)
+            for (a, b), axis, theta in angles
+            for channels in ((a, b), (b, a))
         )
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
-        cos, sin = (over_heads(table) for table in self.turned(positions, k.dtype, 1 / self.attention_factor))
+        cos, sin = (over_heads(table) for table in self.cos_sin(positions, k.dtype, 1 / self.attention_factor))
         return rotate(k, cos, -sin, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:

@@ -7,7 +7,7 @@ is the product of two sinusoidal positions, at most C/2, at distance 0; C/2 is t
 penalty, which softmax does not see. It falls roughly with the logarithm of the distance, and ripples.
 
 The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 one has
-−0.623 and the other −1.083 before heads are told apart.
+−0.623 and the other −1.083 before the heads' factor.
 """
 
 from decimal import Decimal
@@ -29,7 +29,7 @@ from posenc.scaling.scaling import exact
 
 
 @exact
-def ladder(channels: int, base: float, first: int) -> Frequencies:
+def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
     """base^(−2i/C) for C/2 numbers i from ``first`` on."""
     log_base = Decimal(base).ln()
     frequencies = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
@@ -79,14 +79,14 @@ class Sandwich(Encoding):
         if not 1 < as_number(base, "base") < float("inf"):
             raise InvalidArgument(f"base={base} must be finite and above 1; the paper has 10000")
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
-        self.clock = Clock(ladder(channels, base, first))
+        self.clock = Clock(sandwich_frequencies(channels, base, first))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(wide))).to(torch.promote_types(dtype, torch.float32))
         if not consecutive(q_positions, k_positions):
-            # From the first key on: only distances count, and near ones are told apart better.
+            # From the first key on: only distances count, and near ones are more exact.
             q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
             return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
         sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)

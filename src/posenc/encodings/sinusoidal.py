@@ -27,7 +27,7 @@ Spacing = Literal["paper", "tensor2tensor"]
 
 
 @exact
-def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
+def _endpoint_frequencies(pairs: int, base: float) -> tuple[Decimal, ...]:
     """base^(−i/(pairs−1)): the spacing of the authors' code, which ends at exactly 1/base."""
     log_base = Decimal(base).ln()
     return tuple((-log_base * i / max(pairs - 1, 1)).exp() for i in range(pairs))
@@ -41,12 +41,12 @@ def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = 
         return Default().frequencies(width, base)
     if not 1 < base < float("inf"):
         raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
-    frequencies = _odd_ladder(width, base) if spacing == "paper" else _endpoint_ladder(width // 2, base)
+    frequencies = _odd_frequencies(width, base) if spacing == "paper" else _endpoint_frequencies(width // 2, base)
     return Frequencies(frequencies, tuple(float(f) for f in frequencies))
 
 
 @exact
-def _odd_ladder(width: int, base: float) -> tuple[Decimal, ...]:
+def _odd_frequencies(width: int, base: float) -> tuple[Decimal, ...]:
     """base^(−2i/C) for an odd C, one frequency more than it has whole pairs."""
     log_base = Decimal(base).ln()
     return tuple((-log_base * 2 * i / width).exp() for i in range((width + 1) // 2))

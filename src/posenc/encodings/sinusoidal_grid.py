@@ -2,7 +2,7 @@
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 
-Every axis a has C_a of the C channels, half of them each for rows and columns, and a ladder of its own.
+Every axis a has C_a of the C channels, half of them each for rows and columns, and frequencies of its own.
 """
 
 from itertools import groupby

@@ -5,7 +5,7 @@ rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings,
 stack(rotary, fox)                      on top of each other
 heads(alibi*4, rotary*4)                on so many heads each
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
-my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
+my_module:Mine(width=3)                 a custom class; imported when it is built, and not before
 """
 
 import ast

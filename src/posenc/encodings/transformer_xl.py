@@ -68,7 +68,7 @@ class WaveBias(Bias):
 
 @final
 class TransformerXL(Encoding):
-    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Both sides are told apart, no position is too far.
+    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Behind and ahead differ; no position is too far.
 
     Args:
         width: C, columns of the sinusoids; even. The model's in every model in use.

@@ -5,7 +5,7 @@
 
 (section 2.2), so that far scores stop oscillating. The authors scale queries by ζ^{p/s} and keys by ζ^{−p/s},
 centred on half the length: a cached key is then stale when the length grows, and float16 overflows after some
-thousand tokens. Here ``rotate`` turns and nothing else, keys in a cache stay right for ever, and attention
+thousand tokens. Here ``rotate`` rotates and nothing else, keys in a cache stay right for ever, and attention
 multiplies the factors of the difference, anchored at its queries (``Placed.decay``). Keys ahead of their query
 would grow, so the model is causal. LeX, their attention in windows at test time, is a ``Mask`` with a window.
 """
@@ -32,7 +32,7 @@ class XPos(Encoding):
     """Rotates queries and keys, and lets their pairs fade with distance; no parameters.
 
     Args:
-        head_dim: D, channels of one head, all of which turn.
+        head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
         scale_base: s, positions over which pair i fades by ζ_i.
         gamma: γ above 0; small values fade the fastest pairs sooner.

@@ -18,7 +18,7 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """A effect acts if it is declared and is the identity if not; what reads content says so."""
+    """An effect acts if it is declared and is the identity if not; what reads content says so."""
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
     placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
@@ -30,11 +30,11 @@ def acts_where_it_declares(subject: Subject) -> None:
     acting = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
     for _, awaiting in layers:
         here, state = awaiting.with_content(x)
-        turned = here.rotate(q, k)
-        same_shape = all(a.shape == b.shape for a, b in zip(turned, (q, k), strict=True))
+        rotated = here.rotate(q, k)
+        same_shape = all(a.shape == b.shape for a, b in zip(rotated, (q, k), strict=True))
         acting |= (
             set()
-            if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True))
+            if same_shape and all(torch.equal(*pair) for pair in zip(rotated, (q, k), strict=True))
             else {"queries_keys"}
         )
         acting |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
@@ -93,23 +93,23 @@ def _no_rotation(subject: Subject) -> str:
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """Lengths survive a rotation, and position 0 turns nothing, bit for bit."""
+    """Lengths survive a rotation, and position 0 changes nothing, bit for bit."""
     encoding = subject.build()
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
         positions = subject.plain(9, first)
         for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
             both = awaiting.with_content(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
-            for name, given, turned in zip("qk", (q, k), both, strict=True):
+            for name, given, rotated in zip("qk", (q, k), both, strict=True):
                 what = f"length of {name} in layer {layer} at positions from {first}"
-                near(turned.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
+                near(rotated.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
                 if first == 0:
-                    near(turned[..., 0, :], given[..., 0, :], 0.0, f"{name} of layer {layer} at position 0")
+                    near(rotated[..., 0, :], given[..., 0, :], 0.0, f"{name} of layer {layer} at position 0")
 
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """A effect writes into nothing it was given; with one key, attention returns its v."""
+    """An effect writes into nothing it was given; with one key, attention returns its v."""
     x, q, k, v = given = inputs(subject)
     before = [tensor.clone() for tensor in given]
     encoding = subject.build()

@@ -70,8 +70,8 @@ def slots_are_a_cache(subject: Subject) -> None:
     positions, encoding = subject.plain(S), subject.build().double()
     for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
         here, state = awaiting.with_content(x)
-        turned_q, turned_k = here.rotate(q, k)
-        want = attention(turned_q, turned_k, v, here, causal=True)[:, :, S - T :]
+        rotated_q, rotated_k = here.rotate(q, k)
+        want = attention(rotated_q, rotated_k, v, here, causal=True)[:, :, S - T :]
         for side in ("left", "right"):
             slots = (0, empty) if side == "left" else (empty, 0)
             k_order = torch.arange(S + empty) - slots[0]
@@ -84,8 +84,8 @@ def slots_are_a_cache(subject: Subject) -> None:
                 k_order=k_order,
                 key_mask=filled if side == "right" else None,  # on the left, what is empty lies in the future
             )
-            keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (turned_k, v))
-            got = attention(turned_q[:, :, S - T :], keys, values, here, mask)
+            keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (rotated_k, v))
+            got = attention(rotated_q[:, :, S - T :], keys, values, here, mask)
             near(got, want, what=f"slots filled from the {side} in layer {layer}")
 
 

@@ -91,7 +91,7 @@ def _bias_error(
     subject: Subject, encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float
 ) -> float:
     """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet,
-    which was rounded by u before if it was turned."""
+    which was rounded by u before if it was rotated."""
     if not subject.bias_roundings:
         return 0.0
     sums = [

@@ -1,4 +1,4 @@
-"""Laws of one placing in several layers: gradients told apart, windows that travel, parameters that changed."""
+"""Laws of one placing in several layers: gradients apart, windows that travel, parameters that changed."""
 
 from collections.abc import Callable
 from contextlib import suppress

@@ -29,15 +29,15 @@ def _turns_nothing_at_zero(subject: Subject) -> str:
 
 @law(_turns_nothing_at_zero)
 def passes_position_zero_exactly(subject: Subject) -> None:
-    """Position 0 turns nothing, whatever the tables' type: huge and tiny numbers pass bit for bit."""
+    """Position 0 changes nothing, whatever the tables' type: huge and tiny numbers pass bit for bit."""
     x, q, k, _ = inputs(subject, 1, torch.float64)
     at = torch.zeros_like(subject.plain(1))
     for tables in (torch.float32, torch.bfloat16):
         for _, here in each_layer(subject.build().at(at, dtype=tables), subject.period):
             with torch.no_grad():
                 for size in (1.0, 1e300, 1e-300):
-                    turned = here.with_content(x)[0].rotate(q * size, k * size)
-                    for name, given, got in zip("qk", (q, k), turned, strict=True):
+                    rotated = here.with_content(x)[0].rotate(q * size, k * size)
+                    for name, given, got in zip("qk", (q, k), rotated, strict=True):
                         owed(torch.equal(got, given * size), f"{name} of size {size:g} is changed at position 0")
 
 

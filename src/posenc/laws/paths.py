@@ -109,8 +109,8 @@ def rows_are_scores(subject: Subject) -> None:
     # Products of blocks of other sizes may be summed in another order.
     off = ROUNDING if subject.bias_roundings else 0.0
     for where, here, _ in _biases(subject, S, S, torch.float64):
-        turned_q, turned_k = (pad(x, (0, here.added)) for x in (q, k))
-        for zeros, given in (("keys", (turned_q, 0 * turned_k)), ("queries", (0 * turned_q, turned_k))):
+        rotated_q, rotated_k = (pad(x, (0, here.added)) for x in (q, k))
+        for zeros, given in (("keys", (rotated_q, 0 * rotated_k)), ("queries", (0 * rotated_q, rotated_k))):
             bias = met(here, *given)
             if bias.needs_scores:
                 continue
@@ -125,7 +125,7 @@ Way = tuple[str, Mask, float | None]
 
 
 def ways(T: int, S: int) -> list[Way]:
-    """Sights and scales under which attention of the last T of S tokens takes another path each."""
+    """Masks and scales under which attention of the last T of S tokens takes another path each."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
@@ -181,7 +181,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer, placed, read and turned once for all ways of attending."""
+    """The last T of S tokens in every layer, placed, read and rotated once for all ways of attending."""
 
     encoding: Encoding
     leaves: list[Tensor]

@@ -76,15 +76,15 @@ def sharded_is_whole(subject: Subject) -> None:
     for layer in layers(subject):
         length = layer.q.shape[2]
         shards, keys = chunks(length, RANKS), torch.arange(length)
-        # Every rank turns its own keys; they are gathered turned.
-        turned = torch.cat(
+        # Every rank rotates its own keys, and they are gathered rotated.
+        rotated = torch.cat(
             [layer.at(tokens, tokens).rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[1] for tokens in shards],
             2,
         )
         for rank, tokens in enumerate(shards):
             here = layer.at(tokens, keys)
             q = here.rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[0]
-            got = attention(q, turned, layer.v, here, layer.mask(tokens, keys))
+            got = attention(q, rotated, layer.v, here, layer.mask(tokens, keys))
             near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
 
 

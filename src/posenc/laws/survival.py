@@ -110,9 +110,9 @@ def survives_autocast(subject: Subject) -> None:
     u = torch.finfo(torch.bfloat16).eps / 2
     for name in attended:
         layer = name.partition(" ")[2]
-        turned = (want[f"{n} {layer}"].norm(dim=-1).max().item() for n in "qk")
+        rotated = (want[f"{n} {layer}"].norm(dim=-1).max().item() for n in "qk")
         factor = want.get(f"scale {layer}", torch.ones(1)).abs().max().item()
-        score = 0.0 if name.startswith("far") else math.prod(turned) / math.sqrt(subject.head_dim) * factor
+        score = 0.0 if name.startswith("far") else math.prod(rotated) / math.sqrt(subject.head_dim) * factor
         near(got[name], want[name], u * (3 + 6 * score) * v.abs().max() * (1 + u), f"{name} under autocast")
 
 

@@ -27,7 +27,15 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
-from posenc.scaling.scaling import TWO_PI, Scaling, check_ladder, exact, ladder, powers_float32, rounded
+from posenc.scaling.scaling import (
+    TWO_PI,
+    Scaling,
+    check_dim_and_base,
+    exact,
+    powers_float32,
+    rounded,
+    unscaled_frequencies,
+)
 
 Ramp = Literal["dimension", "rotations"]
 
@@ -113,8 +121,8 @@ class YaRN(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
-        frequencies, factor = ladder(rotary_dim, base), Decimal(self.factor)
+        check_dim_and_base(rotary_dim, base)
+        frequencies, factor = unscaled_frequencies(rotary_dim, base), Decimal(self.factor)
         if self.ramp == "rotations":
             slow, fast = Decimal(self.beta_slow), Decimal(self.beta_fast)
             keep = [(turns_within(f, self.original_length) - slow) / (fast - slow) for f in frequencies]

@@ -64,8 +64,8 @@ def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_wrong_base_breaks_the_ladders_claims(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = default.ladder
-    monkeypatch.setattr(default, "ladder", lambda dim, base: right(dim, Decimal(base) / 10))
+    right = default.unscaled_frequencies
+    monkeypatch.setattr(default, "unscaled_frequencies", lambda dim, base: right(dim, Decimal(base) / 10))
     names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "ladder-of-the-head"}
     assert broken(*names) == names
 
