@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from numbers import Real
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 from posenc.errors import InvalidArgument, UnknownName
 
 T = TypeVar("T")
@@ -46,3 +48,11 @@ def at_least_one(**counts: int) -> None:
     if min(counts.values()) < 1:
         named = " and ".join(f"{name}={count}" for name, count in counts.items())
         raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
+
+
+def check_device(positions: Tensor, weight: Tensor) -> None:
+    """Refuse positions on another device than a weight or buffer of the encoding."""
+    if positions.device != weight.device:
+        raise InvalidArgument(
+            f"positions is on {positions.device} and the encoding on {weight.device}; move one with .to(…)"
+        )

@@ -19,7 +19,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import one_of
+from posenc.arguments import check_device, one_of
 from posenc.errors import InvalidArgument
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
@@ -162,10 +162,7 @@ class Clock(ConstantBuffers):
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """The same where every hand has a position of its own, along the last axis; one broadcasts to all."""
         turns = self.turns
-        if positions.device != turns.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {turns.device}; move one with .to(…)"
-            )
+        check_device(positions, turns)
         if self.phases == "float32":
             angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
             cos, sin = angle.cos(), angle.sin()

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one, one_of
+from posenc.arguments import as_integer, at_least_one, check_device, one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.errors import PositionOutOfRange
 
 PastEnd = Literal["error", "clamp"]
 
@@ -73,10 +73,7 @@ class Learned(Encoding):
         return self._rows(positions)
 
     def _rows(self, positions: Positions) -> Tensor:
-        if positions.device != self.weight.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {self.weight.device}; move one with .to(…)"
-            )
+        check_device(positions, self.weight)
         rows = positions.clamp(max=self.num_positions - 1) if self.past_end == "clamp" else positions
         return nn.functional.embedding(rows, self.weight)
 

@@ -14,7 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
-from posenc.arguments import as_integer, at_least_one, one_of
+from posenc.arguments import as_integer, at_least_one, check_device, one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import holds
@@ -137,10 +137,7 @@ class LearnedGrid(Encoding):
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), axes=2)
 
     def _rows(self, positions: Int[Tensor, "2 *S"], dtype: torch.dtype) -> Float[Tensor, "*S C"]:
-        if positions.device != self.weight.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {self.weight.device}; move one with .to(…)"
-            )
+        check_device(positions, self.weight)
         cells = positions[0] * self.picture[1] + positions[1]
         return nn.functional.embedding(cells, self.table(dtype).flatten(0, 1))
 
