@@ -30,12 +30,12 @@ class Bias(ABC):
 
     - ``toeplitz`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
-    - ``channels(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
+    - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
-    - ``reach``: keys more than so many positions behind their query all get ``beyond`` from its row, and the others
-      have ``within``, where positions count up by one and the queries are the last T of the S keys.
+    - ``constant_beyond``: keys more than so many positions behind their query all get ``beyond`` from its row, and
+      the others have ``within``, where positions count up by one and the queries are the last T of the S keys.
     """
 
     heads: int
@@ -103,7 +103,7 @@ class Bias(ABC):
         return self.rows(first, last, keys)[..., start:]
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
-        """What the rows give every key that is out of ``reach``; None for nothing."""
+        """What the rows give every key that is further than ``constant_beyond``; None for nothing."""
         return None
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
@@ -226,7 +226,7 @@ class SumBias(Bias):
         channels_of_parts = [channels for channels in each if channels is not None]
         if len(channels_of_parts) < len(self.parts):
             return None
-        return beside([q for q, _ in channels_of_parts]), beside([k for _, k in channels_of_parts])
+        return side_by_side([q for q, _ in channels_of_parts]), side_by_side([k for _, k in channels_of_parts])
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
         return SumBias(tuple(part.part(row, first, last) for part in self.parts))
@@ -298,7 +298,7 @@ def added(blocks: list[Tensor]) -> Tensor:
     return total
 
 
-def beside(tensors: list[Tensor]) -> Tensor:
+def side_by_side(tensors: list[Tensor]) -> Tensor:
     """Channels side by side, whichever of them have axes for the batch and for heads."""
     batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)

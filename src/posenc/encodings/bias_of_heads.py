@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.encodings.bias import Bias, Visible, beside
+from posenc.encodings.bias import Bias, Visible, side_by_side
 from posenc.kernels.attention.low_rank import Channels
 
 
@@ -50,7 +50,7 @@ class HeadsBias(Bias):
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """Those of every part beside each other, zero for the queries of other heads."""
+        """Those of every part side by side, zero for the queries of other heads."""
         padded, start = [], 0
         for part, heads in self.parts:
             channels = None if part is None else part.low_rank(dtype, scale)
@@ -61,7 +61,7 @@ class HeadsBias(Bias):
                 q = pad(channels[0].expand(-1, heads, -1, -1), around)
                 padded.append((q, channels[1] if channels[1].shape[1] == 1 else pad(channels[1], around)))
             start += heads
-        return beside([q for q, _ in padded]), beside([k for _, k in padded])
+        return side_by_side([q for q, _ in padded]), side_by_side([k for _, k in padded])
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
         return HeadsBias(tuple((part and part.part(row, first, last), heads) for part, heads in self.parts))

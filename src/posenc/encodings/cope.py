@@ -27,13 +27,13 @@ from posenc.errors import InvalidArgument
 
 
 class CountedBias(Bias):
-    """What queries say of the counted position of every key.
+    """The products of queries and the rows of counted positions.
 
     Args:
         table: E, ``(P, D)``.
         heads: H.
         order: the keys' places in their sequence; None while that is not known.
-        products: what every query says of the P positions; None until queries are known.
+        products: of every query and the P rows; None until queries are known.
     """
 
     made_of = ("products",)
@@ -82,7 +82,7 @@ class CountedBias(Bias):
 
 @final
 class CoPE(Encoding):
-    """Adds what a query says of the counted position of every key to the scores.
+    """Adds q·E[counted position of the key] to the scores.
 
     Args:
         head_dim: D, channels of a head.

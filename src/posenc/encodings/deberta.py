@@ -47,7 +47,7 @@ def last_distances(middle: int, max_distance: int) -> list[int]:
 
 @final
 class DeBERTa(Encoding):
-    """Adds what queries and keys say of the bucket of their distance to the scores. Two-sided.
+    """Adds products of queries and keys with the bucket of their distance to the scores. Two-sided.
 
     Args:
         head_dim: D, channels of a head.

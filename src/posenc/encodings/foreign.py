@@ -54,14 +54,14 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
     """
     paths: list[Path] = []
     for name in names:
-        top = _found(name)
+        top = _origin(name)
         paths += (top,) if top.is_dir() else _sources(name)
     return tuple(dict.fromkeys(paths))
 
 
 def _sources(name: str) -> Iterator[Path]:
     """The package's files, or the module's and, in turn, those of the modules beside it that it imports."""
-    origin = _found(name)
+    origin = _origin(name)
     if origin.is_dir():
         yield from sorted(origin.rglob("*.py"))
         return
@@ -87,7 +87,7 @@ def _imports(path: Path) -> set[str]:
     return {module.partition(".")[0] for module in plain | below}
 
 
-def _found(name: str) -> Path:
+def _origin(name: str) -> Path:
     """The file of the module, or the folder of the package that it lies in; nothing is imported."""
     top = name.partition(":")[0].partition(".")[0]
     importlib.invalidate_caches()

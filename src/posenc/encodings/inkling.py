@@ -1,4 +1,4 @@
-"""Inkling's banded bias: what a token says about each of the last distances (Thinking Machines 2026; no paper yet).
+"""Inkling's banded bias: a number a token for each of the last distances (Thinking Machines 2026; no paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
@@ -30,7 +30,7 @@ from posenc.errors import InvalidArgument
 
 
 class PlacedInkling(Placed):
-    """Where queries and keys are, and, once the tokens were read, what they say of distances."""
+    """Where queries and keys are, and, once the tokens were read, their coefficients of the curves."""
 
     awaits_content = True
 
@@ -44,7 +44,7 @@ class PlacedInkling(Placed):
         check_embeddings(x, self.q_positions, self.inkling.width)
         coefficients = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
         coefficients = coefficients.transpose(1, 2)
-        bias = self.table.asked_by(coefficients if self.scale is None else coefficients * self.scale)
+        bias = self.table.with_queries(coefficients if self.scale is None else coefficients * self.scale)
         here = copy.copy(self)
         here.bias, here.awaits_content = bias, False
         return here, state
@@ -52,7 +52,7 @@ class PlacedInkling(Placed):
 
 @final
 class Inkling(Encoding):
-    """Adds what each token says of the last ``extent`` distances to its scores. For causal models.
+    """Adds each token's numbers for the last ``extent`` distances to its scores. For causal models.
 
     Args:
         width: C, channels of the tokens that enter attention.

@@ -1,4 +1,4 @@
-"""Biases that a query or a key gives a row of a table, which the offset between the two picks: O(H·T·R) memory.
+"""Biases q·A or k·A whose column of the table A the offset picks: O(H·T·R) memory.
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
@@ -26,7 +26,7 @@ Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
 
 
 class QueryTable(Bias):
-    """What every query says to the column that the offset picks.
+    """The product of every query and the column that the offset picks.
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
@@ -34,7 +34,7 @@ class QueryTable(Bias):
         heads: H.
         added: what is added to every query of a head before it meets the table.
         constant_beyond: behind which every offset picks the same column.
-        scaled: whether what queries say is multiplied by what multiplies q·k.
+        scaled: whether products are multiplied by what multiplies q·k.
     """
 
     made_of = ("queries", "table")
@@ -58,26 +58,26 @@ class QueryTable(Bias):
         self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        if self.queries is not None:  # something else asks in place of queries
+        if self.queries is not None:  # other numbers take the place of queries
             return self
         check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         q = q if self.added is None else q + self.added
-        # A view: its gradient is this table's alone, where others ask with the same queries.
-        return self.asked_by(q * scale if self.scaled else q.view_as(q))
+        # A view: its gradient is this table's alone, where other tables meet the same queries.
+        return self.with_queries(q * scale if self.scaled else q.view_as(q))
 
-    def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
+    def with_queries(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
-        asked = copy.copy(self)
-        asked.queries = queries
-        return asked
+        other = copy.copy(self)
+        other.queries = queries
+        return other
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
-        asked = self.queries[:, :, first:last]
+        queries = self.queries[:, :, first:last]
         if self.straight:
-            return self._along(asked, first, 0, keys)
-        products = product(asked, self.table)
+            return self._along(queries, first, 0, keys)
+        products = product(queries, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
         return products.gather(-1, among_heads(picked, products))
 
@@ -92,18 +92,18 @@ class QueryTable(Bias):
         column = self.column(torch.tensor([-self.constant_beyond - 1], device=self.q_positions.device))
         return product(self.queries[:, :, first:last], self.table.index_select(-1, column))
 
-    def _along(self, asked: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
+    def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
         which each row begins one number earlier than the one above is the bias."""
-        rows, start = asked.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
         block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
-        products = product(asked, self.table.index_select(-1, self.column(block_offsets))).contiguous()
+        products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
         sizes, (batch, head, row, _) = (*products.shape[:2], rows, keys - begin), products.stride()
         return products.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
 
 class KeyTable(Bias):
-    """What every key says to the column that the offset picks; arguments as in ``QueryTable``."""
+    """The product of every key and the column that the offset picks; arguments as in ``QueryTable``."""
 
     made_of = ("keys", "table")
 

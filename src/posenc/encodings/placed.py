@@ -55,17 +55,17 @@ class Placed:
     """
 
     state_size: int = 0
-    """Values that it states per key."""
+    """Values that it keeps per key."""
 
     awaits_content: bool = False
-    """Whether it must ``read`` the tokens before attention can use it."""
+    """Whether it needs ``with_content`` before attention can use it."""
 
     decay: Float[Tensor, "#H 1 D"] | None = None
     """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
     where none does."""
 
     window: int | None = None
-    """How far its layer sees, where ``Layers`` says so: attention takes the narrower of this and the mask's."""
+    """How far its layer sees, where ``Layers`` sets it: attention takes the narrower of this and the mask's."""
 
     stamps: tuple[Stamp, ...] = ()
     """The parameters that it was placed with."""
@@ -110,7 +110,7 @@ class Placed:
         """What the tokens x that enter a layer's attention add to it, and the state of all keys so far.
 
         ``state`` is that of the keys in the cache; without a cache it is None. Where nothing depends on content
-        this is the encoding itself, and states nothing.
+        this is the encoding itself, and keeps nothing.
         """
         return self, state
 

@@ -126,12 +126,12 @@ def ring_is_whole(subject: Subject) -> None:
     for layer in layers(subject):
         shards = chunks(layer.q.shape[2], RANKS)
         for rank, tokens in enumerate(shards):
-            outs, sums = zip(*(_seen(layer, tokens, keys) for keys in shards), strict=True)
+            outs, sums = zip(*(_attended(layer, tokens, keys) for keys in shards), strict=True)
             got = merge(list(zip(outs, sums, strict=True)))[0]
             near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
 
 
-def _seen(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+def _attended(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     here = layer.at(queries, keys)
     q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
     mask = layer.mask(queries, keys)
