@@ -32,7 +32,6 @@ class Kerple(Encoding):
     name: ClassVar[str] = "kerple"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     def __init__(self, heads: int, *, start: float = 1.0) -> None:
         super().__init__()

@@ -109,8 +109,8 @@ def test_unknown_phases_are_named() -> None:
 @pytest.mark.parametrize(
     ("width", "base", "message"),
     [
-        (7, 1e4, "rotary_dim=7 must be even and at least 2: channels turn in pairs; use 8"),
-        (0, 1e4, "rotary_dim=0 must be even and at least 2: channels turn in pairs; use 2"),
+        (7, 1e4, "rotary_dim=7 must be even and at least 2: channels rotate in pairs; use 8"),
+        (0, 1e4, "rotary_dim=0 must be even and at least 2: channels rotate in pairs; use 2"),
         (8, 1.0, "base=1.0 must be finite and above 1; 10000 is the usual value"),
         (8, float("nan"), "base=nan must be finite"),
         (8, float("inf"), "base=inf must be finite"),

@@ -38,6 +38,7 @@ from posenc.encodings.pope import PoPE as PoPE
 from posenc.encodings.query_scale import QueryScale as QueryScale
 from posenc.encodings.rerotate import rerotate as rerotate
 from posenc.encodings.rotary import Rotary as Rotary
+from posenc.encodings.rotation import Rotation as Rotation
 from posenc.encodings.sandwich import Sandwich as Sandwich
 from posenc.encodings.shaw import Shaw as Shaw
 from posenc.encodings.sinusoidal import Sinusoidal as Sinusoidal

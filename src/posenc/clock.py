@@ -19,7 +19,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import check_device, one_of
+from posenc.errors import InvalidArgument
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import TWO_PI, exact
 
@@ -137,8 +138,7 @@ class Clock(ConstantBuffers):
 
     def __init__(self, frequencies: Frequencies, phases: Phases = "exact") -> None:
         super().__init__()
-        if phases not in get_args(Phases):
-            raise UnknownName("phases", phases, get_args(Phases))
+        one_of("phases", phases, get_args(Phases))
         if len(frequencies) == 0:
             raise InvalidArgument("frequencies has none; a clock needs at least one hand")
         if phases == "float32" and not max(frequencies.float32) < FASTEST_FLOAT32:
@@ -162,10 +162,7 @@ class Clock(ConstantBuffers):
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """The same where every hand has a position of its own, along the last axis; one broadcasts to all."""
         turns = self.turns
-        if positions.device != turns.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {turns.device}; move one with .to(…)"
-            )
+        check_device(positions, turns)
         if self.phases == "float32":
             angle = positions.to(torch.float32) * self.float32_bits.view(torch.float32)
             cos, sin = angle.cos(), angle.sin()

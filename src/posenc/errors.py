@@ -15,8 +15,8 @@ class PosencError(Exception):
         return _again, (type(self), self.args), self.__dict__
 
 
-def _again(kind: type[PosencError], args: tuple[Any, ...]) -> PosencError:
-    return kind.__new__(kind, *args)
+def _again(error: type[PosencError], args: tuple[Any, ...]) -> PosencError:
+    return error.__new__(error, *args)
 
 
 class InvalidArgument(PosencError, ValueError):  # noqa: N818 - says what it is without the suffix

@@ -100,7 +100,7 @@ def test_layers_describe_themselves_and_own_what_is_per_layer() -> None:
     assert told[0].endswith("window 9")
     own = [kind for kind in layers.names if kind.startswith("fox")]
     assert own == ["fox_2", "fox_5"]
-    assert layers.kinds["fox_2"].weight is not layers.kinds["fox_5"].weight
+    assert layers.by_name["fox_2"].weight is not layers.by_name["fox_5"].weight
     placed = layers.at(arange(3))
     assert [placed[i].window for i in range(3)] == [9, 9, None]
     assert for_layers(rope(), 3).name == "rotary"
@@ -180,7 +180,7 @@ def test_differences_travel_through_every_composition() -> None:
             "first=4 and last=12 leave the 8 heads that the bias is",
         ),
         (lambda: SomeHeads(SSMax(8), 4, 12).at(arange(3)), "first=4 and last=12 leave the 8 heads that the scale"),
-        (lambda: Layers({"a": NoPE()}, ()), "pattern is empty; name the kind of every layer"),
+        (lambda: Layers({"a": NoPE()}, ()), "layer_types is empty; name the type of every layer"),
         (lambda: Layers({"fox": FoX(8, 2)}, ("fox",)), "layers=None; fox has parameters in every layer"),
     ],
 )
@@ -191,7 +191,7 @@ def test_what_cannot_be_composed_is_refused(make, message: str) -> None:
 
 
 def test_unknown_kinds_and_split_groups_are_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown kind of layer 'rop'; did you mean 'rope'"):
+    with pytest.raises(UnknownName, match="unknown layer type 'rop'; did you mean 'rope'"):
         Layers({"rope": rope()}, ("rop",))
     q, k = torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8)
     with pytest.raises(InvalidArgument, match="they must add up to q's, in whole groups"):

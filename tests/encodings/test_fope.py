@@ -65,7 +65,7 @@ def test_a_model_trains_both_mixtures() -> None:
 
 @pytest.mark.usefixtures("unchecked")
 def test_refusals() -> None:
-    with pytest.raises(InvalidArgument, match=r"kept=5 frequencies must be between 1 and head_dim/2=4; 1 of this"):
+    with pytest.raises(InvalidArgument, match=r"kept=5 frequencies must be between 1 and head_dim/2=4; 1 of these"):
         FoPE(8, 10, pairing="half", kept=5)
     with pytest.raises(InvalidArgument, match="kept=0 frequencies must be between 1 and"):
         FoPE(8, 4, pairing="half")

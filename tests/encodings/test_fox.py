@@ -161,9 +161,9 @@ def test_padding_on_the_left_changes_nothing() -> None:
 def test_every_layer_has_its_own_gates() -> None:
     layers = posenc.encoding("layers(fox + nope)", width=C, heads=H, layers=4)
     assert isinstance(layers, posenc.Layers)
-    assert layers.of_layer == ("fox_0", "nope", "fox_2", "nope")
+    assert layers.name_of_layer == ("fox_0", "nope", "fox_2", "nope")
     assert sum(p.numel() for p in layers.parameters()) == 2 * (C * H + H)
-    torch.nn.init.zeros_(layers.kinds["fox_0"].weight)
+    torch.nn.init.zeros_(layers.by_name["fox_0"].weight)
     placed, x = layers.at(arange(3)), torch.randn(1, 3, C)
     (first, _), (none, _), (second, _) = (placed[i].with_content(x) for i in range(3))
     assert first.bias is not None

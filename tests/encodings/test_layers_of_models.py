@@ -23,7 +23,7 @@ def test_smollm3_leaves_every_fourth_layer_without_positions() -> None:
     assert [i for i in range(36) if not rotates(placed[i])] == list(range(3, 36, 4))
     lines = layers.describe().splitlines()
     assert len(lines) == 18
-    assert lines[0].startswith("layers 0–2: rotary: head_dim=8, pairing='half', base=5e+06")
+    assert lines[0].startswith("layers 0–2: rotary: head_dim=8, pairing='half', base=5000000")
     assert lines[1] == "layer 3: nope"
     assert lines[-1] == "layer 35: nope"
 
@@ -125,9 +125,9 @@ def test_layers_are_asked_for_by_number() -> None:
 
 
 def test_bad_layers_are_refused() -> None:
-    with pytest.raises(UnknownName, match="unknown kind of layer 'rop'; did you mean 'rope'"):
+    with pytest.raises(UnknownName, match="unknown layer type 'rop'; did you mean 'rope'"):
         Layers({"rope": Rotary(8, pairing="half")}, ("rop",))
-    with pytest.raises(InvalidArgument, match="pattern is empty; name the kind of every layer"):
+    with pytest.raises(InvalidArgument, match="layer_types is empty; name the type of every layer"):
         Layers({"nope": NoPE()}, ())
     with pytest.raises(InvalidArgument, match="layers=None; fox has parameters in every layer: say how many there"):
         Layers({"fox": FoX(8, 2)}, ("fox",))

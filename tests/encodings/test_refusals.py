@@ -38,7 +38,7 @@ from posenc.scaling import NTK, DynamicNTK, Linear, PerPair, YaRN
         ),
         (
             lambda: Rotary(7, pairing="half"),
-            "head_dim=7 must be even and at least 2: channels turn in pairs; use 8",
+            "head_dim=7 must be even and at least 2: channels rotate in pairs; use 8",
         ),
         (lambda: FoPE(7, 64, pairing="half"), "head_dim=7 must be even and at least 2"),
         (lambda: FoPE(8, 1, pairing="half"), "num_positions=1 must be an integer of at least 2"),

@@ -147,7 +147,9 @@ def test_a_model_trains_and_reads_pieces_as_the_whole() -> None:
     config = TransformerConfig(17, width=32, layers=2, heads=4)
     model = Transformer(config, posenc.encoding("xpos", head_dim=8)).initialise(0)
     model(torch.randint(17, (2, 9))).square().sum().backward()
-    assert posenc.encoding("xpos(scale_base=64)", head_dim=8).extra_repr() == "scale_base=64, gamma=0.4"
+    assert posenc.encoding("xpos(scale_base=64)", head_dim=8).extra_repr() == (
+        "head_dim=8, pairing='half', base=10000, scale_base=64, gamma=0.4, phases='exact'"
+    )
 
 
 @pytest.mark.usefixtures("unchecked")

@@ -20,7 +20,7 @@ from posenc.scaling import (
     Scaling,
     YaRN,
 )
-from posenc.scaling.scaling import ladder_float32
+from posenc.scaling.scaling import unscaled_float32
 from support.scaling_oracle import check_same, theirs
 
 DIMS = st.integers(2, 128).map(lambda n: 2 * n)
@@ -119,7 +119,7 @@ class Inverted(Scaling):
     """YaRN with its ramp the wrong way round: fast pairs interpolated, slow ones kept."""
 
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        right, plain = YARN.frequencies(rotary_dim, base), ladder_float32(rotary_dim, base).tolist()
+        right, plain = YARN.frequencies(rotary_dim, base), unscaled_float32(rotary_dim, base).tolist()
         wrong = tuple(p / 16 + p - f for f, p in zip(right.float32, plain, strict=True))
         return Frequencies(right.exact, wrong, right.attention_factor)
 

@@ -178,8 +178,6 @@ class Counts(Biased):
     """CoPE inside, whose bias each mutant below makes another of."""
 
     uses_queries = True
-    roundings = 12
-    needs_scores = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -187,10 +185,6 @@ class Counts(Biased):
 
     def bias(self, q_positions: Tensor, k_positions: Tensor) -> Bias:
         return CountedBias(self.cope.weight.double(), 4)
-
-
-class ReadsScoresUntold(Counts):
-    needs_scores = False
 
 
 class CountedByRow(CountedBias):
@@ -209,7 +203,6 @@ class MeetsByRow(Biased):
     """What queries say of distances between the rows of the tensors."""
 
     uses_queries = True
-    roundings = 12
 
     def __init__(self) -> None:
         super().__init__()

@@ -57,7 +57,6 @@ MUTANTS = [
         FORMULA,
         SLOPES,
     ),
-    Mutant("scores read untold", broken_scores.ReadsScoresUntold, computes.acts_where_it_declares),
     Mutant("effects that it has not", broken_scores.OtherEffects, computes.acts_where_it_declares),
     Mutant("bf16 positions", broken.Bfloat16Positions, computes.sees_only_the_offset),
     Mutant("float32 positions", broken.FloatPositions, computes.sees_only_the_offset),

@@ -30,5 +30,5 @@ def _shown(value: object) -> str:
 
 def presets() -> str:
     """The table of presets."""
-    rows = (f"| `{name}` | {preset.what} | {preset.cost} |" for name, preset in PRESETS.items())
+    rows = (f"| `{name}` | {preset.purpose} | {preset.cost} |" for name, preset in PRESETS.items())
     return "\n".join(("| preset | what it is | cost |", "| --- | --- | --- |", *rows))

@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias, Visible, climbs, consecutive, cut, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -22,7 +23,6 @@ from posenc.kernels.attention.flex import alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
-from posenc.scaling.checks import at_least_one
 
 
 def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
@@ -67,8 +67,8 @@ class LinearBias(Bias):
         """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
         distances = self._distances(first, last, keys)
         if keys and not self.near:
-            seen = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
-            distances = distances - seen.amin(-1, keepdim=True)
+            visible_distances = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
+            distances = distances - visible_distances.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
@@ -119,7 +119,6 @@ class ALiBi(Encoding):
     name: ClassVar[str] = "alibi"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     slope_bits: Tensor
 
@@ -143,6 +142,3 @@ class ALiBi(Encoding):
 
     def describe(self) -> str:
         return f"ALiBi: {self.heads} heads, smallest slope 2^−{self.max_exponent:g} for powers of two"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, max_exponent={self.max_exponent:g}"

@@ -1,6 +1,6 @@
-"""Axis maps: which coordinate of a position each pair of channels turns by, as frozen values.
+"""Axis maps: which coordinate of a position each pair of channels rotates by, as frozen values.
 
-A position with A axes is a row of A integers (time, row, column). Pair i turns by its frequency times the
+A position with A axes is a row of A integers (time, row, column). Pair i rotates by its frequency times the
 coordinate ``axis_of_pair[i]``, counted in that axis' unit. Kernels see a gather of A positions and nothing else.
 """
 
@@ -23,9 +23,9 @@ class AxisMap:
 
     Args:
         axis_of_pair: from 0; every axis below the largest is used.
-        rung_of_pair: which rung of its axis' ladder each pair takes; None gives pair i
-            rung i of one ladder for all.
-        pairs_of_axis: rungs of every axis' own ladder; None for one ladder over all pairs.
+        rung_of_pair: which of its axis' frequencies each pair takes; None gives pair i
+            the i-th of one list for all.
+        pairs_of_axis: how many frequencies every axis has; None for one list over all pairs.
         units: what one step of a coordinate is worth, exactly; 1 where left out. It multiplies the frequencies, so
             that fractions of a picture stay exact integers: with 1/14 a coordinate counts fourteenths.
         turns: whether units are turns, 2π radians, rather than radians.
@@ -36,7 +36,7 @@ class AxisMap:
     pairs_of_axis: tuple[int, ...] | None = None
     units: tuple[Fraction, ...] | None = None
     turns: bool = False
-    made: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
+    made_by: tuple[str, tuple[int, ...], Order] | None = field(default=None, compare=False)
     """Name, numbers and order by which a text makes it; None for a map made by hand, which has no text."""
 
     def __post_init__(self) -> None:
@@ -47,20 +47,20 @@ class AxisMap:
             raise InvalidArgument(f"units={self.units} must be {self.axes} positive fractions, one per axis")
         if self.pairs_of_axis is not None and len(self.pairs_of_axis) != self.axes:
             raise InvalidArgument(f"pairs_of_axis={self.pairs_of_axis} must be {self.axes} numbers, one per axis")
-        ladders = [self.pairs] * self.axes if self.pairs_of_axis is None else self.pairs_of_axis
+        sizes = [self.pairs] * self.axes if self.pairs_of_axis is None else self.pairs_of_axis
         rungs = range(self.pairs) if self.rung_of_pair is None else self.rung_of_pair
-        on_ladder = [0 <= rung < ladders[axis] for axis, rung in zip(self.axis_of_pair, rungs, strict=False)]
-        if len(rungs) != self.pairs or not all(on_ladder):
+        in_range = [0 <= rung < sizes[axis] for axis, rung in zip(self.axis_of_pair, rungs, strict=False)]
+        if len(rungs) != self.pairs or not all(in_range):
             raise InvalidArgument(
-                f"rung_of_pair={self.rung_of_pair} must be {self.pairs} numbers, each below the pairs of its axis' "
-                f"ladder, {tuple(ladders)}"
+                f"rung_of_pair={self.rung_of_pair} must be {self.pairs} numbers, each below the pairs of its "
+                f"axis, {tuple(sizes)}"
             )
 
     def __str__(self) -> str:
         """The text that makes it: ``axial(4, 4, units=('1/14', '1/14'))``."""
-        if self.made is None:
+        if self.made_by is None:
             return f"AxisMap{self.axis_of_pair}"
-        name, numbers, order = self.made
+        name, numbers, order = self.made_by
         units = f"units={tuple(str(unit) for unit in self.units)}" if self.units else ""
         given = (f"order={order}" if order else "", units, "turns=True" if self.turns else "")
         return f"{name}({', '.join([*map(str, numbers), *filter(None, given)])})"
@@ -77,22 +77,25 @@ class AxisMap:
 
 @exact
 def axis_frequencies(axes: AxisMap, scaling: Scaling, base: float) -> Frequencies:
-    """The frequency of every pair under an axis map: its rung of its axis' ladder, in units of that axis."""
+    """The frequency of every pair under an axis map: one of its axis' frequencies, in units of that axis."""
     sizes = axes.pairs_of_axis or (axes.pairs,) * axes.axes
-    ladders = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
+    by_size = {size: scaling.frequencies(2 * size, base) for size in set(sizes)}
     rungs = axes.rung_of_pair or tuple(range(axes.pairs))
     units = axes.units or (Fraction(1),) * axes.axes
-    pairs = [(ladders[sizes[axis]], rung, units[axis]) for axis, rung in zip(axes.axis_of_pair, rungs, strict=True)]
-    whole = TWO_PI if axes.turns else Decimal(1)
+    pairs = [(by_size[sizes[axis]], rung, units[axis]) for axis, rung in zip(axes.axis_of_pair, rungs, strict=True)]
+    radians = TWO_PI if axes.turns else Decimal(1)
     return Frequencies(
-        tuple(own.exact[rung] * unit.numerator / unit.denominator * whole for own, rung, unit in pairs),
-        tuple(own.float32[rung] * float(unit) * float(whole) for own, rung, unit in pairs),
-        ladders[sizes[0]].attention_factor,
+        tuple(
+            frequencies.exact[rung] * unit.numerator / unit.denominator * radians
+            for frequencies, rung, unit in pairs
+        ),
+        tuple(frequencies.float32[rung] * float(unit) * float(radians) for frequencies, rung, unit in pairs),
+        by_size[sizes[0]].attention_factor,
     )
 
 
 def chunked(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One ladder over all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
+    """One list for all pairs, cut into consecutive sections, one per axis (M-RoPE of Qwen2-VL: 16, 24, 24).
 
     Here and below ``order`` names the axis of every section, 0, 1, 2 … where it is left out: ``(1, 0)`` gives the
     first section to columns where positions are rows, columns. ``units`` and ``turns`` are those of ``AxisMap``;
@@ -104,7 +107,7 @@ def chunked(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def strided(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One ladder dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
+    """One list dealt out in turn (M-RoPE of Qwen3-VL: 24, 20, 20): pair i goes to axis i mod A while i <
     A·section of that axis; what is left over stays with axis 0.
     """
     _check_sections(sections)
@@ -118,7 +121,7 @@ def strided(*sections: int, order: Order = None, units: Units = None, turns: boo
 
 
 def first_last(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One ladder whose fast pairs the later axes share in turn, and whose slowest the first axis has: h w h w … t t
+    """One list whose fast pairs the later axes share in turn, and whose slowest the first axis has: h w h w … t t
     (ERNIE 4.5 VL: 20, 22, 22; VideoRoPE).
     """
     _check_sections(sections)
@@ -130,7 +133,7 @@ def first_last(*sections: int, order: Order = None, units: Units = None, turns: 
 
 
 def axial(*sections: int, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Consecutive sections, every axis with a ladder of its own over its section (Flux, towers of Qwen-VL)."""
+    """Consecutive sections, every axis with frequencies of its own over its section (Flux, towers of Qwen-VL)."""
     _check_sections(sections)
     axis = tuple(axis for axis, count in enumerate(sections) for _ in range(count))
     rungs = tuple(rung for count in sections for rung in range(count))
@@ -138,7 +141,7 @@ def axial(*sections: int, order: Order = None, units: Units = None, turns: bool 
 
 
 def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """Axes take turns pair by pair, all on the same rung at a time: x1 y1 x.1 y.1 … (Kimi's vision tower)."""
+    """Axes alternate pair by pair, each frequency once an axis: x1 y1 x.1 y.1 … (Kimi's vision tower)."""
     _check_shares("alternating", axes, pairs)
     rungs = tuple(i // axes for i in range(pairs))
     axis = tuple(i % axes for i in range(pairs))
@@ -146,7 +149,7 @@ def alternating(axes: int, pairs: int, *, order: Order = None, units: Units = No
 
 
 def dealt(axes: int, pairs: int, *, order: Order = None, units: Units = None, turns: bool = False) -> AxisMap:
-    """One ladder dealt out in turn, then sorted by axis: rungs 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
+    """One list dealt out in turn, then sorted by axis: 0, A, 2A … first, then 1, A+1 … (Pixtral)."""
     _check_shares("dealt", axes, pairs)
     axis = tuple(i // (pairs // axes) for i in range(pairs))
     rungs = tuple(rung for first in range(axes) for rung in range(first, pairs, axes))

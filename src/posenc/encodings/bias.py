@@ -30,12 +30,12 @@ class Bias(ABC):
 
     - ``toeplitz`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
       offset, positions count up by one and the queries are the last T of the S keys.
-    - ``channels(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
+    - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
-    - ``reach``: keys more than so many positions behind their query all get ``beyond`` from its row, and the others
-      have ``within``, where positions count up by one and the queries are the last T of the S keys.
+    - ``constant_beyond``: keys more than so many positions behind their query all get ``beyond`` from its row, and
+      the others have ``within``, where positions count up by one and the queries are the last T of the S keys.
     """
 
     heads: int
@@ -103,7 +103,7 @@ class Bias(ABC):
         return self.rows(first, last, keys)[..., start:]
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
-        """What the rows give every key that is out of ``reach``; None for nothing."""
+        """What the rows give every key that is further than ``constant_beyond``; None for nothing."""
         return None
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
@@ -186,14 +186,14 @@ class OffsetBias(Bias):
 class PartBias(Bias):
     """Some tokens of a bias: its rows there."""
 
-    made_of = ("whole",)
+    made_of = ("bias",)
 
-    def __init__(self, whole: Bias, row: int | None, first: int, last: int) -> None:
-        self.whole, self.row, self.first, self.last = whole, row, first, last
-        self.heads, self.needs_scores = whole.heads, whole.needs_scores
+    def __init__(self, bias: Bias, row: int | None, first: int, last: int) -> None:
+        self.bias, self.row, self.first, self.last = bias, row, first, last
+        self.heads, self.needs_scores = bias.heads, bias.needs_scores
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        block = self.whole.rows(self.first + first, self.first + last, self.first + keys, scores)[..., self.first :]
+        block = self.bias.rows(self.first + first, self.first + last, self.first + keys, scores)[..., self.first :]
         return block if self.row is None or block.shape[0] == 1 else block[self.row : self.row + 1]
 
 
@@ -223,10 +223,10 @@ class SumBias(Bias):
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
         each = [part.low_rank(dtype, scale) for part in self.parts]
-        found = [channels for channels in each if channels is not None]
-        if len(found) < len(self.parts):
+        channels_of_parts = [channels for channels in each if channels is not None]
+        if len(channels_of_parts) < len(self.parts):
             return None
-        return beside([q for q, _ in found]), beside([k for _, k in found])
+        return side_by_side([q for q, _ in channels_of_parts]), side_by_side([k for _, k in channels_of_parts])
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
         return SumBias(tuple(part.part(row, first, last) for part in self.parts))
@@ -241,24 +241,24 @@ class SumBias(Bias):
         return self if parts == self.parts else SumBias(parts)
 
 
-def _tensors(held: Any) -> Iterator[Tensor]:
+def _tensors(attribute: Any) -> Iterator[Tensor]:
     """The trainable tensors in an attribute."""
-    if isinstance(held, Bias):
-        yield from held.trainable
-    elif isinstance(held, tuple):
-        for one in held:
+    if isinstance(attribute, Bias):
+        yield from attribute.trainable
+    elif isinstance(attribute, tuple):
+        for one in attribute:
             yield from _tensors(one)
-    elif isinstance(held, Tensor):
-        yield held
+    elif isinstance(attribute, Tensor):
+        yield attribute
 
 
-def _exchanged(held: Any, given: Iterator[Tensor]) -> Any:
+def _exchanged(attribute: Any, given: Iterator[Tensor]) -> Any:
     """The attribute with the next of the given tensors in the place of each of its own."""
-    if isinstance(held, Bias):
-        return held.with_trainable(tuple(next(given) for _ in held.trainable))
-    if isinstance(held, tuple):
-        return tuple(_exchanged(one, given) for one in held)
-    return next(given) if isinstance(held, Tensor) else held
+    if isinstance(attribute, Bias):
+        return attribute.with_trainable(tuple(next(given) for _ in attribute.trainable))
+    if isinstance(attribute, tuple):
+        return tuple(_exchanged(one, given) for one in attribute)
+    return next(given) if isinstance(attribute, Tensor) else attribute
 
 
 def check_named(values: Tensor, name: str) -> None:
@@ -298,7 +298,7 @@ def added(blocks: list[Tensor]) -> Tensor:
     return total
 
 
-def beside(tensors: list[Tensor]) -> Tensor:
+def side_by_side(tensors: list[Tensor]) -> Tensor:
     """Channels side by side, whichever of them have axes for the batch and for heads."""
     batch, heads = (max(tensor.shape[axis] for tensor in tensors) for axis in (0, 1))
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)

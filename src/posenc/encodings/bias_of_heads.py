@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from posenc.encodings.bias import Bias, Visible, beside
+from posenc.encodings.bias import Bias, Visible, side_by_side
 from posenc.kernels.attention.low_rank import Channels
 
 
@@ -21,13 +21,15 @@ class HeadsBias(Bias):
         self.needs_scores = any(part is not None and part.needs_scores for part, _ in parts)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return self._joined(lambda part, own: part.rows(first, last, keys, own), last - first, keys, scores)
+        return self._joined(
+            lambda part, some_scores: part.rows(first, last, keys, some_scores), last - first, keys, scores
+        )
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        def block(part: Bias, own: Tensor | None) -> Tensor:
-            return part.differences(first, last, keys, visible, own)
+        def block(part: Bias, some_scores: Tensor | None) -> Tensor:
+            return part.differences(first, last, keys, visible, some_scores)
 
         return self._joined(block, last - first, keys, scores)
 
@@ -36,8 +38,8 @@ class HeadsBias(Bias):
     ) -> Tensor:
         blocks, start = [], 0
         for part, heads in self.parts:
-            own = None if scores is None else scores[:, start : start + heads]
-            blocks.append(None if part is None else block(part, own))
+            some_scores = None if scores is None else scores[:, start : start + heads]
+            blocks.append(None if part is None else block(part, some_scores))
             start += heads
         like = next(block for block in blocks if block is not None)
         batch = max(block.shape[0] for block in blocks if block is not None)
@@ -48,18 +50,18 @@ class HeadsBias(Bias):
         return torch.cat([block.expand(batch, -1, -1, -1) for block in filled], dim=1)
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        """Those of every part beside each other, zero for the queries of other heads."""
-        found, start = [], 0
+        """Those of every part side by side, zero for the queries of other heads."""
+        padded, start = [], 0
         for part, heads in self.parts:
-            own = None if part is None else part.low_rank(dtype, scale)
-            if part is not None and own is None:
+            channels = None if part is None else part.low_rank(dtype, scale)
+            if part is not None and channels is None:
                 return None
-            if own is not None:
+            if channels is not None:
                 around = (0, 0, 0, 0, start, self.heads - start - heads)
-                q = pad(own[0].expand(-1, heads, -1, -1), around)
-                found.append((q, own[1] if own[1].shape[1] == 1 else pad(own[1], around)))
+                q = pad(channels[0].expand(-1, heads, -1, -1), around)
+                padded.append((q, channels[1] if channels[1].shape[1] == 1 else pad(channels[1], around)))
             start += heads
-        return beside([q for q, _ in found]), beside([k for _, k in found])
+        return side_by_side([q for q, _ in padded]), side_by_side([k for _, k in padded])
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
         return HeadsBias(tuple((part and part.part(row, first, last), heads) for part, heads in self.parts))
@@ -69,56 +71,56 @@ class HeadsBias(Bias):
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         group, counts = q.shape[1] // k.shape[1], [heads for _, heads in self.parts]
-        own = zip(self.parts, q.split(counts, dim=1), k.split([n // group for n in counts], dim=1), strict=True)
+        by_part = zip(self.parts, q.split(counts, dim=1), k.split([n // group for n in counts], dim=1), strict=True)
         return HeadsBias(
-            tuple((part and part.meeting(some_q, some_k, scale), n) for (part, n), some_q, some_k in own)
+            tuple((part and part.meeting(some_q, some_k, scale), n) for (part, n), some_q, some_k in by_part)
         )
 
 
 class SomeHeads(Bias):
     """The heads ``first`` to ``last`` (excluded) of a bias: one rank's share of it."""
 
-    made_of = ("whole",)
+    made_of = ("unsharded",)
 
-    def __init__(self, whole: Bias, first: int, last: int) -> None:
-        self.whole, self.first, self.last, self.heads = whole, first, last, last - first
-        self.needs_scores = whole.needs_scores
+    def __init__(self, unsharded: Bias, first: int, last: int) -> None:
+        self.unsharded, self.first, self.last, self.heads = unsharded, first, last, last - first
+        self.needs_scores = unsharded.needs_scores
         self.derive()
 
     def derive(self) -> None:
-        self.toeplitz = None if self.whole.toeplitz is None else self.whole.toeplitz[self.first : self.last]
+        self.toeplitz = None if self.unsharded.toeplitz is None else self.unsharded.toeplitz[self.first : self.last]
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return self.whole.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
+        return self.unsharded.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
     ) -> Float[Tensor, "#B H rows S"]:
-        of_all = self.whole.differences(first, last, keys, visible, self._own(scores))
+        of_all = self.unsharded.differences(first, last, keys, visible, self._own(scores))
         return of_all[:, self.first : self.last]
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
-        whole = self.whole.low_rank(dtype, scale)
-        if whole is None:
+        channels = self.unsharded.low_rank(dtype, scale)
+        if channels is None:
             return None
-        q, k = (x if x.shape[1] == 1 else x[:, self.first : self.last] for x in whole)
+        q, k = (x if x.shape[1] == 1 else x[:, self.first : self.last] for x in channels)
         return q, k
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
-        return SomeHeads(self.whole.part(row, first, last), self.first, self.last)
+        return SomeHeads(self.unsharded.part(row, first, last), self.first, self.last)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return SomeHeads(self.whole.ordered(q_order, k_order), self.first, self.last)
+        return SomeHeads(self.unsharded.ordered(q_order, k_order), self.first, self.last)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         group = q.shape[1] // k.shape[1]
-        whole = self.whole.meeting(self._among_all(q), self._among_all(k, group), scale)
-        return SomeHeads(whole, self.first, self.last)
+        unsharded = self.unsharded.meeting(self._among_all(q), self._among_all(k, group), scale)
+        return SomeHeads(unsharded, self.first, self.last)
 
     def _own(self, scores: Tensor | None) -> Tensor | None:
         return None if scores is None else self._among_all(scores)
 
     def _among_all(self, x: Tensor, group: int = 1) -> Tensor:
         """What belongs to these heads, with zeros for the others, as the whole bias takes it."""
-        before, behind = self.first // group, (self.whole.heads - self.last) // group
+        before, behind = self.first // group, (self.unsharded.heads - self.last) // group
         return pad(x, (0, 0, 0, 0, before, behind))

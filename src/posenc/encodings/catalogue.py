@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
 from posenc.encodings.channel_rotary import ChannelRotary
@@ -13,7 +14,7 @@ from posenc.encodings.compose import Heads, Stack
 from posenc.encodings.cope import CoPE
 from posenc.encodings.deberta import DeBERTa
 from posenc.encodings.decomposed import Decomposed
-from posenc.encodings.encoding import Encoding
+from posenc.encodings.encoding import Encoding, parameters_of
 from posenc.encodings.fire import FIRE
 from posenc.encodings.fope import FoPE
 from posenc.encodings.foreign import load
@@ -152,15 +153,15 @@ def encoding(
     if settings and recipe.parts:
         raise InvalidArgument(f"{', '.join(settings)} cannot be set from outside {recipe.name}(…); write it inside")
     shape = ModelShape(width, heads, head_dim, num_positions, layers)
-    whole = replace(recipe, settings=(*recipe.settings, *settings.items()))
-    return for_layers(build(whole, shape, total_length=total_length), layers)
+    complete = replace(recipe, settings=(*recipe.settings, *settings.items()))
+    return for_layers(build(complete, shape, total_length=total_length), layers)
 
 
 def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None) -> Encoding:
     """The module of a recipe in a model of this shape.
 
     ``total_length`` is what scalings that depend on the length of a request are planned for. Building a recipe
-    with somebody's own class imports its module.
+    with a custom class imports its module.
     """
     if recipe.name == "stack":
         return Stack(*(build(part, shape, total_length=total_length) for part, _ in recipe.parts))
@@ -170,9 +171,11 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
             raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
         return Heads(*parts)
     if recipe.name == "layers":
-        kinds = {str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts}
-        pattern = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
-        return Layers(kinds, pattern, layers=shape.layers)
+        encodings = {
+            str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts
+        }
+        layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
+        return Layers(encodings, layer_types, layers=shape.layers)
     entry = lookup(recipe.name)
     given = named(recipe, entry)
     return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
@@ -181,7 +184,7 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
     """The module of an entry with these settings, its other facts taken from the shape."""
     settings = {**entry.fresh, **given}
-    for name, parameter in _parameters(entry).items():
+    for name, parameter in parameters_of(entry.make).items():
         if name in FACTS and name not in settings:
             known = getattr(shape, name)
             if known is not None or parameter.default is inspect.Parameter.empty:
@@ -194,8 +197,7 @@ def lookup(name: str) -> Entry:
     if ":" in name:
         return Entry(load(name))
     name = canonical_name(name)
-    if name not in CATALOGUE:
-        raise UnknownName("encoding", name, CATALOGUE)
+    one_of("encoding", name, CATALOGUE)
     return CATALOGUE[name]
 
 
@@ -205,7 +207,7 @@ PLAIN = {bool: (bool, "True or False"), int: (Integral, "a whole number"), float
 
 def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
     """The settings that a recipe gives, all by name, checked against what the class has."""
-    known = _parameters(entry)
+    known = parameters_of(entry.make)
     order = [name for name in known if name not in FACTS]
     given: dict[str, Any] = {}
     for key, value in recipe.settings:
@@ -225,7 +227,7 @@ def named(recipe: Recipe, entry: Entry) -> dict[str, Any]:
 
 def settings_of(recipe: Recipe) -> tuple[str, ...]:
     """The settings that a recipe's class has, given or not; facts of the model are none."""
-    return tuple(name for name in _parameters(lookup(recipe.name)) if name not in FACTS)
+    return tuple(name for name in parameters_of(lookup(recipe.name).make) if name not in FACTS)
 
 
 def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
@@ -242,12 +244,12 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
     given = {key: _valued(key, value, None, plan=False) for key, value in named(recipe, entry).items()}
     defaults = {
         key: entry.fresh.get(key, parameter.default)
-        for key, parameter in _parameters(entry).items()
+        for key, parameter in parameters_of(entry.make).items()
         if key not in FACTS and (key in entry.fresh or parameter.default is not inspect.Parameter.empty)
     }
     differing = {k: v for k, v in given.items() if k not in defaults or v != defaults[k]}
-    kept = {**defaults, **given} if full else differing
-    return Recipe(name, tuple(sorted((k, v) for k, v in kept.items() if v is not None)))
+    settings = {**defaults, **given} if full else differing
+    return Recipe(name, tuple(sorted((k, v) for k, v in settings.items() if v is not None)))
 
 
 def canonical_text(text: str) -> str:
@@ -268,10 +270,3 @@ def _valued(key: str, value: Any, total_length: int | None, plan: bool = True) -
         else:
             value = axis_maps.MAPS[recipe.name](*positional, **by_name)
     return planned(value, total_length) if plan and isinstance(value, Scaling | LengthScaling) else value
-
-
-def _parameters(entry: Entry) -> dict[str, inspect.Parameter]:
-    """Facts and settings that a class takes, by name; one without an ``__init__`` of its own takes none."""
-    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    found = inspect.signature(entry.make).parameters
-    return {name: parameter for name, parameter in found.items() if parameter.kind not in open_ended}

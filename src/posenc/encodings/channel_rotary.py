@@ -1,4 +1,4 @@
-"""Rotation told channel by channel, for checkpoints that pair in blocks or turn a pair by two angles (V-JEPA 2).
+"""Rotation channel by channel, for checkpoints that pair in blocks or rotate a pair by two angles (V-JEPA 2).
 
     y_c = x_c·cos φ_c ± x_{c'}·sin φ_c,   φ_c = p[axis(c)]·ω_c
 
@@ -17,13 +17,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
-from posenc.encodings.channel_map import Turned
+from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 
@@ -32,23 +32,23 @@ Layout = Literal["gemma4-vision", "v-jepa2", "ernie-image", "hunyuan-vl"]
 
 @dataclass(frozen=True)
 class Channel:
-    """How one channel turns.
+    """How one channel rotates.
 
     Args:
         partner: the channel that it is mixed with.
-        axis: the coordinate that it turns by.
-        rung, ladder: its frequency is base^(−rung/ladder).
+        axis: the coordinate that it rotates by.
+        index, pairs: its frequency is base^(−index/pairs).
     """
 
     partner: int
     axis: int
-    rung: int
-    ladder: int
+    index: int
+    pairs: int
 
     @property
     def angle(self) -> tuple[int, int, int]:
         """What partners of a rotation have in common."""
-        return self.axis, self.rung, self.ladder
+        return self.axis, self.index, self.pairs
 
 
 def _partner(i: int, size: int, pairing: Pairing) -> int:
@@ -78,12 +78,12 @@ def _v_jepa2(head_dim: int) -> list[Channel]:
 def _ernie_image(head_dim: int) -> list[Channel]:
     """Axes of 2, 3 and 3 eighths; angles laid out for neighbours, channels paired half a head apart."""
     shares = (head_dim // 8, 3 * head_dim // 16, 3 * head_dim // 16)
-    angles = [(axis, rung, share) for axis, share in enumerate(shares) for rung in range(share)]
+    angles = [(axis, index, share) for axis, share in enumerate(shares) for index in range(share)]
     return [Channel(_partner(c, head_dim, "half"), *angles[c // 2]) for c in range(2 * len(angles))]
 
 
 def _hunyuan_vl(head_dim: int) -> list[Channel]:
-    """Quarters of the head for four axes over one ladder that goes through it twice, paired half a head apart."""
+    """Quarters of the head for four axes over one list that goes through it twice, paired half a head apart."""
     half = head_dim // 2
     return [Channel(_partner(c, head_dim, "half"), c // (half // 2), c % half, half) for c in range(head_dim)]
 
@@ -116,7 +116,7 @@ class PlacedChannelRotary(Placed):
         check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
         check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
         k_tables = self.q_tables if new else self.rotary.tables(k_positions, self.dtype)
-        return self.rotary.turn(q, *self.q_tables), self.rotary.turn(k, *k_tables)
+        return self.rotary.mix(q, *self.q_tables), self.rotary.mix(k, *k_tables)
 
 
 @final
@@ -150,26 +150,27 @@ class ChannelRotary(Encoding):
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        if layout not in get_args(Layout):
-            raise UnknownName("layout", layout, get_args(Layout))
+        one_of("layout", layout, get_args(Layout))
         make, least, usual = LAYOUTS[layout]
-        self.head_dim = whole(head_dim, "head_dim")
+        self.head_dim = as_integer(head_dim, "head_dim")
         if self.head_dim < least or (layout != "v-jepa2" and self.head_dim % least):
             fits = f"at least {least}" if layout == "v-jepa2" else f"a multiple of {least}"
             raise InvalidArgument(f"head_dim={head_dim} must be {fits} for layout={layout!r}")
         self.layout: Layout = layout
-        self.base = usual if base is None else real(base, "base")
+        self.base = usual if base is None else as_number(base, "base")
         self.channels = tuple(make(self.head_dim))
         self.axes = 1 + max(channel.axis for channel in self.channels)
         self.signed = signed
-        self.isometric = self.relative = all(own.angle == self.channels[own.partner].angle for own in self.channels)
-        ladders = {
-            n: Default().frequencies(2 * n, self.base) for n in {channel.ladder for channel in self.channels}
+        self.isometric = self.relative = all(
+            channel.angle == self.channels[channel.partner].angle for channel in self.channels
+        )
+        by_pairs = {
+            n: Default().frequencies(2 * n, self.base) for n in {channel.pairs for channel in self.channels}
         }
         self.clock = Clock(
             Frequencies(
-                tuple(ladders[own.ladder].exact[own.rung] for own in self.channels),
-                tuple(ladders[own.ladder].float32[own.rung] for own in self.channels),
+                tuple(by_pairs[channel.pairs].exact[channel.index] for channel in self.channels),
+                tuple(by_pairs[channel.pairs].float32[channel.index] for channel in self.channels),
             ),
             phases,
         )
@@ -186,7 +187,7 @@ class ChannelRotary(Encoding):
         first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
         return over_heads(cos), over_heads(torch.where(first, -sin, sin))
 
-    def turn(
+    def mix(
         self, x: Float[Tensor, "B H T D"], cos: Float[Tensor, "*table T n"], sin: Float[Tensor, "*table T n"]
     ) -> Float[Tensor, "B H T D"]:
         """x with every channel mixed with its partner; in the wider type, rounded once to x's."""
@@ -196,17 +197,13 @@ class ChannelRotary(Encoding):
         mixed = (wide * cos + wide[..., partners] * sin).to(x.dtype)
         return torch.cat((mixed, x[..., n:]), dim=-1) if n < self.head_dim else mixed
 
-    def channel_map(self) -> tuple[Turned, ...]:
-        """How every channel turns."""
+    def channel_map(self) -> tuple[RotatedChannel, ...]:
+        """How every channel rotates."""
         frequencies = map(float, self.clock.frequencies.exact)
         return tuple(
-            Turned(i, own.partner, own.axis, frequency)
-            for i, (own, frequency) in enumerate(zip(self.channels, frequencies, strict=True))
+            RotatedChannel(i, channel.partner, channel.axis, frequency)
+            for i, (channel, frequency) in enumerate(zip(self.channels, frequencies, strict=True))
         )
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedChannelRotary(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        kind = "a rotation" if self.isometric else "no rotation"
-        return f"head_dim={self.head_dim}, layout={self.layout!r}, base={self.base:g}: {kind}"

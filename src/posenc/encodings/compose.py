@@ -26,22 +26,20 @@ class Composed(Encoding):
         super().__init__()
         if not parts or not all(isinstance(part, Encoding) for part in parts):
             raise InvalidArgument(f"{self.name} takes encodings; got {[type(part).__name__ for part in parts]}")
+        self._arguments = (), {}  # its parts say more, and change
         self.per_layer = any(part.per_layer for part in parts)
-        self._hold(parts)
+        self._declare(parts)
 
-    def _hold(self, parts: tuple[Encoding, ...]) -> None:
+    def _declare(self, parts: tuple[Encoding, ...]) -> None:
         """Keep the parts, and declare what they declare together."""
         self.parts = nn.ModuleList(parts)
-        self.acts_on = tuple(dict.fromkeys(door for part in parts for door in part.acts_on))
+        self.acts_on = tuple(dict.fromkeys(place for part in parts for place in part.acts_on))
         self.relative = all(part.relative for part in parts)
         self.isometric = all(part.isometric for part in parts)
         self.axes = max(part.axes for part in parts)
         self.signed = all(part.signed for part in parts)
         self.needs_content = any(part.needs_content for part in parts)
         self.uses_queries = any(part.uses_queries for part in parts)
-        self.needs_scores = any(part.needs_scores for part in parts)
-        self.roundings = sum(part.roundings for part in parts)
-        self.needs = tuple(dict.fromkeys(fact for part in parts for fact in part.needs))
         self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 
@@ -49,6 +47,9 @@ class Composed(Encoding):
     def encodings(self) -> tuple[Encoding, ...]:
         """The parts, in order."""
         return tuple(self.parts)  # type: ignore[arg-type]
+
+    def extra_repr(self) -> str:
+        return ""
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         return self._of(tuple(part.with_scaling(scaling, phases) for part in self.encodings))
@@ -59,10 +60,10 @@ class Composed(Encoding):
 
     def _of(self, parts: tuple[Encoding, ...]) -> Encoding:
         """The same of other parts, in their order."""
-        again = copy.copy(self)
-        again._modules = {}
-        again._hold(parts)
-        return again
+        other = copy.copy(self)
+        other._modules = {}
+        other._declare(parts)
+        return other
 
     @property
     def not_rerotatable(self) -> str:
@@ -83,14 +84,14 @@ class Composed(Encoding):
         return tuple(placed)
 
     def _axes_for(self, part: int, positions: Positions) -> Positions:
-        """The positions that a part takes: all axes, or the one that is its own, axis 0 unless somebody said so."""
+        """The positions that a part takes: all axes, or the one that is its own, or axis 0."""
         if self.axes == 1 or self.encodings[part].axes > 1:
             return positions
         return positions[self.axis_of_part[part] if self.axis_of_part else 0]
 
 
 class PlacedParts(Placed):
-    """Several placed encodings side by side; states stand beside each other along the middle axis, in order."""
+    """Several placed encodings side by side; states lie side by side along the middle axis, in order."""
 
     def __init__(self, parts: tuple[Placed, ...], axes: int, positions: tuple[Positions, KeyPositions]) -> None:
         super().__init__(*positions, axes)
@@ -108,25 +109,25 @@ class PlacedParts(Placed):
             part.narrow(window)
 
     @abstractmethod
-    def again(self, parts: tuple[Placed, ...]) -> Placed:
+    def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         """The same of other parts."""
 
     def __getitem__(self, layer: int) -> Placed:
         super().__getitem__(layer)
         parts = tuple(part[layer] for part in self.parts)
-        return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.again(parts)
+        return self if all(a is b for a, b in zip(parts, self.parts, strict=True)) else self.with_parts(parts)
 
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
-        read = [part.with_content(x, own) for part, own in zip(self.parts, self.shares(state), strict=True)]
-        states = [own for _, own in read if own is not None]
-        return self.again(tuple(part for part, _ in read)), torch.cat(states, dim=1) if states else None
+        read = [part.with_content(x, share) for part, share in zip(self.parts, self.shares(state), strict=True)]
+        states = [share for _, share in read if share is not None]
+        return self.with_parts(tuple(part for part, _ in read)), torch.cat(states, dim=1) if states else None
 
     def some_heads(self, first: int, last: int) -> Placed:
-        return self.again(tuple(part.some_heads(first, last) for part in self.parts))
+        return self.with_parts(tuple(part.some_heads(first, last) for part in self.parts))
 
     def with_state(self, state: ContentState | None) -> Placed:
         pairs = zip(self.parts, self.shares(state), strict=True)
-        return self.again(tuple(part.with_state(own) for part, own in pairs))
+        return self.with_parts(tuple(part.with_state(share) for part, share in pairs))
 
     def shares(self, state: ContentState | None) -> list[ContentState | None]:
         """What of the state is each part's."""
@@ -162,7 +163,7 @@ class PlacedStack(PlacedParts):
             if part.scale is not None:
                 self.scale = part.scale if self.scale is None else self.scale * part.scale
 
-    def again(self, parts: tuple[Placed, ...]) -> Placed:
+    def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         return PlacedStack(parts, self.axes, (self.q_positions, self.k_positions))
 
     def embed(self, x: Tensor) -> Tensor:
@@ -199,9 +200,9 @@ class Stack(Composed):
             k = part.unrotate(k, self._axes_for(i, positions))
         return k
 
-    def _hold(self, parts: tuple[Encoding, ...]) -> None:
-        super()._hold(parts)
-        # What reads queries that were turned reads where they stand.
+    def _declare(self, parts: tuple[Encoding, ...]) -> None:
+        super()._declare(parts)
+        # A bias that uses rotated queries depends on where they stand.
         self.relative = self.relative and not (self.uses_queries and "queries_keys" in self.acts_on)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -258,10 +259,10 @@ class PlacedHeads(PlacedParts):
                 f"{self.counts} heads; they must add up to q's, in whole groups"
             )
         qs, ks = q.split(list(self.counts), dim=1), k.split([count // group for count in self.counts], dim=1)
-        turned = [part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)]
-        return torch.cat([a for a, _ in turned], dim=1), torch.cat([b for _, b in turned], dim=1)
+        rotated = [part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)]
+        return torch.cat([a for a, _ in rotated], dim=1), torch.cat([b for _, b in rotated], dim=1)
 
-    def again(self, parts: tuple[Placed, ...]) -> Placed:
+    def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         return PlacedHeads(parts, self.counts, self.axes, (self.q_positions, self.k_positions))
 
 
@@ -294,12 +295,12 @@ class Heads(Composed):
                 )
 
     def rotate_keys(self, k: Tensor, positions: Positions) -> Tensor:
-        own = [part.rotate_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
-        return torch.cat(own, dim=1)
+        rotated = [part.rotate_keys(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+        return torch.cat(rotated, dim=1)
 
     def unrotate(self, k: Tensor, positions: Positions) -> Tensor:
-        own = [part.unrotate(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
-        return torch.cat(own, dim=1)
+        rotated = [part.unrotate(x, self._axes_for(i, positions)) for i, part, x in self._keys(k)]
+        return torch.cat(rotated, dim=1)
 
     def _keys(self, k: Tensor) -> list[tuple[int, Encoding, Tensor]]:
         """Every part with its share of the keys' heads."""

@@ -18,25 +18,25 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.bias import Bias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 class CountedBias(Bias):
-    """What queries say of the counted position of every key.
+    """The products of queries and the rows of counted positions.
 
     Args:
         table: E, ``(P, D)``.
         heads: H.
         order: the keys' places in their sequence; None while that is not known.
-        said: what every query says of the P positions; None until queries are known.
+        products: of every query and the P rows; None until queries are known.
     """
 
-    made_of = ("said",)
+    made_of = ("products",)
     needs_scores = True
 
     def __init__(
@@ -44,29 +44,29 @@ class CountedBias(Bias):
         table: Float[Tensor, "P D"],
         heads: int,
         order: Tensor | None = None,
-        said: Float[Tensor, "B H T P"] | None = None,
+        products: Float[Tensor, "B H T P"] | None = None,
     ) -> None:
-        self.table, self.heads, self.order, self.said = table, heads, order, said
+        self.table, self.heads, self.order, self.products = table, heads, order, products
         self.straight = order is not None and consecutive(order, order)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return CountedBias(self.table, self.heads, k_order, self.said)
+        return CountedBias(self.table, self.heads, k_order, self.products)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("q", q, self.table.shape[1])
         return CountedBias(self.table, self.heads, self.order, linear(q, self.table))
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
-        if scores is None or self.said is None or self.order is None:
+        if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
                 "this bias counts by scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, and "
                 "rows with the scores of its block"
             )
         counted = self._counted(scores.sigmoid(), keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
-        said = self.said[:, :, first:last].to(counted.dtype)
-        low = said.gather(-1, below.long())
-        high = said.gather(-1, (below.long() + 1).clamp(max=len(self.table) - 1))
+        products = self.products[:, :, first:last].to(counted.dtype)
+        low = products.gather(-1, below.long())
+        high = products.gather(-1, (below.long() + 1).clamp(max=len(self.table) - 1))
         return low + (counted - below) * (high - low)
 
     def _counted(self, gates: Float[Tensor, "B H rows S"], keys: int) -> Float[Tensor, "B H rows S"]:
@@ -82,7 +82,7 @@ class CountedBias(Bias):
 
 @final
 class CoPE(Encoding):
-    """Adds what a query says of the counted position of every key to the scores.
+    """Adds q·E[counted position of the key] to the scores.
 
     Args:
         head_dim: D, channels of a head.
@@ -96,16 +96,13 @@ class CoPE(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs_scores = True
-    needs = ("heads", "head_dim")
 
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        if whole(positions, "positions") < 2:
+        if as_integer(positions, "positions") < 2:
             raise InvalidArgument(f"positions={positions} must be at least 2, to count further than nothing")
         self.head_dim, self.heads, self.positions, self.std = head_dim, heads, positions, std
-        self.roundings = head_dim + 4
         self.weight = nn.Parameter(torch.empty(positions, head_dim))
         self.reset_parameters()
 
@@ -115,9 +112,3 @@ class CoPE(Encoding):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
         return Placed(q_positions, k_positions, bias=CountedBias(table, self.heads))
-
-    def describe(self) -> str:
-        return f"CoPE: {self.heads} heads count to {self.positions - 1}"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, positions={self.positions}"

@@ -21,12 +21,12 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 def last_distances(middle: int, max_distance: int) -> list[int]:
@@ -47,7 +47,7 @@ def last_distances(middle: int, max_distance: int) -> list[int]:
 
 @final
 class DeBERTa(Encoding):
-    """Adds what queries and keys say of the bucket of their distance to the scores. Two-sided.
+    """Adds products of queries and keys with the bucket of their distance to the scores. Two-sided.
 
     Args:
         head_dim: D, channels of a head.
@@ -62,7 +62,6 @@ class DeBERTa(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     lasts: Tensor
 
@@ -71,7 +70,7 @@ class DeBERTa(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        buckets, max_distance = whole(buckets, "buckets"), whole(max_distance, "max_distance")
+        buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         if buckets < 4 or buckets % 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; DeBERTa-v3 has 256")
         if max_distance - 1 <= buckets // 2:
@@ -79,7 +78,7 @@ class DeBERTa(Encoding):
                 f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer ones have their own buckets"
             )
         self.head_dim, self.heads, self.buckets, self.max_distance = head_dim, heads, buckets, max_distance
-        self.std, self.roundings = std, head_dim + 4
+        self.std = std
         self.keys = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.queries = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.register_constants(lasts=torch.tensor(last_distances(buckets // 2, max_distance), device="cpu"))
@@ -104,10 +103,3 @@ class DeBERTa(Encoding):
         )
         at = self.bucket, self.heads, q_positions, k_positions
         return Placed(q_positions, k_positions, bias=SumBias((QueryTable(keys, *at), KeyTable(queries, *at))))
-
-    def describe(self) -> str:
-        return f"DeBERTa: {self.heads} heads, {self.buckets} buckets a side to {self.max_distance}"
-
-    def extra_repr(self) -> str:
-        shape = f"head_dim={self.head_dim}, heads={self.heads}"
-        return f"{shape}, buckets={self.buckets}, max_distance={self.max_distance}"

@@ -15,13 +15,13 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size, holds
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one
 
 
 @final
@@ -43,7 +43,6 @@ class Decomposed(Encoding):
     acts_on = ("bias",)
     relative = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     def __init__(
         self,
@@ -59,7 +58,6 @@ class Decomposed(Encoding):
         self.size = check_size(size)
         self.head_dim, self.heads, self.std = head_dim, heads, std
         self.per_layer, self.axes, self.position_limit = not shared, len(self.size), min(self.size)
-        self.roundings = len(self.size) * (head_dim + 2)
         self.tables = nn.ParameterList(torch.empty(2 * places - 1, head_dim) for places in self.size)
         self.reset_parameters()
 
@@ -72,13 +70,13 @@ class Decomposed(Encoding):
 
     def resized(self, *size: int) -> "Decomposed":
         """Tables for other sizes, read between rows as SAM reads them: linearly, outer edges aligned."""
-        made = Decomposed(self.head_dim, self.heads, size=size, shared=not self.per_layer, std=self.std)
-        if len(made.size) != len(self.size):
-            raise InvalidArgument(f"size={made.size} must have {len(self.size)} axes, as the tables that there are")
-        for old, new in zip(self.tables, made.tables, strict=True):
+        other = self.with_settings(size=size)
+        if len(other.size) != len(self.size):
+            raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, as these tables")
+        for old, new in zip(self.tables, other.tables, strict=True):
             rows = old.detach().to(torch.promote_types(old.dtype, torch.float32)).T[None]
             new.data = nn.functional.interpolate(rows, size=len(new), mode="linear")[0].T.to(old).contiguous()
-        return made
+        return other
 
     def enlarged(self, *places: int) -> "Decomposed":
         return self if holds(self.size, places) else self.resized(*places)
@@ -94,9 +92,3 @@ class Decomposed(Encoding):
             at = q_positions[axis], k_positions[axis]
             parts.append(QueryTable(table.to(wide).T[None], row, self.heads, *at, scaled=False))
         return Placed(q_positions, k_positions, self.axes, bias=SumBias(tuple(parts)))
-
-    def describe(self) -> str:
-        return f"decomposed tables of {' + '.join(map(str, self.size))} places: {self.heads} heads, a row an offset"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, size={self.size}"

@@ -9,8 +9,11 @@
 What it declares, laws and callers rely on.
 """
 
+import inspect
+import itertools
 from abc import ABC, abstractmethod
-from typing import ClassVar, final
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, final
 
 import torch
 import torch.fx
@@ -23,6 +26,8 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.scaling import Scaling
+
+E = TypeVar("E", bound="Encoding")
 
 
 class Encoding(ConstantBuffers, ABC):
@@ -38,7 +43,7 @@ class Encoding(ConstantBuffers, ABC):
     """Whether scores depend on offsets only, so that shifting every position changes nothing."""
 
     isometric: bool = True
-    """Whether ``rotate`` keeps the lengths of vectors, and turns nothing at position 0."""
+    """Whether ``rotate`` keeps the lengths of vectors, and changes nothing at position 0."""
 
     axes: int = 1
     """Coordinates of a position. With A > 1 positions are ``(A, T)`` or ``(A, B, T)``."""
@@ -50,26 +55,37 @@ class Encoding(ConstantBuffers, ABC):
     """Whether a placed one must read tokens before attention can use it."""
 
     uses_queries: bool = False
-    """Whether its bias reads queries and keys as they enter attention: turned, if something turns them."""
-
-    needs_scores: bool = False
-    """Whether its bias reads the scores of a row, which therefore cannot be attended to in parts."""
-
-    roundings: int = 0
-    """How often float32 rounds a number of its bias beyond once for a factor and once for itself: each time by
-    2^-24 of numbers no larger than the largest of that bias, or what its parameters make of queries and keys."""
+    """Whether its bias reads queries and keys as they enter attention: rotated, if something rotates them."""
 
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
-
-    needs: tuple[str, ...] = ()
-    """Facts of the model's shape that the weights depend on; see ``ModelShape``."""
 
     scaling: Scaling | None = None
     """How its frequencies are set; None where it has none that a longer context could slow."""
 
     position_limit: int = positions_module.LIMIT
     """The first position that it has no value for."""
+
+    _arguments: tuple[tuple[Any, ...], dict[str, Any]]
+
+    def __new__(cls: type[E], *arguments: Any, **settings: Any) -> E:
+        encoding = super().__new__(cls)
+        object.__setattr__(encoding, "_arguments", (arguments, settings))
+        return encoding
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What it was made with, by name, defaults included."""
+        arguments, settings = self._arguments
+        bound = inspect.signature(type(self)).bind(*arguments, **settings)
+        bound.apply_defaults()
+        return {name: bound.arguments[name] for name in parameters_of(type(self))}
+
+    def with_settings(self: E, **changes: Any) -> E:
+        """A fresh one with these settings changed and all others as they are, on the same device."""
+        encoding = type(self)(**{**self.settings, **changes})
+        places = itertools.chain(self.parameters(), self.buffers())
+        return encoding.to(next(places).device)
 
     @abstractmethod
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
@@ -137,12 +153,19 @@ class Encoding(ConstantBuffers, ABC):
         return ""
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        """Keys alone, float64 where a device has it, as ``rotate`` would turn them; they come back as they are."""
+        """Keys alone, float64 where a device has it, as ``rotate`` has them; they come back as they are."""
         return k
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """Keys as they were before ``rotate`` turned them; they come back as they are."""
+        """Keys as they were before ``rotate`` rotated them; they come back as they are."""
         return k
+
+    def extra_repr(self) -> str:
+        """Its settings, but for those that are off."""
+        settings = {
+            name: value for name, value in self.settings.items() if value is not None and value is not False
+        }
+        return ", ".join(f"{name}={_text(value)}" for name, value in settings.items())
 
     def describe(self) -> str:
         """One line that says what it does."""
@@ -152,6 +175,20 @@ class Encoding(ConstantBuffers, ABC):
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
         self.reset_buffers()
         _reset_below(self)
+
+
+def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]:
+    """What a class takes by name; one without an ``__init__`` of its own takes nothing."""
+    open_ended = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    parameters = inspect.signature(make).parameters
+    return {name: parameter for name, parameter in parameters.items() if parameter.kind not in open_ended}
+
+
+def _text(value: object) -> str:
+    """A setting as ``repr`` prints it, numbers short."""
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value) if isinstance(value, str) else str(value)
 
 
 def _reset_below(module: nn.Module) -> None:

@@ -18,13 +18,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias, consecutive, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.scaling.checks import at_least_one
 
 EPSILON = 1e-6
 
@@ -76,8 +76,8 @@ class FireBias(Bias):
         return torch.log1p(self.c * x)
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        own = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
-        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys), own))
+        normaliser = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
+        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys), normaliser))
 
 
 @final
@@ -94,8 +94,6 @@ class FIRE(Encoding):
     name: ClassVar[str] = "fire"
     acts_on = ("bias",)
     relative = False
-    needs = ("heads",)
-    roundings = 16  # two logarithms of products, a quotient, a value and a slope of the size of all units together
 
     def __init__(self, heads: int, *, units: int = 32, nearest: float = 512.0, shared: bool = False) -> None:
         super().__init__()
@@ -135,9 +133,3 @@ class FIRE(Encoding):
         c, nearest = self.c.to(wide).abs().squeeze(), (self.m.to(wide) * self.nearest).abs().squeeze()
         bias = FireBias(c, nearest, *self.pieces(wide), q_positions, k_positions)
         return Placed(q_positions, k_positions, bias=bias)
-
-    def describe(self) -> str:
-        return f"FIRE: {self.heads} heads, a network of {self.units} units"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, units={self.units}, nearest={self.nearest:g}"

@@ -1,46 +1,46 @@
-"""FoPE, Fourier positions: each pair turns by a learned mixture of frequencies (Hua et al. 2024, arXiv 2412.17739).
+"""FoPE, Fourier positions: each pair rotates by learned mixtures of waves (Hua et al. 2024, arXiv 2412.17739).
 
     cos_i(p) = Σ_j cos(p·θ_j)·C[g, j, i],   sin_i(p) = Σ_j sin(p·θ_j)·S[g, j, i],   θ_j = base^(−2j/D) ≥ 2π/L
     (x, y) → (x·cos_i − y·sin_i,  x·sin_i + y·cos_i)
 
-(sections 3.2 and 4.1). Frequencies that do not finish one turn within the trained length L are dropped. The pairs
-that they leave have no position: their cos **and** sin are 1, as the authors train it, so that these pairs turn by
+(sections 3.2 and 4.1). Frequencies that do not complete one rotation within the trained length L are dropped. The
+pairs that they leave have no position: their cos **and** sin are 1, as the authors train it, so that they rotate by
 45° and grow by √2, and count twice in a score. (A server that pads sin with 0 departs from training.) C and S start
 as the identity plus ``spread`` times Xavier's normal numbers. The mixture lies on no circle, so lengths change and
 scores depend on both positions and not on their offset alone. Used by Intern-S1-Pro.
 """
 
 import math
-from contextlib import nullcontext
-from typing import ClassVar, final, get_args
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from posenc.arguments import as_integer, as_number, at_least_one, is_number
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding
-from posenc.encodings.groups import PlacedGroups
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.encodings.placed import Positions, over_heads
+from posenc.encodings.rotation import Rotation
+from posenc.encodings.wide import product
+from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
-from posenc.scaling.checks import at_least_one, check_original_length, is_number, real, whole
+from posenc.scaling.checks import check_original_length
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import check_ladder
+from posenc.scaling.scaling import check_dim_and_base
 
 
 @final
-class FoPE(Encoding):
+class FoPE(Rotation):
     """Rotates queries and keys by learned sums of cosines and sines.
 
     Args:
         head_dim: D, channels of one head.
         num_positions: L, the trained length.
         pairing: ``"half"`` or ``"interleaved"``, as in ``Rotary``.
-        base: of the ladder; 10000 in the paper.
-        kept: how many of the fastest frequencies are kept; those of at least one turn in L where it is left out.
+        base: of the frequencies; 10000 in the paper.
+        kept: how many of the fastest frequencies are kept; those of at least one rotation in L by default.
         groups: groups of consecutive heads with coefficients of their own; the heads of keys are a multiple of it.
         heads: H, query heads; needed where a rank holds some of several groups.
         spread: how far fresh coefficients are from the identity; 0.5 in Intern-S1-Pro.
@@ -49,7 +49,6 @@ class FoPE(Encoding):
     """
 
     name: ClassVar[str] = "fope"
-    acts_on = ("queries_keys",)
     not_rerotatable = "its mixtures of cosines and sines lie on no circle, and may lose what a key was"
     relative = False
     isometric = False
@@ -68,28 +67,25 @@ class FoPE(Encoding):
         shared: bool = True,
         phases: Phases = "exact",
     ) -> None:
-        super().__init__()
-        if pairing not in get_args(Pairing):
-            raise UnknownName("pairing", pairing, get_args(Pairing))
-        self.head_dim, self.num_positions = whole(head_dim, "head_dim"), whole(num_positions, "num_positions")
+        super().__init__(head_dim, pairing)
+        self.num_positions = as_integer(num_positions, "num_positions")
         check_original_length(self.num_positions, "num_positions")
         at_least_one(groups=groups, **({} if heads is None else {"heads": heads}))
         if not is_number(spread):
             raise InvalidArgument(f"spread={spread!r} must be a finite number; Intern-S1-Pro has 0.5")
-        self.pairing: Pairing = pairing
-        self.base = real(base, "base")
-        check_ladder(self.head_dim, self.base, "head_dim")
-        whole_ladder = Default().frequencies(self.head_dim, self.base)
+        self.base = as_number(base, "base")
+        check_dim_and_base(self.head_dim, self.base, "head_dim")
+        all_frequencies = Default().frequencies(self.head_dim, self.base)
         slowest = 2 * math.pi / self.num_positions
-        own = sum(float(theta) >= slowest for theta in whole_ladder.exact)
-        self.kept = own if kept is None else whole(kept, "kept")
+        finishing = sum(float(theta) >= slowest for theta in all_frequencies.exact)
+        self.kept = finishing if kept is None else as_integer(kept, "kept")
         if not 1 <= self.kept <= self.head_dim // 2:
             raise InvalidArgument(
                 f"kept={self.kept} frequencies must be between 1 and head_dim/2={self.head_dim // 2}; "
-                f"{own} of this ladder finish a turn within num_positions={self.num_positions}"
+                f"{finishing} of these frequencies complete a rotation within num_positions={self.num_positions}"
             )
         self.groups, self.spread, self.per_layer, self.heads = groups, spread, not shared, heads
-        fastest = whole_ladder.exact[: self.kept], whole_ladder.float32[: self.kept]
+        fastest = all_frequencies.exact[: self.kept], all_frequencies.float32[: self.kept]
         self.clock = Clock(Frequencies(*fastest), phases)
         self.cos = nn.Parameter(torch.empty(groups, self.kept, self.kept))
         self.sin = nn.Parameter(torch.empty(groups, self.kept, self.kept))
@@ -107,26 +103,9 @@ class FoPE(Encoding):
     ) -> tuple[Float[Tensor, "#B groups T pairs"], Float[Tensor, "#B groups T pairs"]]:
         """Mixed cos and sin of every group, position and pair; both 1 where a frequency was dropped."""
         missing = (0, self.head_dim // 2 - self.kept)
+        rows = positions if positions.dim() == 2 else positions[None]
         cos, sin = (
-            pad(_mixed(over_heads(table), weight), missing, value=1.0).to(dtype)
-            for table, weight in zip(self.clock(positions, dtype), (self.cos, self.sin), strict=True)
+            pad(product(over_heads(table), weight), missing, value=1.0).to(dtype)
+            for table, weight in zip(self.clock(rows, dtype), (self.cos, self.sin), strict=True)
         )
         return cos, sin
-
-    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedGroups(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, num_positions={self.num_positions}, pairing={self.pairing!r}, "
-            f"base={self.base:g}, kept={self.kept}, groups={self.groups}"
-        )
-
-
-def _mixed(table: Tensor, weight: Tensor) -> Tensor:
-    """Σ_j table_j·weight[g, j, i], which autocast would round."""
-    table = table[None, None] if table.dim() == 2 else table
-    wide = torch.promote_types(table.dtype, weight.dtype)
-    # The meta device knows no autocast.
-    with nullcontext() if table.is_meta else torch.autocast(table.device.type, enabled=False):
-        return table.to(wide) @ weight.to(wide)

@@ -1,4 +1,4 @@
-"""Somebody's own class, ``module:Class``: imported when it is built, hashed without importing anything."""
+"""Custom classes, ``module:Class``: imported when built, hashed without importing anything."""
 
 import ast
 import hashlib
@@ -21,16 +21,16 @@ def load(name: str) -> type[Encoding]:
     module, _, attribute = name.partition(":")
     importlib.invalidate_caches()
     try:
-        found = getattr(importlib.import_module(module), attribute)
+        encoding = getattr(importlib.import_module(module), attribute)
     except ModuleNotFoundError as error:
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         raise InvalidArgument(_no_module(name)) from error
     except AttributeError as error:
         raise InvalidArgument(f"module {module!r} has no {attribute!r}; write my_module:MyEncoding") from error
-    if not (isinstance(found, type) and issubclass(found, Encoding)):
+    if not (isinstance(encoding, type) and issubclass(encoding, Encoding)):
         raise InvalidArgument(f"{name} is no posenc.Encoding; derive its class from posenc.Encoding")
-    return found
+    return encoding
 
 
 def source_hash(names: Iterable[str]) -> str:
@@ -52,28 +52,28 @@ def modules(names: Iterable[str]) -> tuple[Path, ...]:
 
     Of a module that is its file and those beside it that it imports.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for name in names:
-        top = _found(name)
-        found += (top,) if top.is_dir() else _sources(name)
-    return tuple(dict.fromkeys(found))
+        top = _origin(name)
+        paths += (top,) if top.is_dir() else _sources(name)
+    return tuple(dict.fromkeys(paths))
 
 
 def _sources(name: str) -> Iterator[Path]:
     """The package's files, or the module's and, in turn, those of the modules beside it that it imports."""
-    found = _found(name)
-    if found.is_dir():
-        yield from sorted(found.rglob("*.py"))
+    origin = _origin(name)
+    if origin.is_dir():
+        yield from sorted(origin.rglob("*.py"))
         return
-    waiting, seen = [found], {found}
+    waiting, listed = [origin], {origin}
     while waiting:
         path = waiting.pop()
         yield path
         for module in sorted(_imports(path)):
-            beside = found.parent / f"{module}.py"
-            if beside.is_file() and beside not in seen:
-                seen.add(beside)
-                waiting.append(beside)
+            neighbour = origin.parent / f"{module}.py"
+            if neighbour.is_file() and neighbour not in listed:
+                listed.add(neighbour)
+                waiting.append(neighbour)
 
 
 def _imports(path: Path) -> set[str]:
@@ -87,7 +87,7 @@ def _imports(path: Path) -> set[str]:
     return {module.partition(".")[0] for module in plain | below}
 
 
-def _found(name: str) -> Path:
+def _origin(name: str) -> Path:
     """The file of the module, or the folder of the package that it lies in; nothing is imported."""
     top = name.partition(":")[0].partition(".")[0]
     importlib.invalidate_caches()

@@ -17,13 +17,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import Bias
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
 from posenc.encodings.wide import linear, widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.low_rank import Channels, of_sums
-from posenc.scaling.checks import at_least_one
 
 
 class ForgetBias(Bias):
@@ -124,7 +124,6 @@ class FoX(Encoding):
     relative = True
     needs_content = True
     per_layer = True
-    needs = ("width", "heads")
 
     def __init__(self, width: int, heads: int, *, bias: float = 5.0) -> None:
         super().__init__()
@@ -144,6 +143,3 @@ class FoX(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedFoX(self, q_positions, k_positions)
-
-    def extra_repr(self) -> str:
-        return f"width={self.width}, heads={self.heads}, bias={self.start:g}"

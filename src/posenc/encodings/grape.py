@@ -19,14 +19,14 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from posenc.arguments import at_least_one, one_of
 from posenc.encodings.alibi import slopes
 from posenc.encodings.bias import Bias, check_channels, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.kernels.attention.softmax import for_every_head
-from posenc.scaling.checks import at_least_one
 
 Gates = Literal["query", "key", "both"]
 Read = tuple[Float[Tensor, "H D 1"], Float[Tensor, "H 1 1"]]
@@ -90,17 +90,14 @@ class Grape(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     def __init__(self, head_dim: int, heads: int, *, gates: Gates = "both", start: float = 0.5) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        if gates not in get_args(Gates):
-            raise UnknownName("gates", gates, get_args(Gates))
+        one_of("gates", gates, get_args(Gates))
         if not 0 < start < float("inf"):
             raise InvalidArgument(f"start={start} must be a finite number above 0; 1/2 a side starts near ALiBi")
         self.head_dim, self.heads, self.gates, self.start = head_dim, heads, gates, start
-        self.roundings = head_dim + 8
         self.sides = {"query": ("q",), "key": ("k",), "both": ("q", "k")}[gates]
         self.weight = nn.Parameter(torch.empty(len(self.sides), heads, head_dim))
         self.bias = nn.Parameter(torch.empty(len(self.sides), heads))
@@ -116,12 +113,6 @@ class Grape(Encoding):
             side: (weight[:, :, None], bias[:, None, None])
             for side, weight, bias in zip(self.sides, self.weight.to(wide), self.bias.to(wide), strict=True)
         }
-        ladder = torch.tensor(slopes(self.heads), dtype=wide, device=q_positions.device)
+        of_heads = torch.tensor(slopes(self.heads), dtype=wide, device=q_positions.device)
         reads = both.get("q"), both.get("k")
-        return Placed(q_positions, k_positions, bias=GatedSlopes(ladder, reads, q_positions, k_positions))
-
-    def describe(self) -> str:
-        return f"GRAPE-A: {self.heads} heads, slopes gated by {self.gates}"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, gates={self.gates!r}"
+        return Placed(q_positions, k_positions, bias=GatedSlopes(of_heads, reads, q_positions, k_positions))

@@ -1,4 +1,4 @@
-"""Inkling's banded bias: what a token says about each of the last distances (Thinking Machines 2026; no paper yet).
+"""Inkling's banded bias: a number a token for each of the last distances (Thinking Machines 2026; no paper yet).
 
     score(q_i, k_j) = q·k/√D + r_i,h·P[:, n]  for 0 ≤ n < extent, and q·k/√D elsewhere;  r_i,h = W_h x_i
 
@@ -20,16 +20,17 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, row_scale
+from posenc.encodings.query_scale import past_floor
 from posenc.encodings.wide import linear
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 class PlacedInkling(Placed):
-    """Where queries and keys are, and, once the tokens were read, what they say of distances."""
+    """Where queries and keys are, and, once the tokens were read, their coefficients of the curves."""
 
     awaits_content = True
 
@@ -41,9 +42,9 @@ class PlacedInkling(Placed):
         self, x: Float[Tensor, "B T C"], state: ContentState | None = None
     ) -> tuple[Placed, ContentState | None]:
         check_embeddings(x, self.q_positions, self.inkling.width)
-        said = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
-        said = said.transpose(1, 2)
-        bias = self.table.asked_by(said if self.scale is None else said * self.scale)
+        coefficients = self.inkling.clipped(linear(x, self.inkling.weight).unflatten(-1, (self.inkling.heads, -1)))
+        coefficients = coefficients.transpose(1, 2)
+        bias = self.table.with_queries(coefficients if self.scale is None else coefficients * self.scale)
         here = copy.copy(self)
         here.bias, here.awaits_content = bias, False
         return here, state
@@ -51,7 +52,7 @@ class PlacedInkling(Placed):
 
 @final
 class Inkling(Encoding):
-    """Adds what each token says of the last ``extent`` distances to its scores. For causal models.
+    """Adds each token's numbers for the last ``extent`` distances to its scores. For causal models.
 
     Args:
         width: C, channels of the tokens that enter attention.
@@ -67,7 +68,6 @@ class Inkling(Encoding):
     name: ClassVar[str] = "inkling"
     needs_content = True
     per_layer = True
-    needs = ("width", "heads")
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class Inkling(Encoding):
         super().__init__()
         at_least_one(width=width, heads=heads)
         at_least_one(extent=extent, basis=basis)
-        if log_floor is not None and whole(log_floor, "log_floor") < 1:
+        if log_floor is not None and as_integer(log_floor, "log_floor") < 1:
             raise InvalidArgument(f"log_floor={log_floor} must be a position of at least 1, or None for no scaling")
         if not 0 <= log_amount < float("inf"):
             raise InvalidArgument(f"log_amount={log_amount} must be finite and not negative; Inkling has 0.1")
@@ -94,7 +94,6 @@ class Inkling(Encoding):
         self.log_floor, self.log_amount, self.clip = log_floor, log_amount, clip
         self.acts_on: tuple[str, ...] = ("bias",) if log_floor is None else ("bias", "scale")
         self.relative = log_floor is None
-        self.roundings = basis + width + 4
         self.weight = nn.Parameter(torch.empty(heads * basis, width))
         self.curves = nn.Parameter(torch.empty(basis, extent))
         self.lengths = None if clip is None else nn.Parameter(torch.empty(heads, basis))
@@ -106,12 +105,14 @@ class Inkling(Encoding):
         if self.lengths is not None:
             nn.init.ones_(self.lengths)
 
-    def clipped(self, said: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
+    def clipped(self, coefficients: Float[Tensor, "B T H basis"]) -> Float[Tensor, "B T H basis"]:
         """r after its learned numbers and cut to ``clip``, where that is set."""
         if self.lengths is None or self.clip is None:
-            return said
-        said = said * self.lengths.to(said.dtype)
-        return said * (self.clip / (torch.linalg.vector_norm(said, dim=-1, keepdim=True) + 1e-6)).clamp(max=1.0)
+            return coefficients
+        coefficients = coefficients * self.lengths.to(coefficients.dtype)
+        return coefficients * (
+            self.clip / (torch.linalg.vector_norm(coefficients, dim=-1, keepdim=True) + 1e-6)
+        ).clamp(max=1.0)
 
     def column(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The column of every offset; the one behind the last holds zeros."""
@@ -120,8 +121,7 @@ class Inkling(Encoding):
 
     def factors(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape"]:
         """What rows at these positions are multiplied by, where ``log_floor`` is set."""
-        seen = (positions + 1).to(dtype) / (self.log_floor or 1)
-        return 1 + self.log_amount * seen.clamp(min=1).log()
+        return past_floor(positions, self.log_amount, self.log_floor or 1, dtype)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)
@@ -131,10 +131,3 @@ class Inkling(Encoding):
         )
         scale = None if self.log_floor is None else row_scale(self.factors(q_positions, wide))
         return PlacedInkling(self, table, scale)
-
-    def describe(self) -> str:
-        scaled = "" if self.log_floor is None else f", scaled from position {self.log_floor}"
-        return f"Inkling: {self.basis} curves over the last {self.extent} distances{scaled}"
-
-    def extra_repr(self) -> str:
-        return f"width={self.width}, heads={self.heads}, extent={self.extent}, basis={self.basis}"

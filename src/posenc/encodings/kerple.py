@@ -17,11 +17,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import at_least_one, one_of
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, UnknownName
-from posenc.scaling.checks import at_least_one
+from posenc.errors import InvalidArgument
 
 Kernel = Literal["log", "power"]
 LEAST = 0.01
@@ -42,14 +42,11 @@ class Kerple(Encoding):
     name: ClassVar[str] = "kerple"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
-    roundings = 8  # two parameters out of their logarithms, a distance, a product, a logarithm, a product
 
     def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()
         at_least_one(heads=heads)
-        if kernel not in get_args(Kernel):
-            raise UnknownName("kernel", kernel, get_args(Kernel))
+        one_of("kernel", kernel, get_args(Kernel))
         self.heads, self.kernel, self.per_layer = heads, kernel, not shared
         self.size = nn.Parameter(torch.empty(heads))
         self.growth = nn.Parameter(torch.empty(heads))
@@ -99,10 +96,3 @@ class Kerple(Encoding):
             return -size * distance.clamp(min=1) ** growth * (distance > 0)
 
         return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, both))
-
-    def describe(self) -> str:
-        what = "a logarithm" if self.kernel == "log" else "a power"
-        return f"KERPLE: {self.heads} heads, a penalty that grows with {what} of the distance"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, kernel={self.kernel!r}"

@@ -40,8 +40,6 @@ class LayoutLM(Encoding):
     name: ClassVar[str] = "layoutlm"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
-    roundings = 4  # sums of several tables
 
     def __init__(
         self,
@@ -75,9 +73,3 @@ class LayoutLM(Encoding):
 
         bias = OffsetBias(values, self.heads, q_positions, k_positions, tables, self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)
-
-    def describe(self) -> str:
-        return f"LayoutLM: {self.heads} heads, buckets of the distance along {self.axes} axes"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}"

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one, check_device, one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.scaling.checks import at_least_one, whole
+from posenc.errors import PositionOutOfRange
 
 PastEnd = Literal["error", "clamp"]
 
@@ -36,14 +36,12 @@ class Learned(Encoding):
     name: ClassVar[str] = "learned"
     acts_on = ("embeddings",)
     relative = False
-    needs = ("num_positions", "width")
 
     def __init__(self, num_positions: int, width: int, *, past_end: PastEnd = "error", std: float = 0.02) -> None:
         super().__init__()
-        num_positions, width = whole(num_positions, "num_positions"), whole(width, "width")
+        num_positions, width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
         at_least_one(num_positions=num_positions, width=width)
-        if past_end not in get_args(PastEnd):
-            raise UnknownName("past_end", past_end, get_args(PastEnd))
+        one_of("past_end", past_end, get_args(PastEnd))
         self.num_positions = num_positions
         self.width = width
         self.past_end: PastEnd = past_end
@@ -75,10 +73,7 @@ class Learned(Encoding):
         return self._rows(positions)
 
     def _rows(self, positions: Positions) -> Tensor:
-        if positions.device != self.weight.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {self.weight.device}; move one with .to(…)"
-            )
+        check_device(positions, self.weight)
         rows = positions.clamp(max=self.num_positions - 1) if self.past_end == "clamp" else positions
         return nn.functional.embedding(rows, self.weight)
 
@@ -87,6 +82,3 @@ class Learned(Encoding):
 
     def describe(self) -> str:
         return f"a learned table of {self.num_positions} positions"
-
-    def extra_repr(self) -> str:
-        return f"num_positions={self.num_positions}, width={self.width}, past_end={self.past_end!r}"

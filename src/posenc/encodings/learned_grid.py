@@ -7,7 +7,6 @@ rows and of columns alone (Pix2Struct, Gemma 4's tower). A picture of another si
 resized to it, A_y·W·A_xᵀ, where A_y and A_x are the weights of a named convention: see ``posenc.encodings.resize``.
 """
 
-from contextlib import nullcontext
 from typing import ClassVar, Literal, final, get_args
 
 import torch
@@ -15,13 +14,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from posenc import positions as positions_module
+from posenc.arguments import as_integer, at_least_one, check_device, one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import holds
 from posenc.encodings.resize import Resize, matrix, named
 from posenc.encodings.sinusoidal import PlacedTable
-from posenc.errors import InvalidArgument, PositionOutOfRange, UnknownName
-from posenc.scaling.checks import at_least_one, whole
+from posenc.encodings.wide import unrounded
+from posenc.errors import InvalidArgument, PositionOutOfRange
 
 Tables = Literal["grid", "sum"]
 
@@ -40,15 +40,14 @@ class LearnedGrid(Encoding):
         std: entries start as N(0, std²); 0.02 as in ViT.
 
     ``weight`` is ``(rows·columns, C)``, row by row, as public checkpoints have it but for a class token's entry; or
-    ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after this
-    door.
+    ``(rows + columns, C)``. Tokens without a place in the picture (class, registers) are put in front after
+    ``embed``.
     """
 
     name: ClassVar[str] = "learned-grid"
     acts_on = ("embeddings",)
     relative = False
     axes = 2
-    needs = ("num_positions", "width")
 
     def __init__(
         self,
@@ -61,10 +60,9 @@ class LearnedGrid(Encoding):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        if tables not in get_args(Tables):
-            raise UnknownName("tables", tables, get_args(Tables))
-        rows, self.width = whole(num_positions, "num_positions"), whole(width, "width")
-        columns = rows if columns is None else whole(columns, "columns")
+        one_of("tables", tables, get_args(Tables))
+        rows, self.width = as_integer(num_positions, "num_positions"), as_integer(width, "width")
+        columns = rows if columns is None else as_integer(columns, "columns")
         if min(rows, columns, self.width) < 1:
             raise InvalidArgument(
                 f"num_positions={rows}, columns={columns} and width={self.width} must all be at least 1"
@@ -90,15 +88,13 @@ class LearnedGrid(Encoding):
             raise InvalidArgument(
                 "resize is missing; name the convention that the checkpoint was trained with, such as 'timm', 'vit'"
             )
-        rows, columns = whole(rows, "rows"), whole(columns, "columns")
+        rows, columns = as_integer(rows, "rows"), as_integer(columns, "columns")
         at_least_one(rows=rows, columns=columns)
         with torch.device("meta"):
-            made = LearnedGrid(
-                self.shape[0], self.width, columns=self.shape[1], tables=self.tables, resize=how, std=self.std
-            )
-        made.weight = self.weight
-        made.picture, made.position_limit = (rows, columns), min(rows, columns)
-        return made
+            other = LearnedGrid(**{**self.settings, "resize": how})
+        other.weight = self.weight
+        other.picture, other.position_limit = (rows, columns), min(rows, columns)
+        return other
 
     def enlarged(self, *places: int) -> "LearnedGrid":
         if self.resize is None or holds(self.picture, places):
@@ -134,18 +130,14 @@ class LearnedGrid(Encoding):
         if self.picture == self.shape or self.resize is None:
             return table
         weights = matrix(self.resize, self.picture[axis], self.shape[axis], table.device)
-        # Autocast would round the table; the meta device knows none.
-        with nullcontext() if table.is_meta else torch.autocast(table.device.type, enabled=False):
+        with unrounded(table):
             return torch.tensordot(weights.to(table.dtype), table, 1)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), axes=2)
 
     def _rows(self, positions: Int[Tensor, "2 *S"], dtype: torch.dtype) -> Float[Tensor, "*S C"]:
-        if positions.device != self.weight.device:
-            raise InvalidArgument(
-                f"positions is on {positions.device} and the encoding on {self.weight.device}; move one with .to(…)"
-            )
+        check_device(positions, self.weight)
         cells = positions[0] * self.picture[1] + positions[1]
         return nn.functional.embedding(cells, self.table(dtype).flatten(0, 1))
 
@@ -153,6 +145,3 @@ class LearnedGrid(Encoding):
         kind = "a learned table of" if self.tables == "grid" else "learned tables of"
         size, picture = ("×".join(map(str, shape)) for shape in (self.shape, self.picture))
         return f"{kind} {size} positions" + ("" if picture == size else f", resized to {picture}")
-
-    def extra_repr(self) -> str:
-        return f"shape={self.shape}, width={self.width}, tables={self.tables!r}, picture={self.picture}"

@@ -1,4 +1,4 @@
-"""Biases that a query or a key gives a row of a table, which the offset between the two picks: O(H·T·R) memory.
+"""Biases q·A or k·A whose column of the table A the offset picks: O(H·T·R) memory.
 
     q side:  scale·q_i·A[:, column(p_j − p_i)]        k side:  scale·k_j·A[:, column(p_j − p_i)]
 
@@ -26,7 +26,7 @@ Column = Callable[[Int[Tensor, "*shape"]], Int[Tensor, "*shape2"]]
 
 
 class QueryTable(Bias):
-    """What every query says to the column that the offset picks.
+    """The product of every query and the column that the offset picks.
 
     Args:
         table: A ``(H, n, R)`` or ``(1, n, R)``, float32 or wider.
@@ -34,7 +34,7 @@ class QueryTable(Bias):
         heads: H.
         added: what is added to every query of a head before it meets the table.
         constant_beyond: behind which every offset picks the same column.
-        scaled: whether what queries say is multiplied by what multiplies q·k.
+        scaled: whether products are multiplied by what multiplies q·k.
     """
 
     made_of = ("queries", "table")
@@ -58,28 +58,28 @@ class QueryTable(Bias):
         self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        if self.queries is not None:  # something else asks in place of queries
+        if self.queries is not None:  # other numbers take the place of queries
             return self
         check_channels("q", q, self.table.shape[1])
         q = q.to(torch.promote_types(q.dtype, torch.float32))
         q = q if self.added is None else q + self.added
-        # A view: its gradient is this table's alone, where others ask with the same queries.
-        return self.asked_by(q * scale if self.scaled else q.view_as(q))
+        # A view: its gradient is this table's alone, where other tables meet the same queries.
+        return self.with_queries(q * scale if self.scaled else q.view_as(q))
 
-    def asked_by(self, queries: Float[Tensor, "B H T n"]) -> Bias:
+    def with_queries(self, queries: Float[Tensor, "B H T n"]) -> Bias:
         """The same with these numbers in place of queries."""
-        asked = copy.copy(self)
-        asked.queries = queries
-        return asked
+        other = copy.copy(self)
+        other.queries = queries
+        return other
 
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
-        asked = self.queries[:, :, first:last]
+        queries = self.queries[:, :, first:last]
         if self.straight:
-            return self._along(asked, first, 0, keys)
-        said = product(asked, self.table)
+            return self._along(queries, first, 0, keys)
+        products = product(queries, self.table)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
-        return said.gather(-1, among_heads(picked, said))
+        return products.gather(-1, among_heads(picked, products))
 
     def within(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "B H rows near"]:
         if not self.straight or self.queries is None:
@@ -92,18 +92,18 @@ class QueryTable(Bias):
         column = self.column(torch.tensor([-self.constant_beyond - 1], device=self.q_positions.device))
         return product(self.queries[:, :, first:last], self.table.index_select(-1, column))
 
-    def _along(self, asked: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
+    def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:
         """The same where positions count up: every row meets the columns of all offsets of its block, and a view in
         which each row begins one number earlier than the one above is the bias."""
-        rows, start = asked.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
-        found = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
-        said = product(asked, self.table.index_select(-1, self.column(found))).contiguous()
-        sizes, (batch, head, row, _) = (*said.shape[:2], rows, keys - begin), said.stride()
-        return said.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
+        rows, start = queries.shape[2], self.k_positions.shape[0] - self.q_positions.shape[0] + first
+        block_offsets = torch.arange(1 - rows - start + begin, keys - start, device=self.q_positions.device)
+        products = product(queries, self.table.index_select(-1, self.column(block_offsets))).contiguous()
+        sizes, (batch, head, row, _) = (*products.shape[:2], rows, keys - begin), products.stride()
+        return products.as_strided(sizes, (batch, head, row - 1, 1), rows - 1)
 
 
 class KeyTable(Bias):
-    """What every key says to the column that the offset picks; arguments as in ``QueryTable``."""
+    """The product of every key and the column that the offset picks; arguments as in ``QueryTable``."""
 
     made_of = ("keys", "table")
 
@@ -129,11 +129,11 @@ class KeyTable(Bias):
         assert self.keys is not None
         if self.straight and self.table.shape[-1] > 1:
             return self._along(first, last, keys)
-        said = product(self.table.mT, self.keys[:, :, :keys].mT)
-        if said.shape[-2] == 1:
-            return said.expand(-1, -1, last - first, -1)
+        products = product(self.table.mT, self.keys[:, :, :keys].mT)
+        if products.shape[-2] == 1:
+            return products.expand(-1, -1, last - first, -1)
         picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
-        return said.gather(-2, among_heads(picked, said))
+        return products.gather(-2, among_heads(picked, products))
 
     def _along(self, first: int, last: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """The same where positions count up: tiles of keys meet the columns of their offsets, the last first, and a
@@ -141,16 +141,18 @@ class KeyTable(Bias):
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
         tiles = -(-keys // TILE)
-        found = torch.arange(tiles * TILE - 1 - start, -start - rows, -1, device=self.k_positions.device)
-        columns = self.table.index_select(-1, self.column(found)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
+        tile_offsets = torch.arange(tiles * TILE - 1 - start, -start - rows, -1, device=self.k_positions.device)
+        columns = (
+            self.table.index_select(-1, self.column(tile_offsets)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
+        )
         tiled = pad(self.keys[:, :, :keys], (0, 0, 0, tiles * TILE - keys)).unflatten(2, (tiles, TILE)).flip(2)
-        said = product(tiled, columns).contiguous()
-        tile, wide = said.stride()[:3], rows + TILE - 1
-        skewed = said.as_strided((*said.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
+        products = product(tiled, columns).contiguous()
+        tile, wide = products.stride()[:3], rows + TILE - 1
+        skewed = products.as_strided((*products.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
         return skewed.flip(2).transpose(2, 3).flatten(-2)[..., :keys]
 
 
-def among_heads(picked: Int[Tensor, "*B rows S"], said: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:
+def among_heads(picked: Int[Tensor, "*B rows S"], products: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:
     """The columns of every head of every sequence."""
     picked = picked if picked.dim() == 2 else picked.unsqueeze(1)
-    return picked.expand(*said.shape[:2], *picked.shape[-2:])
+    return picked.expand(*products.shape[:2], *picked.shape[-2:])

@@ -14,7 +14,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions
 
 @final
 class NoPE(Encoding):
-    """The identity at every door; no parameters."""
+    """The identity everywhere; no parameters."""
 
     name: ClassVar[str] = "nope"
     acts_on = ()

@@ -5,7 +5,7 @@
     q, k = here.rotate(q, k)                   # queries and keys, v never
     y = posenc.attention(q, k, v, here, mask) # here.bias and here.scale enter there
 
-A door that an encoding does not use is the identity.
+Whatever an encoding does not act on passes unchanged.
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ class Stamp:
 
 
 class Placed:
-    """An encoding at given positions. Every door is the identity until a subclass opens it.
+    """An encoding at given positions. Every method is the identity until a subclass overrides it.
 
     Args:
         q_positions: of the queries, and of the token embeddings.
@@ -58,14 +58,14 @@ class Placed:
     """Values that it keeps per key."""
 
     awaits_content: bool = False
-    """Whether it must ``read`` the tokens before attention can use it."""
+    """Whether it needs ``with_content`` before attention can use it."""
 
     decay: Float[Tensor, "#H 1 D"] | None = None
     """How fast each channel's part of a score fades, ln per position (of more axes the first) and at most 0; None
     where none does."""
 
     window: int | None = None
-    """How far its layer sees, where ``Layers`` says so: attention takes the narrower of this and the mask's."""
+    """How far its layer sees, where ``Layers`` sets it: attention takes the narrower of this and the mask's."""
 
     stamps: tuple[Stamp, ...] = ()
     """The parameters that it was placed with."""
@@ -121,7 +121,7 @@ class Placed:
     def rotate(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
-        """Queries and keys, with their positions. Values have no door.
+        """Queries and keys, with their positions. Values are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when new tokens meet a cache, or all S keys at
         ``k_positions``.
@@ -136,14 +136,14 @@ class Placed:
         if torch.compiler.is_compiling():
             return make()
         asked = what, torch.is_grad_enabled()
-        kept: Made | None = self._made.get(asked)
-        if kept is not None:
-            return kept
+        cached: Made | None = self._made.get(asked)
+        if cached is not None:
+            return cached
         with torch.inference_mode(False), torch.set_grad_enabled(asked[1]):
-            made = make()
-        if may_be_looked_at(made[0]):
-            self._made[asked] = made
-        return made
+            tables = make()
+        if may_be_looked_at(tables[0]):
+            self._made[asked] = tables
+        return tables
 
     def narrow(self, window: int) -> None:
         """Let its layer see no further than this."""
@@ -163,7 +163,7 @@ class Placed:
             )
 
     def some_heads(self, first: int, last: int) -> "Placed":
-        """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all turn alike."""
+        """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all rotate alike."""
         return self
 
     def meets_cache(self, k: Float[Tensor, "B K S D"]) -> bool:
@@ -176,17 +176,17 @@ class Placed:
 
 def heads_of(placed: Placed) -> dict[str, int]:
     """For how many heads it has numbers, by what holds them; what serves any number of heads is left out."""
-    found = {} if placed.bias is None else {"bias": placed.bias.heads}
+    counts = {} if placed.bias is None else {"bias": placed.bias.heads}
     if placed.scale is not None and placed.scale.shape[1] != 1:
-        found["scale"] = placed.scale.shape[1]
+        counts["scale"] = placed.scale.shape[1]
     if placed.decay is not None and placed.decay.shape[0] != 1:
-        found["fading"] = placed.decay.shape[0]
-    return found
+        counts["fading"] = placed.decay.shape[0]
+    return counts
 
 
 def over_heads(table: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape2"]:
-    """Insert the heads' axis: ``(T, n)`` stays, ``(B, T, n)`` becomes ``(B, 1, T, n)``."""
-    return table if table.dim() == 2 else table.unsqueeze(1)
+    """Insert the heads' axis: ``(B, T, n)`` becomes ``(B, 1, T, n)``; two axes need none, and four have it."""
+    return table.unsqueeze(1) if table.dim() == 3 else table
 
 
 def row_scale(factors: Float[Tensor, "*shape"]) -> Float[Tensor, "#B 1 T 1"]:

@@ -28,4 +28,4 @@ def holds(size: tuple[int, ...], places: Sequence[int]) -> bool:
         raise InvalidArgument(
             f"places={tuple(places)} must be {len(size)} numbers, one per axis, as the table's {size}"
         )
-    return all(n <= held for n, held in zip(places, size, strict=True))
+    return all(n <= limit for n, limit in zip(places, size, strict=True))

@@ -3,7 +3,7 @@
     q̃_c = softplus(q_c)·e^{i(p·θ_c − δ_hc)},   k̃_c = softplus(k_c)·e^{i·p·θ_c},   θ_c = base^(−c/D),  c = 0 … D−1
     score(q, k) = Σ_c softplus(q_c)·softplus(k_c)·cos((p_k − p_q)·θ_c + δ_hc) / √D
 
-(arXiv 2509.10534, section 3). RoPE turns pairs, so that what they say shifts where they look; here every channel
+(arXiv 2509.10534, section 3). RoPE rotates pairs, so that content shifts the angle; here every channel
 has a frequency of its own and content never moves the angle. Queries and keys come out with real parts, then
 imaginary ones: 2D channels, and a key cache of twice the size. Scores are still divided by √D. δ is learned for
 every query head and channel; on the queries, where the authors have it on the keys, grouped keys stay shared. The
@@ -20,27 +20,27 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
-from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling, fixed
 
 SMALLEST = 1e-30
-"""A length that rounding left at zero or below it counts as this one when keys turn back."""
+"""A length that rounding left at zero or below it counts as this one when keys are unrotated."""
 
 CACHED = 1 << 16
-"""Numbers that are turned at a time: a quarter of a megabyte in float32, and as much again for what they become."""
+"""Numbers rotated at a time: a quarter of a megabyte in float32, and as much again for what they become."""
 
 Start = Literal["zero", "uniform"]
 
 
 class PlacedPoPE(Placed):
-    """cos and sin of every channel at the queries' positions; those of other keys are made when they turn."""
+    """cos and sin of every channel at the queries' positions; those of other keys are made when needed."""
 
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(q_positions, k_positions)
@@ -77,10 +77,10 @@ class PoPE(Encoding):
     Args:
         head_dim: D, channels of one head as the model projects them.
         heads: H, query heads.
-        base: of the ladder of D frequencies; 10000 in the paper.
+        base: of the D frequencies; 10000 in the paper.
         rotary_dim: channels that become polar, at most head_dim; the rest pass bit for bit. Default all.
         start: of δ, ``"zero"``, or ``"uniform"`` in −2π … 0, the authors' two.
-        scaling: how the frequencies are set; ``Default()`` is the plain ladder.
+        scaling: how the frequencies are set; ``Default()`` changes nothing.
         phases: ``"exact"``, or ``"float32"`` for the angles of the authors' code.
     """
 
@@ -90,7 +90,6 @@ class PoPE(Encoding):
     not_rerotatable = ""
     isometric = False
     per_layer = True
-    needs = ("head_dim", "heads")
 
     def __init__(
         self,
@@ -104,17 +103,16 @@ class PoPE(Encoding):
         phases: Phases = "exact",
     ) -> None:
         super().__init__()
-        self.head_dim, self.heads = whole(head_dim, "head_dim"), whole(heads, "heads")
-        self.rotary_dim = self.head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+        self.head_dim, self.heads = as_integer(head_dim, "head_dim"), as_integer(heads, "heads")
+        self.rotary_dim = self.head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         if heads < 1 or not 1 <= self.rotary_dim <= head_dim:
             raise InvalidArgument(
                 f"heads={heads} must be at least 1, and rotary_dim={self.rotary_dim} between 1 and "
                 f"head_dim={head_dim}"
             )
-        if start not in get_args(Start):
-            raise UnknownName("start", start, get_args(Start))
+        one_of("start", start, get_args(Start))
         self.start: Start = start
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.scaling = Default() if scaling is None else fixed(scaling)
         self.clock = Clock(self.scaling.frequencies(2 * self.rotary_dim, self.base), phases)
         self.weight = nn.Parameter(torch.empty(heads, self.rotary_dim))
@@ -129,17 +127,9 @@ class PoPE(Encoding):
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         """The same δ with other frequencies; for None they are zero, and lengths stay lengths."""
-        again = PoPE(
-            self.head_dim,
-            self.heads,
-            base=self.base,
-            rotary_dim=self.rotary_dim,
-            start=self.start,
-            scaling=Proportional(0.0) if scaling is None else scaling,
-            phases=phases,
-        ).to(self.weight.device)
-        again.weight = self.weight
-        return again
+        other = self.with_settings(scaling=Proportional(0.0) if scaling is None else scaling, phases=phases)
+        other.weight = self.weight
+        return other
 
     def tables(self, positions: Positions, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """cos and sin of every channel at these positions, heads' axis inserted."""
@@ -151,20 +141,20 @@ class PoPE(Encoding):
     ) -> Float[Tensor, "B H T E"]:
         """softplus(x)·e^{i(φ − δ)}, real parts before imaginary ones, rounded once to x's type.
 
-        Long inputs go through it some tokens at a time, so that lengths are still in cache when they are turned.
+        Long inputs go through it some tokens at a time, so that lengths are still in cache when they are rotated.
         """
         B, H, T, _ = x.shape
         if torch.is_grad_enabled() or not may_be_looked_at(x, cos) or B * H * T * self.rotary_dim <= CACHED:
             return self._polar(x, cos, sin, delta)
-        made = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
+        polar = x.new_empty(B, H, T, x.shape[-1] + self.rotary_dim)
         rows = max(1, CACHED // self.rotary_dim)
         for head in range(H):
-            own = None if delta is None else delta[head : head + 1]
+            angles = None if delta is None else delta[head : head + 1]
             for first in range(0, T, rows):
                 some = slice(first, first + rows)
                 part = x[:, head : head + 1, some], cos[..., some, :], sin[..., some, :]
-                made[:, head : head + 1, some] = self._polar(*part, own)
-        return made
+                polar[:, head : head + 1, some] = self._polar(*part, angles)
+        return polar
 
     def _polar(
         self, x: Float[Tensor, "B H T D"], cos: Tensor, sin: Tensor, delta: Float[Tensor, "H c"] | None
@@ -173,16 +163,16 @@ class PoPE(Encoding):
         if delta is not None:
             along, across = (part(delta.to(size.dtype))[:, None] for part in (torch.cos, torch.sin))
             cos, sin = cos * along + sin * across, sin * along - cos * across
-        turned = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
+        rotated = (size.unsqueeze(-2) * torch.stack((cos, sin), dim=-2)).flatten(-2).to(x.dtype)
         tail = x[..., self.rotary_dim :]
-        return torch.cat((turned, tail), dim=-1) if tail.shape[-1] else turned
+        return torch.cat((rotated, tail), dim=-1) if tail.shape[-1] else rotated
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         check_heads("k", k, positions, self.head_dim)
         return self.polar(k, *self.tables(positions, k.dtype))
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
-        """ln(e^μ − 1) of the lengths μ that turning back to an angle of zero leaves."""
+        """ln(e^μ − 1) of the lengths μ that rotating back to an angle of zero leaves."""
         check_heads("k", k, positions, self.head_dim + self.rotary_dim)
         cos, sin = (table / self.clock.frequencies.attention_factor**2 for table in self.tables(positions, k.dtype))
         real, imaginary = k[..., : self.rotary_dim], k[..., self.rotary_dim : 2 * self.rotary_dim]
@@ -191,9 +181,3 @@ class PoPE(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedPoPE(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, heads={self.heads}, base={self.base:g}, rotary_dim={self.rotary_dim}, "
-            f"start={self.start!r}, scaling={self.scaling}"
-        )

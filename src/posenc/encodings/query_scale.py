@@ -23,9 +23,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import one_of
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions, row_scale
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 
 Rule = Literal["llama4", "ministral3", "beam", "inkling"]
 Formula = Callable[[Int[Tensor, "*shape"], float, int, torch.dtype], Float[Tensor, "*shape"]]
@@ -44,7 +45,8 @@ def _power(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
     return torch.exp(amount * torch.log1p((p + 1).to(dtype) / floor))
 
 
-def _past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+def past_floor(p: Tensor, amount: float, floor: int, dtype: torch.dtype) -> Tensor:
+    """1 + amount·ln max(1, (p + 1)/floor)."""
     return 1.0 + amount * ((p + 1).to(dtype) / floor).clamp(min=1.0).log()
 
 
@@ -52,7 +54,7 @@ RULES: dict[str, Formula] = {
     "llama4": _stepped(1),
     "ministral3": _stepped(0),
     "beam": _power,
-    "inkling": _past_floor,
+    "inkling": past_floor,
 }
 
 
@@ -72,8 +74,7 @@ class QueryScale(Encoding):
 
     def __init__(self, *, rule: Rule = "llama4", amount: float = 0.1, floor: int = 8192) -> None:
         super().__init__()
-        if rule not in RULES:
-            raise UnknownName("rule", rule, RULES)
+        one_of("rule", rule, RULES)
         if type(floor) is not int or floor < 1:
             raise InvalidArgument(
                 f"floor={floor!r} must be a whole number of positions, at least 1; Llama 4 has 8192"
@@ -90,6 +91,3 @@ class QueryScale(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=row_scale(self.factors(q_positions, dtype)))
-
-    def extra_repr(self) -> str:
-        return f"rule={self.rule!r}, amount={self.amount:g}, floor={self.floor}"

@@ -3,15 +3,15 @@
 A cached key is what ``rotate`` made of it at its position. Where that can be undone, k = R(φ)⁻¹ R(φ)k, it can be
 done again: with other frequencies, when a cache has outgrown its plan (dynamic NTK, LongRoPE); at other positions,
 when a context is shifted, a prefix reused or a retrieved passage put elsewhere; or late, from keys that were kept
-as they came, because they are quantised better before they turn.
+as they came, because they are quantised better before they are rotated.
 """
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Positions
+from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 
 ABSENT = object()
@@ -31,11 +31,11 @@ def rerotate(
         k: cached keys, ``(B, K, S, D)``.
         positions: int64, where they were rotated, in any shape that ``at`` takes: by row, and by axis.
         from_, to: what rotated them and what shall. ``NoPE()`` stands for keys that were not rotated: from it keys
-            turn late, to it they turn back.
+            rotate late, to it they rotate back.
         to_positions: where they shall be; default where they are.
 
     Raises:
-        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels turn.
+        InvalidArgument: one of the two cannot be undone or done to keys alone, and why; or other channels rotate.
 
     Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
     more than keys rotated once.
@@ -44,7 +44,7 @@ def rerotate(
         old, new = (getattr(encoding, name, ABSENT) for encoding in (from_, to))
         if old != new and ABSENT not in (old, new):
             raise InvalidArgument(
-                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels turn together, and by which "
+                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by which "
                 "axis, is the model's and stays"
             )
     for encoding in (from_, to):
@@ -53,5 +53,5 @@ def rerotate(
     to_positions = positions if to_positions is None else to_positions
     from_.check(positions, "positions")
     to.check(to_positions, "to_positions")
-    wide = torch.float32 if k.device.type == "mps" else torch.float64
+    wide = widest(k.device)
     return to.rotate_keys(from_.unrotate(k.to(wide), positions), to_positions).to(k.dtype)

@@ -17,7 +17,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 
 
 @dataclass(frozen=True)
@@ -58,8 +59,7 @@ def named(resize: str | Resize) -> Resize:
     """The convention of that name, or itself."""
     if isinstance(resize, Resize):
         return resize
-    if resize not in RESIZES:
-        raise UnknownName("resize", resize, RESIZES)
+    one_of("resize", resize, RESIZES)
     return RESIZES[resize]
 
 
@@ -122,8 +122,8 @@ def gathered(
     columns, column_weights = taps(resize, positions[1], sizes[1], table.shape[1])
     cells = rows[..., :, None] * table.shape[1] + columns[..., None, :]
     weights = (row_weights[..., :, None] * column_weights[..., None, :]).to(wide)
-    found = torch.nn.functional.embedding(cells.flatten(-2), table.flatten(0, 1)).to(wide)
-    return (found * weights.flatten(-2)[..., None]).sum(-2)
+    rows = torch.nn.functional.embedding(cells.flatten(-2), table.flatten(0, 1)).to(wide)
+    return (rows * weights.flatten(-2)[..., None]).sum(-2)
 
 
 def _kernel(resize: Resize, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

@@ -1,4 +1,4 @@
-"""RoPE, rotary positions: queries and keys turn with their positions (Su et al. 2021, arXiv 2104.09864).
+"""RoPE, rotary positions: queries and keys rotate with their positions (Su et al. 2021, arXiv 2104.09864).
 
     (x, y) → (x·cos φ − y·sin φ,  x·sin φ + y·cos φ),   φ = p·θ_i,  θ_i = base^(−2i/d)
 
@@ -8,26 +8,27 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import ClassVar, final, get_args
+from typing import ClassVar, final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
-from posenc.encodings.channel_map import Turned
+from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.encodings.rotation import Rotation
+from posenc.errors import InvalidArgument
 from posenc.kernels.backend import Backend, check_backend, select
 from posenc.kernels.rotary import Step, Tables, rotate_both, step, tables
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
-from posenc.scaling.checks import real, whole
 from posenc.scaling.default import Default
-from posenc.scaling.scaling import Scaling, check_ladder, fixed
+from posenc.scaling.scaling import Scaling, check_dim_and_base, fixed
 
 
 def rotate_complex(
@@ -38,9 +39,9 @@ def rotate_complex(
 ) -> Float[Tensor, "*batch T D"]:
     """``rotate`` as one complex multiplication, (x + iy)·e^{iφ}: the same function, kept for those who think so."""
     pairs = cos.shape[-1]
-    turned, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
+    rotary, tail = x[..., : 2 * pairs].to(cos.dtype), x[..., 2 * pairs :]
     layout = (2, pairs) if pairing == "half" else (pairs, 2)
-    split = turned.unflatten(-1, layout)
+    split = rotary.unflatten(-1, layout)
     split = split.transpose(-1, -2) if pairing == "half" else split
     product = torch.view_as_real(torch.complex(split[..., 0], split[..., 1]) * torch.complex(cos, sin))
     product = product.transpose(-1, -2) if pairing == "half" else product
@@ -48,7 +49,7 @@ def rotate_complex(
 
 
 def half_from_interleaved(rotary_dim: int) -> list[int]:
-    """Channel order that turns interleaved vectors into half ones: ``half = interleaved[..., order]``."""
+    """Channel order that makes half vectors of interleaved ones: ``half = interleaved[..., order]``."""
     return [*range(0, rotary_dim, 2), *range(1, rotary_dim, 2)]
 
 
@@ -96,7 +97,7 @@ class PlacedRotary(Placed):
         *,
         out: tuple[Tensor, Tensor] | None = None,
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
-        """Queries and keys turned, in fresh memory or into ``out``.
+        """Queries and keys rotated, in fresh memory or into ``out``.
 
         ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
         takes the result without a detour, also where it overlaps q or k. Autograd follows both.
@@ -121,7 +122,7 @@ class PlacedRotary(Placed):
 
 
 @final
-class Rotary(Encoding):
+class Rotary(Rotation):
     """Rotates queries and keys in every layer; no parameters, no largest position.
 
     Args:
@@ -129,9 +130,9 @@ class Rotary(Encoding):
         pairing: ``"half"`` or ``"interleaved"``. There is no default: a checkpoint needs the one it was
             trained with, and the other breaks it without an error.
         base: 10000 in the paper; 500 000 in Llama 3. Read a checkpoint's from its config.
-        rotary_dim: channels that turn, even, at most head_dim; the rest pass bit for bit. Default all.
-        scaling: how the frequencies are set; ``Default()`` is the plain ladder.
-        axes: which coordinate of a position every pair turns by, such as ``chunked(16, 24, 24)`` of
+        rotary_dim: channels that rotate, even, at most head_dim; the rest pass bit for bit. Default all.
+        scaling: how the frequencies are set; ``Default()`` changes nothing.
+        axes: which coordinate of a position every pair rotates by, such as ``chunked(16, 24, 24)`` of
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
@@ -142,9 +143,7 @@ class Rotary(Encoding):
     """
 
     name: ClassVar[str] = "rotary"
-    acts_on = ("queries_keys",)
     relative = True
-    not_rerotatable = ""
 
     def __init__(
         self,
@@ -159,35 +158,31 @@ class Rotary(Encoding):
         phases: Phases = "exact",
         backend: Backend = "auto",
     ) -> None:
-        super().__init__()
+        super().__init__(head_dim, pairing)
         check_backend(backend)
-        if pairing not in get_args(Pairing):
-            raise UnknownName("pairing", pairing, get_args(Pairing))
-        head_dim = whole(head_dim, "head_dim")
+        head_dim = self.head_dim
         if rotary_dim is None:
-            check_ladder(head_dim, real(base, "base"), "head_dim")
-        rotary_dim = head_dim if rotary_dim is None else whole(rotary_dim, "rotary_dim")
+            check_dim_and_base(head_dim, as_number(base, "base"), "head_dim")
+        rotary_dim = head_dim if rotary_dim is None else as_integer(rotary_dim, "rotary_dim")
         if rotary_dim > head_dim:
             raise InvalidArgument(f"rotary_dim={rotary_dim} is more than head_dim={head_dim}; use at most that")
-        self.head_dim = head_dim
         self.rotary_dim = rotary_dim
-        self.pairing: Pairing = pairing
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.backend: Backend = backend
         self.scaling = Default() if scaling is None else fixed(scaling)
         if axes is not None and 2 * axes.pairs != rotary_dim:
             raise InvalidArgument(
-                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} turn"
+                f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} rotate"
             )
         self.axis_map, self.signed = axes, signed
         self.axes = 1 if axes is None else axes.axes
         if axes is None:
-            own = self.scaling.frequencies(rotary_dim, self.base)
+            frequencies = self.scaling.frequencies(rotary_dim, self.base)
         else:
-            own = axis_frequencies(axes, self.scaling, self.base)
-        self.attention_factor = own.attention_factor
-        self.isometric = own.attention_factor == 1.0
-        self.clock = Clock(own, phases)
+            frequencies = axis_frequencies(axes, self.scaling, self.base)
+        self.attention_factor = frequencies.attention_factor
+        self.isometric = frequencies.attention_factor == 1.0
+        self.clock = Clock(frequencies, phases)
 
     def explain(self) -> str:
         """Which backend rotates on the device this module is on, and why, in one sentence."""
@@ -197,25 +192,14 @@ class Rotary(Encoding):
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         if scaling is None:
             return NoPE()
-        made = Rotary(
-            self.head_dim,
-            pairing=self.pairing,
-            base=self.base,
-            rotary_dim=self.rotary_dim,
-            scaling=scaling,
-            axes=self.axis_map,
-            signed=self.signed,
-            phases=phases,
-            backend=self.backend,
-        )
-        return made.to(self.clock.turns.device)
+        return self.with_settings(scaling=scaling, phases=phases)
 
     def tables(self, positions: Positions, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
         """cos and sin at these positions, times the attention factor, heads' axis inserted."""
-        cos, sin = self.turned(positions, dtype, self.attention_factor)
+        cos, sin = self.cos_sin(positions, dtype, self.attention_factor)
         return over_heads(cos), over_heads(sin)
 
-    def turned(
+    def cos_sin(
         self, positions: Positions, dtype: torch.dtype, scale: float = 1.0
     ) -> tuple[Float[Tensor, "*shape pairs"], Float[Tensor, "*shape pairs"]]:
         """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
@@ -224,29 +208,22 @@ class Rotary(Encoding):
         of_pair = positions.movedim(0, -1)[..., list(self.axis_map.axis_of_pair)]
         return self.clock.of_pairs(of_pair, dtype, scale)
 
-    def channel_map(self) -> tuple[Turned, ...]:
-        """How every channel turns, the first of each pair before the second."""
+    def channel_map(self) -> tuple[RotatedChannel, ...]:
+        """How every channel rotates, the first of each pair before the second."""
         n = self.rotary_dim // 2
         axes = (0,) * n if self.axis_map is None else self.axis_map.axis_of_pair
         pairs = [(i, i + n) if self.pairing == "half" else (2 * i, 2 * i + 1) for i in range(n)]
-        found = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
-        return tuple(Turned(*own, axis, theta) for (a, b), axis, theta in found for own in ((a, b), (b, a)))
-
-    def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
-        check_heads("k", k, positions, self.head_dim, self.axes)
-        return rotate(k, *self.tables(positions, k.dtype), self.pairing)
+        angles = zip(pairs, axes, map(float, self.clock.frequencies.exact), strict=True)
+        return tuple(
+            RotatedChannel(*channels, axis, theta)
+            for (a, b), axis, theta in angles
+            for channels in ((a, b), (b, a))
+        )
 
     def unrotate(self, k: Float[Tensor, "B K S E"], positions: Positions) -> Float[Tensor, "B K S D"]:
         check_heads("k", k, positions, self.head_dim, self.axes)
-        cos, sin = (over_heads(table) for table in self.turned(positions, k.dtype, 1 / self.attention_factor))
+        cos, sin = (over_heads(table) for table in self.cos_sin(positions, k.dtype, 1 / self.attention_factor))
         return rotate(k, cos, -sin, self.pairing)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedRotary(self, q_positions, k_positions, dtype)
-
-    def extra_repr(self) -> str:
-        return (
-            f"head_dim={self.head_dim}, pairing={self.pairing!r}, base={self.base:g}, "
-            f"rotary_dim={self.rotary_dim}, scaling={self.scaling}, backend={self.backend!r}"
-            + ("" if self.axis_map is None else f", axes={self.axis_map}")
-        )

@@ -7,7 +7,7 @@ is the product of two sinusoidal positions, at most C/2, at distance 0; C/2 is t
 penalty, which softmax does not see. It falls roughly with the logarithm of the distance, and ripples.
 
 The paper's sum starts at i = 1, as NeMo's code does; attention-gym's starts at 0: at distance 1 with C = 64 one has
-−0.623 and the other −1.083 before heads are told apart.
+−0.623 and the other −1.083 before the heads' factor.
 """
 
 from decimal import Decimal
@@ -17,23 +17,23 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, at_least_one
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, OffsetBias, consecutive, heads_second
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import product, widest
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, real, whole
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import exact
 
 
 @exact
-def ladder(channels: int, base: float, first: int) -> Frequencies:
+def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
     """base^(−2i/C) for C/2 numbers i from ``first`` on."""
     log_base = Decimal(base).ln()
-    found = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
-    return Frequencies(found, tuple(float(frequency) for frequency in found))
+    frequencies = tuple((-log_base * 2 * i / channels).exp() for i in range(first, first + channels // 2))
+    return Frequencies(frequencies, tuple(float(frequency) for frequency in frequencies))
 
 
 class SandwichBias(Bias):
@@ -68,27 +68,25 @@ class Sandwich(Encoding):
     name: ClassVar[str] = "sandwich"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
-    roundings = 2  # the factor, and the sum, which is made wider
 
     def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()
         at_least_one(heads=heads)
-        if whole(channels, "channels") < 2 or channels % 2:
+        if as_integer(channels, "channels") < 2 or channels % 2:
             raise InvalidArgument(f"channels={channels} must be even and at least 2; attention-gym has 128")
-        if whole(first, "first") not in (0, 1):
+        if as_integer(first, "first") not in (0, 1):
             raise InvalidArgument(f"first={first!r} must be 1, as in the paper, or 0, as in attention-gym")
-        if not 1 < real(base, "base") < float("inf"):
+        if not 1 < as_number(base, "base") < float("inf"):
             raise InvalidArgument(f"base={base} must be finite and above 1; the paper has 10000")
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
-        self.clock = Clock(ladder(channels, base, first))
+        self.clock = Clock(sandwich_frequencies(channels, base, first))
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
         factors = (self.heads / (8 * heads.to(wide))).to(torch.promote_types(dtype, torch.float32))
         if not consecutive(q_positions, k_positions):
-            # From the first key on: only distances count, and near ones are told apart better.
+            # From the first key on: only distances count, and near ones are more exact.
             q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
             return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
         sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)
@@ -97,9 +95,3 @@ class Sandwich(Encoding):
             return scaled(factors, sums[offsets.abs()], self.channels)
 
         return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions))
-
-    def describe(self) -> str:
-        return f"Sandwich: {self.heads} heads, sinusoids of {self.channels} channels"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, channels={self.channels}, base={self.base:g}, first={self.first}"

@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import QueryTable
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 @final
@@ -38,7 +38,6 @@ class Shaw(Encoding):
     acts_on = ("bias",)
     relative = True
     uses_queries = True
-    needs = ("heads", "head_dim")
 
     def __init__(
         self,
@@ -52,14 +51,13 @@ class Shaw(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
-        behind, ahead = whole(behind, "behind"), whole(ahead, "ahead")
+        behind, ahead = as_integer(behind, "behind"), as_integer(ahead, "ahead")
         if behind < 0 or ahead < 0 or behind + ahead < 1:
             raise InvalidArgument(
                 f"behind={behind} and ahead={ahead} must not be negative, nor both 0; wav2vec2-BERT has 64 and 8"
             )
         self.head_dim, self.heads, self.per_layer = head_dim, heads, not shared
         self.behind, self.ahead, self.std = behind, ahead, std
-        self.roundings = head_dim + 4
         self.weight = nn.Parameter(torch.empty(behind + ahead + 1, head_dim))
         self.reset_parameters()
 
@@ -74,9 +72,3 @@ class Shaw(Encoding):
         table = self.weight.to(torch.promote_types(dtype, torch.float32)).T[None]
         bias = QueryTable(table, self.row, self.heads, q_positions, k_positions, constant_beyond=self.behind)
         return Placed(q_positions, k_positions, bias=bias)
-
-    def describe(self) -> str:
-        return f"Shaw: a row of {self.head_dim} for every offset from −{self.behind} to {self.ahead}"
-
-    def extra_repr(self) -> str:
-        return f"head_dim={self.head_dim}, heads={self.heads}, behind={self.behind}, ahead={self.ahead}"

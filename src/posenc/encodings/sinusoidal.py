@@ -13,11 +13,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, at_least_one, is_number, one_of
 from posenc.clock import Clock
 from posenc.encodings.encoding import Encoding, check_embeddings
 from posenc.encodings.placed import KeyPositions, Placed, Positions
-from posenc.errors import InvalidArgument, UnknownName
-from posenc.scaling.checks import at_least_one, is_number, real, whole
+from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.scaling import exact
@@ -27,7 +27,7 @@ Spacing = Literal["paper", "tensor2tensor"]
 
 
 @exact
-def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
+def _endpoint_frequencies(pairs: int, base: float) -> tuple[Decimal, ...]:
     """base^(−i/(pairs−1)): the spacing of the authors' code, which ends at exactly 1/base."""
     log_base = Decimal(base).ln()
     return tuple((-log_base * i / max(pairs - 1, 1)).exp() for i in range(pairs))
@@ -36,18 +36,17 @@ def _endpoint_ladder(pairs: int, base: float) -> tuple[Decimal, ...]:
 def sinusoid_frequencies(width: int, base: float = 10_000.0, spacing: Spacing = "paper") -> Frequencies:
     """The frequencies of a sinusoidal table of ``width`` columns: ⌈width/2⌉ of them."""
     at_least_one(width=width)
-    if spacing not in get_args(Spacing):
-        raise UnknownName("spacing", spacing, get_args(Spacing))
+    one_of("spacing", spacing, get_args(Spacing))
     if spacing == "paper" and width % 2 == 0:
         return Default().frequencies(width, base)
     if not 1 < base < float("inf"):
         raise InvalidArgument(f"base={base} must be finite and above 1; 10000 is the usual value")
-    frequencies = _odd_ladder(width, base) if spacing == "paper" else _endpoint_ladder(width // 2, base)
+    frequencies = _odd_frequencies(width, base) if spacing == "paper" else _endpoint_frequencies(width // 2, base)
     return Frequencies(frequencies, tuple(float(f) for f in frequencies))
 
 
 @exact
-def _odd_ladder(width: int, base: float) -> tuple[Decimal, ...]:
+def _odd_frequencies(width: int, base: float) -> tuple[Decimal, ...]:
     """base^(−2i/C) for an odd C, one frequency more than it has whole pairs."""
     log_base = Decimal(base).ln()
     return tuple((-log_base * 2 * i / width).exp() for i in range((width + 1) // 2))
@@ -108,15 +107,14 @@ class Sinusoidal(Encoding):
         spacing: Spacing = "paper",
     ) -> None:
         super().__init__()
-        if order not in get_args(Order):
-            raise UnknownName("order", order, get_args(Order))
-        width = whole(width, "width")
+        one_of("order", order, get_args(Order))
+        width = as_integer(width, "width")
         if not is_number(scale):
             raise InvalidArgument(f"scale={scale!r} must be a finite number; 1.0 leaves the rows alone")
         if spacing == "tensor2tensor" and width % 2:
             raise InvalidArgument(f"width={width} must be even with spacing='tensor2tensor'; use {width + 1}")
         self.width = width
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.scale = scale
         self.order: Order = order
         self.spacing: Spacing = spacing
@@ -134,7 +132,3 @@ class Sinusoidal(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype))
-
-    def extra_repr(self) -> str:
-        ladder = f"width={self.width}, base={self.base:g}, spacing={self.spacing!r}"
-        return f"{ladder}, scale={self.scale:g}, order={self.order!r}"

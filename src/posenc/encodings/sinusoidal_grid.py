@@ -2,7 +2,7 @@
 
     PE(p, a, 2i) = sin(p_a·θ_i)    PE(p, a, 2i+1) = cos(p_a·θ_i)    θ_i = base^(−2i/C_a)
 
-Every axis a has C_a of the C channels, half of them each for rows and columns, and a ladder of its own.
+Every axis a has C_a of the C channels, half of them each for rows and columns, and frequencies of its own.
 """
 
 from itertools import groupby
@@ -12,13 +12,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock
 from posenc.encodings.axes import AxisMap, axial, axis_frequencies
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.sinusoidal import Order, PlacedTable, sinusoids
-from posenc.errors import InvalidArgument, UnknownName
-from posenc.scaling.checks import real, whole
+from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 
 
@@ -53,9 +53,8 @@ class SinusoidalGrid(Encoding):
         signed: bool = False,
     ) -> None:
         super().__init__()
-        if order not in get_args(Order):
-            raise UnknownName("order", order, get_args(Order))
-        self.width = whole(width, "width")
+        one_of("order", order, get_args(Order))
+        self.width = as_integer(width, "width")
         if axes is None:
             if self.width < 4 or self.width % 4:
                 raise InvalidArgument(f"width={width} must be a multiple of 4 for two axes; or give axes")
@@ -63,7 +62,7 @@ class SinusoidalGrid(Encoding):
         if 2 * axes.pairs != self.width:
             raise InvalidArgument(f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels; width={width}")
         self.axis_map, self.axes, self.signed = axes, axes.axes, signed
-        self.base = real(base, "base")
+        self.base = as_number(base, "base")
         self.order: Order = order
         self.clock = Clock(axis_frequencies(axes, Default(), self.base))
 
@@ -82,6 +81,3 @@ class SinusoidalGrid(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTable(q_positions, k_positions, self._rows(q_positions, dtype), self.axes)
-
-    def extra_repr(self) -> str:
-        return f"width={self.width}, axes={self.axis_map}, base={self.base:g}, order={self.order!r}"

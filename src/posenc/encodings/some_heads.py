@@ -15,44 +15,48 @@ from posenc.errors import InvalidArgument
 class PlacedSomeHeads(Placed):
     """Some heads of a placed encoding."""
 
-    def __init__(self, whole: Placed, first: int, last: int) -> None:
-        super().__init__(whole.q_positions, whole.k_positions, whole.axes)
-        self.whole, self.first, self.last = whole, first, last
-        for what, heads in heads_of(whole).items():
+    def __init__(self, unsharded: Placed, first: int, last: int) -> None:
+        super().__init__(unsharded.q_positions, unsharded.k_positions, unsharded.axes)
+        self.unsharded, self.first, self.last = unsharded, first, last
+        for what, heads in heads_of(unsharded).items():
             if last > heads:
                 raise InvalidArgument(
                     f"first={first} and last={last} leave the {heads} heads that the {what} is of; count heads "
                     "from 0, and make the encoding for all of the model's"
                 )
-        self.state_size, self.awaits_content, self.added = whole.state_size, whole.awaits_content, whole.added
-        self.stamps, self.window = whole.stamps, whole.window
-        if whole.bias is not None:
-            self.bias = SomeHeadsBias(whole.bias, first, last)
-        if whole.decay is not None:
-            self.decay = whole.decay if whole.decay.shape[0] == 1 else whole.decay[first:last]
-        if whole.scale is not None:
-            self.scale = whole.scale if whole.scale.shape[1] == 1 else whole.scale[:, first:last]
+        self.state_size, self.awaits_content, self.added = (
+            unsharded.state_size,
+            unsharded.awaits_content,
+            unsharded.added,
+        )
+        self.stamps, self.window = unsharded.stamps, unsharded.window
+        if unsharded.bias is not None:
+            self.bias = SomeHeadsBias(unsharded.bias, first, last)
+        if unsharded.decay is not None:
+            self.decay = unsharded.decay if unsharded.decay.shape[0] == 1 else unsharded.decay[first:last]
+        if unsharded.scale is not None:
+            self.scale = unsharded.scale if unsharded.scale.shape[1] == 1 else unsharded.scale[:, first:last]
 
     def __getitem__(self, layer: int) -> Placed:
-        whole = self.whole[layer]
-        return self if whole is self.whole else PlacedSomeHeads(whole, self.first, self.last)
+        unsharded = self.unsharded[layer]
+        return self if unsharded is self.unsharded else PlacedSomeHeads(unsharded, self.first, self.last)
 
     def narrow(self, window: int) -> None:
         super().narrow(window)
-        self.whole.narrow(window)
+        self.unsharded.narrow(window)
 
     def embed(self, x: Tensor) -> Tensor:
-        return self.whole.embed(x)
+        return self.unsharded.embed(x)
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        return self.whole.some_heads(self.first, self.last).rotate(q, k)
+        return self.unsharded.some_heads(self.first, self.last).rotate(q, k)
 
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
-        whole, state = self.whole.with_content(x, state)
-        return PlacedSomeHeads(whole, self.first, self.last), state
+        unsharded, state = self.unsharded.with_content(x, state)
+        return PlacedSomeHeads(unsharded, self.first, self.last), state
 
     def with_state(self, state: ContentState | None) -> Placed:
-        return PlacedSomeHeads(self.whole.with_state(state), self.first, self.last)
+        return PlacedSomeHeads(self.unsharded.with_state(state), self.first, self.last)
 
 
 @final
@@ -65,11 +69,13 @@ class SomeHeads(Composed):
 
     name: ClassVar[str] = "some_heads"
 
-    def __init__(self, whole: Encoding, first: int, last: int) -> None:
-        super().__init__((whole,))
+    def __init__(self, encoding: Encoding, first: int, last: int) -> None:
+        super().__init__((encoding,))
         if not 0 <= first < last:
-            raise InvalidArgument(f"first={first} and last={last} must be 0 ≤ first < last, heads of {whole.name}")
-        if any(isinstance(module, Heads) for module in whole.modules()):
+            raise InvalidArgument(
+                f"first={first} and last={last} must be 0 ≤ first < last, heads of {encoding.name}"
+            )
+        if any(isinstance(module, Heads) for module in encoding.modules()):
             raise InvalidArgument("SomeHeads of Heads: take the parts that this rank holds in Heads itself")
         self.first, self.last, self.heads = first, last, last - first
 
@@ -78,8 +84,8 @@ class SomeHeads(Composed):
         return "move the keys of all heads with the encoding of the whole" if "queries_keys" in self.acts_on else ""
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        (whole,) = self._placed(q_positions, k_positions, dtype)
-        return PlacedSomeHeads(whole, self.first, self.last)
+        (unsharded,) = self._placed(q_positions, k_positions, dtype)
+        return PlacedSomeHeads(unsharded, self.first, self.last)
 
     def describe(self) -> str:
         return f"heads {self.first}–{self.last - 1} of {self.encodings[0].describe()}"

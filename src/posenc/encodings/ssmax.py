@@ -16,10 +16,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 @final
@@ -36,11 +36,10 @@ class SSMax(Encoding):
     acts_on = ("scale",)
     relative = False
     per_layer = True
-    needs = ("heads",)
 
     def __init__(self, heads: int, *, length: int = 1024, offset: bool = False) -> None:
         super().__init__()
-        self.heads, self.length = whole(heads, "heads"), length
+        self.heads, self.length = as_integer(heads, "heads"), length
         at_least_one(heads=heads)
         if type(length) is not int or length < 2:
             raise InvalidArgument(f"length={length!r} must be a whole number of positions, at least 2")
@@ -63,6 +62,3 @@ class SSMax(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions, scale=self.factors(q_positions, dtype)[..., None])
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, length={self.length}" + ("" if self.bias is None else ", offset")

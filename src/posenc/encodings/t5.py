@@ -18,11 +18,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import at_least_one, whole
 
 
 def first_distances(buckets: int, max_distance: int) -> list[int]:
@@ -60,7 +60,6 @@ class T5(Encoding):
     name: ClassVar[str] = "t5"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     firsts: Tensor
 
@@ -76,7 +75,7 @@ class T5(Encoding):
     ) -> None:
         super().__init__()
         at_least_one(heads=heads)
-        buckets, max_distance = whole(buckets, "buckets"), whole(max_distance, "max_distance")
+        buckets, max_distance = as_integer(buckets, "buckets"), as_integer(max_distance, "max_distance")
         side = buckets // 2 if two_sided else buckets
         if buckets < 4 or buckets % 2 or side < 2:
             raise InvalidArgument(f"buckets={buckets} must be even and at least 4; T5 has 32")
@@ -97,8 +96,8 @@ class T5(Encoding):
     def bucket(self, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         """The bucket of every offset, key position − query position."""
         distance = offsets.abs() if self.two_sided else (-offsets).clamp(min=0)
-        own = torch.bucketize(distance, self.firsts, right=True)
-        return own + (offsets > 0) * (self.buckets // 2) if self.two_sided else own
+        bucket = torch.bucketize(distance, self.firsts, right=True)
+        return bucket + (offsets > 0) * (self.buckets // 2) if self.two_sided else bucket
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
@@ -109,7 +108,3 @@ class T5(Encoding):
         return Placed(
             q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, (table,))
         )
-
-    def extra_repr(self) -> str:
-        sides = "two-sided" if self.two_sided else "one-sided"
-        return f"heads={self.heads}, buckets={self.buckets}, max_distance={self.max_distance}, {sides}"

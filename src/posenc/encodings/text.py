@@ -5,7 +5,7 @@ rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings,
 stack(rotary, fox)                      on top of each other
 heads(alibi*4, rotary*4)                on so many heads each
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
-my_module:Mine(width=3)                 somebody's own class; imported when it is built, and not before
+my_module:Mine(width=3)                 a custom class; imported when it is built, and not before
 """
 
 import ast
@@ -46,8 +46,8 @@ class Recipe:
     @property
     def foreign(self) -> tuple[str, ...]:
         """The ``module:Class`` names in it, whose modules building it imports."""
-        own = (self.name,) if ":" in self.name else ()
-        return own + tuple(name for part, _ in self.parts for name in part.foreign)
+        here = (self.name,) if ":" in self.name else ()
+        return here + tuple(name for part, _ in self.parts for name in part.foreign)
 
     def get(self, setting: str, default: Any = None) -> Any:
         """The value of a setting that was given, or the default."""
@@ -55,8 +55,8 @@ class Recipe:
 
     def with_(self, **settings: Any) -> "Recipe":
         """The same with these settings set; None takes one out."""
-        kept = {**dict(self.settings), **settings}
-        given = tuple(sorted((key, value) for key, value in kept.items() if value is not None))
+        settings_now = {**dict(self.settings), **settings}
+        given = tuple(sorted((key, value) for key, value in settings_now.items() if value is not None))
         return Recipe(self.name, given, self.parts)
 
     def __str__(self) -> str:
@@ -122,14 +122,14 @@ def parse(text: str) -> Recipe:
 
 def split(texts: str) -> list[str]:
     """Encodings separated by commas, commas inside brackets aside: ``"t5,heads(alibi*4, rotary*4)"`` are two."""
-    found, depth, start = [], 0, 0
+    parts, depth, start = [], 0, 0
     for i, letter in enumerate(texts):
         depth += (letter in "([") - (letter in ")]")
         if letter == "," and depth == 0:
-            found.append(texts[start:i])
+            parts.append(texts[start:i])
             start = i + 1
-    found.append(texts[start:])
-    return [text.strip() for text in found if text.strip()]
+    parts.append(texts[start:])
+    return [text.strip() for text in parts if text.strip()]
 
 
 def _recipe(node: ast.expr, names: list[str]) -> Recipe:

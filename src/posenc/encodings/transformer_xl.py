@@ -15,15 +15,15 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.clock import Clock
 from posenc.encodings.bias import Bias, SumBias, check_channels, consecutive
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.sinusoidal import Order, sinusoid_frequencies, sinusoids
 from posenc.encodings.wide import product
-from posenc.errors import InvalidArgument, UnknownName
-from posenc.scaling.checks import at_least_one, whole
+from posenc.errors import InvalidArgument
 
 Waves = tuple[Tensor, Tensor]
 """cos and sin at positions, ``(n, pairs)`` or ``(B, n, pairs)``."""
@@ -61,19 +61,14 @@ class WaveBias(Bias):
     def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         a, b = (product(self.queries[:, :, first:last], part) for part in self.maps)
-        cos, sin = (_over_heads(wave[..., first:last, :]) for wave in self.waves[0])
-        key_waves = _over_heads(torch.cat(self.waves[1], -1)[..., :keys, :])
+        cos, sin = (over_heads(wave[..., first:last, :]) for wave in self.waves[0])
+        key_waves = over_heads(torch.cat(self.waves[1], -1)[..., :keys, :])
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
-
-
-def _over_heads(wave: Float[Tensor, "*B n pairs"]) -> Float[Tensor, "*B2 n pairs"]:
-    """``(B, n, pairs)`` with an axis for heads."""
-    return wave if wave.dim() == 2 else wave.unsqueeze(1)
 
 
 @final
 class TransformerXL(Encoding):
-    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Both sides are told apart, no position is too far.
+    """Adds (u·k + (q + v)·W s(distance))/√D to the scores. Behind and ahead differ; no position is too far.
 
     Args:
         width: C, columns of the sinusoids; even. The model's in every model in use.
@@ -91,20 +86,17 @@ class TransformerXL(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    needs = ("width", "heads", "head_dim")
 
     def __init__(
         self, width: int, heads: int, head_dim: int, *, base: float = 10_000.0, order: Order = "interleaved"
     ) -> None:
         super().__init__()
-        if whole(width, "width") < 2 or width % 2:
+        if as_integer(width, "width") < 2 or width % 2:
             raise InvalidArgument(f"width={width} must be even and at least 2: sines and cosines come in pairs")
         at_least_one(heads=heads, head_dim=head_dim)
-        if order not in ("interleaved", "block"):
-            raise UnknownName("order", order, ("interleaved", "block"))
+        one_of("order", order, ("interleaved", "block"))
         self.width, self.heads, self.head_dim, self.base = width, heads, head_dim, base
         self.order: Order = order
-        self.roundings = width + head_dim + 8
         self.clock = Clock(sinusoid_frequencies(width, base))
         self.weight = nn.Parameter(torch.empty(heads * head_dim, width))
         self.u, self.v = nn.Parameter(torch.empty(heads, head_dim)), nn.Parameter(torch.empty(heads, head_dim))
@@ -146,10 +138,3 @@ class TransformerXL(Encoding):
         pairs = self.width // 2
         halves = (weight[..., ::2], weight[..., 1::2]) if self.order == "interleaved" else weight.split(pairs, -1)
         return WaveBias((halves[0], halves[1]), v, (waves[0], waves[1]))
-
-    def describe(self) -> str:
-        return f"Transformer-XL: {self.heads} heads, sinusoids of the distance in {self.width} columns"
-
-    def extra_repr(self) -> str:
-        shape = f"width={self.width}, heads={self.heads}, head_dim={self.head_dim}"
-        return f"{shape}, base={self.base:g}, order={self.order!r}"

@@ -16,11 +16,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from posenc.arguments import at_least_one
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.places import check_places, check_size
-from posenc.scaling.checks import at_least_one
 
 
 @final
@@ -37,7 +37,6 @@ class Window(Encoding):
     name: ClassVar[str] = "window"
     acts_on = ("bias",)
     relative = True
-    needs = ("heads",)
 
     def __init__(
         self, heads: int, *, size: Sequence[int] = (64, 64), shared: bool = False, std: float = 0.02
@@ -70,9 +69,3 @@ class Window(Encoding):
 
         bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,), self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)
-
-    def describe(self) -> str:
-        return f"a window of {' × '.join(map(str, self.size))}: {self.heads} heads, a number for every offset"
-
-    def extra_repr(self) -> str:
-        return f"heads={self.heads}, size={self.size}"

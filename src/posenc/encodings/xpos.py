@@ -5,7 +5,7 @@
 
 (section 2.2), so that far scores stop oscillating. The authors scale queries by ζ^{p/s} and keys by ζ^{−p/s},
 centred on half the length: a cached key is then stale when the length grows, and float16 overflows after some
-thousand tokens. Here ``rotate`` turns and nothing else, keys in a cache stay right for ever, and attention
+thousand tokens. Here ``rotate`` rotates and nothing else, keys in a cache stay right for ever, and attention
 multiplies the factors of the difference, anchored at its queries (``Placed.decay``). Keys ahead of their query
 would grow, so the model is causal. LeX, their attention in windows at test time, is a ``Mask`` with a window.
 """
@@ -17,12 +17,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import is_number
 from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import is_number
 from posenc.scaling.proportional import Proportional
 from posenc.scaling.scaling import Scaling
 
@@ -32,7 +32,7 @@ class XPos(Encoding):
     """Rotates queries and keys, and lets their pairs fade with distance; no parameters.
 
     Args:
-        head_dim: D, channels of one head, all of which turn.
+        head_dim: D, channels of one head, all of which rotate.
         pairing, base, scaling, phases: as in ``Rotary``.
         scale_base: s, positions over which pair i fades by ζ_i.
         gamma: γ above 0; small values fade the fastest pairs sooner.
@@ -74,16 +74,7 @@ class XPos(Encoding):
 
     def with_scaling(self, scaling: Scaling | None, phases: Phases = "exact") -> Encoding:
         """As everywhere; without rotation pairs still fade."""
-        made = XPos(
-            self.head_dim,
-            pairing=self.rotary.pairing,
-            base=self.rotary.base,
-            scale_base=self.scale_base,
-            gamma=self.gamma,
-            scaling=Proportional(0.0) if scaling is None else scaling,
-            phases=phases,
-        )
-        return made.to(self.rotary.clock.turns.device)
+        return self.with_settings(scaling=Proportional(0.0) if scaling is None else scaling, phases=phases)
 
     def rotate_keys(self, k: Float[Tensor, "B K S D"], positions: Positions) -> Float[Tensor, "B K S E"]:
         return self.rotary.rotate_keys(k, positions)
@@ -97,6 +88,3 @@ class XPos(Encoding):
         channels = fading.repeat(2) if self.pairing == "half" else fading.repeat_interleave(2)
         placed.decay = channels[None, None]
         return placed
-
-    def extra_repr(self) -> str:
-        return f"scale_base={self.scale_base}, gamma={self.gamma:g}"

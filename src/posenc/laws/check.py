@@ -81,6 +81,7 @@ def check(
     head_dim: int | None = None,
     num_positions: int = ROWS,
     layers: int | None = None,
+    roundings: int = 0,
 ) -> Report:
     """Hold every law against an encoding: ``print(posenc.check(MyEncoding))``; takes a few seconds.
 
@@ -88,6 +89,8 @@ def check(
         encoding: an instance, a class that takes facts of the model by name (``width``, ``heads``, ``head_dim``,
             ``num_positions``, ``layers``), or a text such as ``"my_module:Mine(width=3)"``.
         width, heads, kv_heads, head_dim, num_positions, layers: of the model; taken from the encoding, or small.
+        roundings: how often float32 rounds a number of your bias beyond once, such as once a channel of a matrix:
+            laws about exactness allow 2^-24 for each. Those of the catalogue's encodings are known.
     """
     subject = Subject.of(
         encoding,
@@ -97,6 +100,7 @@ def check(
         head_dim=head_dim,
         num_positions=num_positions,
         layers=layers,
+        roundings=roundings,
     )
     with torch.device("cpu"):  # where laws draw their numbers
         subject.build()  # what cannot be built is no subject, and says so itself

@@ -18,28 +18,26 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """A effect acts if it is declared and is the identity if not; what reads content says so."""
+    """An effect acts if it is declared and is the identity if not; what reads content says so."""
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
     placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
-    layers = each_layer(placed, subject.kinds)
+    layers = each_layer(placed, subject.period)
     owed(
         encoding.needs_content == any(here.awaits_content for _, here in layers),
         f"needs_content={encoding.needs_content}",
     )
-    reads_scores = False
-    found = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
+    acting = {"embeddings"} if not torch.equal(placed.embed(x), x) else set()
     for _, awaiting in layers:
         here, state = awaiting.with_content(x)
-        turned = here.rotate(q, k)
-        same_shape = all(a.shape == b.shape for a, b in zip(turned, (q, k), strict=True))
-        found |= (
+        rotated = here.rotate(q, k)
+        same_shape = all(a.shape == b.shape for a, b in zip(rotated, (q, k), strict=True))
+        acting |= (
             set()
-            if same_shape and all(torch.equal(*pair) for pair in zip(turned, (q, k), strict=True))
+            if same_shape and all(torch.equal(*pair) for pair in zip(rotated, (q, k), strict=True))
             else {"queries_keys"}
         )
-        found |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
-        reads_scores |= here.bias is not None and here.bias.needs_scores
+        acting |= {name for name in ("bias", "scale") if getattr(here, name) is not None}
         owed(not here.awaits_content, "it still awaits content after reading")
         owed(
             (state is not None) == bool(here.state_size),
@@ -49,9 +47,9 @@ def acts_where_it_declares(subject: Subject) -> None:
             owed(
                 state.shape == (2, here.state_size, 9), f"a state of shape {tuple(state.shape)}; one value per key"
             )
-    owed(encoding.needs_scores == reads_scores, f"needs_scores={encoding.needs_scores}")
     owed(
-        found == set(encoding.acts_on), f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(found))}"
+        acting == set(encoding.acts_on),
+        f"acts_on={encoding.acts_on}, and those that act are {tuple(sorted(acting))}",
     )
 
 
@@ -81,7 +79,7 @@ def sees_only_the_offset(subject: Subject) -> None:
         # A phase is off by p·2^-65 turn, and by float64's rounding of a half turn and of cos and sin.
         radians = 2 * math.pi * (encoding.axes * shift + 34) * 2.0**-65 + 8 * 2.0**-53
         radians = 2.0**-24 * 40 if subject.rounded else radians
-        for layer, awaiting in each_layer(there, subject.kinds):
+        for layer, awaiting in each_layer(there, subject.period):
             a, b = here[layer].with_content(x)[0], awaiting.with_content(x)[0]
             want, got = (scores(*placed.rotate(q, k), placed) for placed in (a, b))
             near(got, want, 4 * radians * norms + 1e-14, f"score of layer {layer} after a shift by {shift}")
@@ -95,34 +93,34 @@ def _no_rotation(subject: Subject) -> str:
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """Lengths survive a rotation, and position 0 turns nothing, bit for bit."""
+    """Lengths survive a rotation, and position 0 changes nothing, bit for bit."""
     encoding = subject.build()
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
         positions = subject.plain(9, first)
-        for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+        for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
             both = awaiting.with_content(x.to(next(encoding.parameters(), x).dtype))[0].rotate(q, k)
-            for name, given, turned in zip("qk", (q, k), both, strict=True):
+            for name, given, rotated in zip("qk", (q, k), both, strict=True):
                 what = f"length of {name} in layer {layer} at positions from {first}"
-                near(turned.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
+                near(rotated.norm(dim=-1), given.norm(dim=-1), 1e-6 if subject.rounded else 1e-14, what)
                 if first == 0:
-                    near(turned[..., 0, :], given[..., 0, :], 0.0, f"{name} of layer {layer} at position 0")
+                    near(rotated[..., 0, :], given[..., 0, :], 0.0, f"{name} of layer {layer} at position 0")
 
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """A effect writes into nothing it was given; with one key, attention returns its v."""
+    """An effect writes into nothing it was given; with one key, attention returns its v."""
     x, q, k, v = given = inputs(subject)
     before = [tensor.clone() for tensor in given]
     encoding = subject.build()
     positions = subject.plain(9, 7)
     placed = encoding.at(positions)
     placed.embed(x)
-    for layer, awaiting in each_layer(placed, subject.kinds):
+    for layer, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(x)[0]
         attention(*here.rotate(q, k), v, here)
-        for name, tensor, kept in zip("xqkv", given, before, strict=True):
-            near(tensor, kept, 0.0, f"{name} was overwritten in layer {layer}:")
+        for name, tensor, original in zip("xqkv", given, before, strict=True):
+            near(tensor, original, 0.0, f"{name} was overwritten in layer {layer}:")
         one = encoding.at(positions[..., :1])[layer].with_content(x[:, :1])[0]
         y = attention(*one.rotate(q[:, :, :1], k[:, :, :1]), v[:, :, :1], one, causal=True)
         near(y, _over_groups(v[:, :, :1], q), 0.0, "what attends to one key")
@@ -137,8 +135,8 @@ def tells_orders_apart(subject: Subject) -> None:
     gaps = []
     for places in (torch.arange(9), torch.arange(9) * stride):  # some show at near positions, some only at far ones
         positions = subject.along(places)
-        whole = decoder(row, positions, Mask())
-        gaps.append((decoder(row[:, order], positions, Mask()) - whole[:, order]).abs().max().item())
+        in_order = decoder(row, positions, Mask())
+        gaps.append((decoder(row[:, order], positions, Mask()) - in_order[:, order]).abs().max().item())
     if decoder.encoding.acts_on == ():
         owed(max(gaps) <= ROUNDING, f"acts_on=(), and permuted tokens give another result, off by {max(gaps):.2g}")
     else:

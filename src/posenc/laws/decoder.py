@@ -48,19 +48,19 @@ class Decoder:
         cache: Cache | None = None,
     ) -> Tensor:
         """Vectors ``(B, T, C)`` at every token; with a cache, the tokens follow those it holds."""
-        held = None if cache is None else cache.positions
+        cached = None if cache is None else cache.positions
         if positions is None:
-            positions = self.subject.plain(tokens.shape[1], 0 if held is None else held.shape[-1])
-        keys = positions if held is None else torch.cat((held, positions), dim=-1)
+            positions = self.subject.plain(tokens.shape[1], 0 if cached is None else cached.shape[-1])
+        keys = positions if cached is None else torch.cat((cached, positions), dim=-1)
         placed = self.encoding.at(positions, keys, dtype=torch.float64)
         x = placed.embed(self.embedding[tokens])
         split = [self.subject.heads, self.subject.kv_heads, self.subject.kv_heads]
         for layer, (qkv, out) in enumerate(self.layers):
-            seen = layer_norm(x, x.shape[-1:])
-            heads = (seen @ qkv.T).unflatten(-1, (sum(split), -1)).transpose(1, 2)
+            normed = layer_norm(x, x.shape[-1:])
+            heads = (normed @ qkv.T).unflatten(-1, (sum(split), -1)).transpose(1, 2)
             q, k, v = heads.split(split, dim=1)
             here, state = placed[layer].with_content(
-                seen, None if cache is None else cache.kept.get((layer, "state"))
+                normed, None if cache is None else cache.kept.get((layer, "state"))
             )
             q, k = here.rotate(q, k)
             if cache is not None:

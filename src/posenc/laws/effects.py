@@ -53,18 +53,18 @@ def _effects(subject: Subject, encoding: Encoding, positions: Tensor, given: Inp
     distant = subject.along(torch.tensor([min(3001, encoding.position_limit - 1)]))
     far = encoding.at(distant, positions, dtype=wide)
     result = {"x": placed.embed(x)}
-    for layer, awaiting in each_layer(placed, subject.kinds):
+    for layer, awaiting in each_layer(placed, subject.period):
         here, state = awaiting.with_content(x)
-        turned_q, turned_k = here.rotate(q, k)
-        found = {"q": turned_q, "k": turned_k}
+        rotated_q, rotated_k = here.rotate(q, k)
+        of_layer = {"q": rotated_q, "k": rotated_k}
         if here.bias is not None:
-            found["bias"] = rows(here, turned_q, turned_k)
+            of_layer["bias"] = rows(here, rotated_q, rotated_k)
         if here.scale is not None:
-            found["scale"] = here.scale
-        found["y"] = attention(turned_q, turned_k, v, here, causal=True)
+            of_layer["scale"] = here.scale
+        of_layer["y"] = attention(rotated_q, rotated_k, v, here, causal=True)
         there = far[layer].with_content(x[:, :1])[0].with_state(state)
-        found["far"] = attention(torch.zeros_like(turned_q[:, :, :1]), turned_k, v, there)
-        result |= {f"{name} of layer {layer}": tensor for name, tensor in found.items()}
+        of_layer["far"] = attention(torch.zeros_like(rotated_q[:, :, :1]), rotated_k, v, there)
+        result |= {f"{name} of layer {layer}": tensor for name, tensor in of_layer.items()}
     return {name: tensor.detach() for name, tensor in result.items()}
 
 

@@ -19,13 +19,13 @@ def whole_is_pieces(subject: Subject) -> None:
     """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs."""
     decoder, length = Decoder(subject), subject.longest(24)
     row = tokens(2, length)
-    whole = decoder(row)
+    at_once = decoder(row)
     for pieces in ([1] * length, [7, 1, length - 8], [length - 1, 1]):
         if min(pieces) < 1:
             continue
         cache = Cache()
         parts = [decoder(piece, cache=cache) for piece in row.split(pieces, dim=1)]
-        near(torch.cat(parts, dim=1), whole, what=f"read in pieces of {pieces if len(set(pieces)) > 1 else 1}")
+        near(torch.cat(parts, dim=1), at_once, what=f"read in pieces of {pieces if len(set(pieces)) > 1 else 1}")
 
 
 @law()
@@ -68,10 +68,10 @@ def slots_are_a_cache(subject: Subject) -> None:
     S, T, empty = subject.longest(12), 3, 5
     x, q, k, v = inputs(subject, S, torch.float64)
     positions, encoding = subject.plain(S), subject.build().double()
-    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
-        whole, state = awaiting.with_content(x)
-        turned_q, turned_k = whole.rotate(q, k)
-        want = attention(turned_q, turned_k, v, whole, causal=True)[:, :, S - T :]
+    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
+        here, state = awaiting.with_content(x)
+        rotated_q, rotated_k = here.rotate(q, k)
+        want = attention(rotated_q, rotated_k, v, here, causal=True)[:, :, S - T :]
         for side in ("left", "right"):
             slots = (0, empty) if side == "left" else (empty, 0)
             k_order = torch.arange(S + empty) - slots[0]
@@ -84,8 +84,8 @@ def slots_are_a_cache(subject: Subject) -> None:
                 k_order=k_order,
                 key_mask=filled if side == "right" else None,  # on the left, what is empty lies in the future
             )
-            keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (turned_k, v))
-            got = attention(turned_q[:, :, S - T :], keys, values, here, mask)
+            keys, values = (pad(t, (0, 0, *slots), value=3.0) for t in (rotated_k, v))
+            got = attention(rotated_q[:, :, S - T :], keys, values, here, mask)
             near(got, want, what=f"slots filled from the {side} in layer {layer}")
 
 

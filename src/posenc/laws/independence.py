@@ -51,7 +51,7 @@ def low_precision_rounds_once(subject: Subject) -> None:
             what, wide = f"{name} in {dtype}", wanted.abs()
             effect, layer = name.split(" ")[0], name.partition(" ")[2]
             biases = want.get(f"bias {layer}", torch.zeros(1)).abs().max().item()
-            size = read + _bias_error(encoding, biases, (x, q, k), u)
+            size = read + _bias_error(subject, encoding, biases, (x, q, k), u)
             if effect in "xqk":
                 # One rounding to the type; before it, float32 tables, two products and a sum.
                 near(got[name], wanted, u * wide + 4 * 2.0**-23 * (1 + 2 * wide.amax()), what)
@@ -87,10 +87,12 @@ def _read_error(encoding: Encoding, x: Tensor) -> float:
     return T * (C + 4) * 2.0**-24 * (x.double().abs().sum(-1).max().item() * weight + weight)
 
 
-def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float) -> float:
+def _bias_error(
+    subject: Subject, encoding: Encoding, largest: float, given: tuple[Tensor, Tensor, Tensor], u: float
+) -> float:
     """How far float32 may put what the bias adds up of parameters, and of products of them with what they meet,
-    which was rounded by u before if it was turned."""
-    if not encoding.roundings:
+    which was rounded by u before if it was rotated."""
+    if not subject.bias_roundings:
         return 0.0
     sums = [
         [
@@ -99,10 +101,10 @@ def _bias_error(encoding: Encoding, largest: float, given: tuple[Tensor, Tensor,
         ]
         for part in encoding.modules()
     ]
-    reach = max(math.prod(max(1.0, size) for size in own) for own in sums)
+    reach = max(math.prod(max(1.0, size) for size in sizes) for sizes in sums)
     given_size = max(tensor.double().abs().sum(-1).max().item() for tensor in given)
-    turned = u if encoding.uses_queries and "queries_keys" in encoding.acts_on else 0.0
-    return (encoding.roundings * 2.0**-24 + turned) * (largest + reach * given_size)
+    rotated = u if encoding.uses_queries and "queries_keys" in encoding.acts_on else 0.0
+    return (subject.bias_roundings * 2.0**-24 + rotated) * (largest + reach * given_size)
 
 
 class _At(torch.nn.Module):
@@ -115,7 +117,7 @@ class _At(torch.nn.Module):
     def forward(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, ...]:
         placed = self.encoding.at(self.positions, dtype=torch.float64)
         results = [placed.embed(x)]
-        for _layer, awaiting in each_layer(placed, self.subject.kinds):
+        for _layer, awaiting in each_layer(placed, self.subject.period):
             here = awaiting.with_content(x)[0]
             results.append(attention(*here.rotate(q, k), v, here, causal=True))
         return tuple(results)
@@ -155,12 +157,14 @@ def strides_change_nothing(subject: Subject) -> None:
         leaves = [t.clone().requires_grad_() for t in given]
         placed = [laid(leaf) for leaf in leaves]
         same_numbers = [t.contiguous() for t in placed]
-        found = []
+        results_and_gradients = []
         for tensors in (placed, same_numbers):
             results = module(*tensors)
             total = torch.stack([(y * (1 + torch.arange(y.numel()).view_as(y) % 7)).sum() for y in results]).sum()
-            found.append([*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)])
-        for i, (got, want) in enumerate(zip(*found, strict=True)):
+            results_and_gradients.append(
+                [*results, *torch.autograd.grad(total, leaves, allow_unused=True, retain_graph=True)]
+            )
+        for i, (got, want) in enumerate(zip(*results_and_gradients, strict=True)):
             if got is not None and want is not None:
                 near(got, want, 1e-11 * (1 + want.abs().max()), f"result {i} of inputs that lie {name}")
 

@@ -67,9 +67,9 @@ def law(why_not: WhyNot = everywhere, *, traces: bool = False) -> Callable[[Hold
     return lambda holds: Law(holds, why_not, traces)
 
 
-def owed(kept: bool, complaint: str) -> None:
+def owed(holds: bool, complaint: str) -> None:
     """Broken, with this complaint, unless it is kept."""
-    if not kept:
+    if not holds:
         raise Broken(complaint)
 
 

@@ -1,4 +1,4 @@
-"""Laws of one placing in several layers: gradients told apart, windows that travel, parameters that changed."""
+"""Laws of one placing in several layers: gradients apart, windows that travel, parameters that changed."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,7 +31,7 @@ def shared_placings_train(subject: Subject) -> None:
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     for name, mask in (("causal", Mask(causal=True)), ("left-padded", Mask(causal=True, key_mask=padded))):
         want = _derivatives(subject, S, _defined, mask)
-        rings = name == "left-padded" and not subject.declared.needs_scores
+        rings = name == "left-padded" and not subject.needs_scores
         ways: dict[str, Attend] = {"attention": attention} | ({"a ring of two": _ring} if rings else {})
         for way, attend in ways.items():
             for order, got in enumerate(_derivatives(subject, S, attend, mask)):
@@ -47,7 +47,7 @@ def _derivatives(subject: Subject, S: int, attend: Attend, mask: Mask) -> list[T
     leaves = [*given, *encoding.parameters()]
     placed = encoding.at(subject.plain(S), dtype=torch.float64)
     total = torch.zeros((), dtype=torch.float64)
-    for _, awaiting in each_layer(placed, subject.kinds):
+    for _, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(placed.embed(x))[0]
         turned_q, turned_k = here.rotate(q, k)
         y = attend(turned_q, turned_k, v, here, mask)
@@ -74,13 +74,13 @@ def _ring(q: Tensor, k: Tensor, v: Tensor, here: Placed, mask: Mask) -> Tensor:
     """The keys of odd places, then those of even ones; what is not there is hidden."""
     order = torch.arange(k.shape[2])
     odd = order.remainder(2).bool().expand(k.shape[0], -1)
-    seen = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
-    parts = [Mask(causal=True, q_order=order, k_order=order, key_mask=seen & some) for some in (odd, ~odd)]
+    visible = torch.ones_like(odd) if mask.key_mask is None else mask.key_mask
+    parts = [Mask(causal=True, q_order=order, k_order=order, key_mask=visible & some) for some in (odd, ~odd)]
     return merge([attention(q, k, v, here, part, return_logsumexp=True) for part in parts])[0]
 
 
 def _is_layers(subject: Subject) -> str:
-    return "it says which kind every layer has already" if isinstance(subject.declared, Layers) else ""
+    return "it says which encoding every layer has already" if isinstance(subject.declared, Layers) else ""
 
 
 @law(_is_layers)
@@ -88,13 +88,13 @@ def windows_travel(subject: Subject) -> None:
     """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the mask."""
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
-    made = subject.make().double()
-    layers = Layers({"near": made}, ("near",), layers=1, windows={"near": 3})
+    encoding = subject.make().double()
+    layers = Layers({"near": encoding}, ("near",), layers=1, windows={"near": 3})
     alone = layers.layer(0).at(subject.plain(S), dtype=torch.float64)
     here, bare = layers.at(subject.plain(S), dtype=torch.float64)[0].with_content(x)[0], alone.with_content(x)[0]
     q, k = bare.rotate(q, k)
-    for window, seen in ((None, 3), (2, 2), (S, 3)):
-        want = attention(q, k, v, bare, Mask(causal=True, window=seen))
+    for window, narrowest in ((None, 3), (2, 2), (S, 3)):
+        want = attention(q, k, v, bare, Mask(causal=True, window=narrowest))
         near(attention(q, k, v, here, Mask(causal=True, window=window)), want, 0.0, f"window {window}")
 
 
@@ -112,7 +112,7 @@ def changed_parameters_are_refused(subject: Subject) -> None:
 
     def use() -> None:
         embedded = placed.embed(x)
-        for _, awaiting in each_layer(placed, subject.kinds):
+        for _, awaiting in each_layer(placed, subject.period):
             here = awaiting.with_content(embedded)[0]
             attention(*here.rotate(q, k), v, here, causal=True)
 

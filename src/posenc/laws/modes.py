@@ -29,15 +29,15 @@ def _turns_nothing_at_zero(subject: Subject) -> str:
 
 @law(_turns_nothing_at_zero)
 def passes_position_zero_exactly(subject: Subject) -> None:
-    """Position 0 turns nothing, whatever the tables' type: huge and tiny numbers pass bit for bit."""
+    """Position 0 changes nothing, whatever the tables' type: huge and tiny numbers pass bit for bit."""
     x, q, k, _ = inputs(subject, 1, torch.float64)
     at = torch.zeros_like(subject.plain(1))
     for tables in (torch.float32, torch.bfloat16):
-        for _, here in each_layer(subject.build().at(at, dtype=tables), subject.kinds):
+        for _, here in each_layer(subject.build().at(at, dtype=tables), subject.period):
             with torch.no_grad():
                 for size in (1.0, 1e300, 1e-300):
-                    turned = here.with_content(x)[0].rotate(q * size, k * size)
-                    for name, given, got in zip("qk", (q, k), turned, strict=True):
+                    rotated = here.with_content(x)[0].rotate(q * size, k * size)
+                    for name, given, got in zip("qk", (q, k), rotated, strict=True):
                         owed(torch.equal(got, given * size), f"{name} of size {size:g} is changed at position 0")
 
 
@@ -70,8 +70,8 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
                 raise Broken(f"{when}, it cannot be trained: {error}") from error
             with torch.no_grad():
                 after = _effects(subject, placed, x, q, k)
-            kept = all(torch.equal(a, b) for a, b in zip(after, want, strict=True))
-            owed(kept, f"{when}, it gives other numbers")
+            equal = all(torch.equal(a, b) for a, b in zip(after, want, strict=True))
+            owed(equal, f"{when}, it gives other numbers")
 
 
 @law()
@@ -91,10 +91,10 @@ def keeps_the_positions_it_was_given(subject: Subject) -> None:
 
 
 def _effects(subject: Subject, placed: Placed, x: Tensor, q: Tensor, k: Tensor) -> list[Tensor]:
-    found = [placed.embed(x)]
-    for _, here in each_layer(placed, subject.kinds):
-        found += here.with_content(x)[0].rotate(q, k)
-    return found
+    tensors = [placed.embed(x)]
+    for _, here in each_layer(placed, subject.period):
+        tensors += here.with_content(x)[0].rotate(q, k)
+    return tensors
 
 
 LAWS = (

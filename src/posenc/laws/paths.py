@@ -31,9 +31,9 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
     x, q, k, _ = inputs(subject, S, dtype)
     for first in (0, encoding.position_limit - S):
         positions = subject.plain(S, first)
-        states = [awaiting.with_content(x)[1] for _, awaiting in each_layer(encoding.at(positions), subject.kinds)]
+        states = [awaiting.with_content(x)[1] for _, awaiting in each_layer(encoding.at(positions), subject.period)]
         placed = encoding.at(positions[..., S - T :], positions, dtype=dtype)
-        for (layer, awaiting), state in zip(each_layer(placed, subject.kinds), states, strict=True):
+        for (layer, awaiting), state in zip(each_layer(placed, subject.period), states, strict=True):
             here = awaiting.with_content(x[:, S - T :])[0].with_state(state)
             if here.bias is not None:
                 bias = met(here, *here.rotate(q[:, :, S - T :], k))
@@ -52,7 +52,7 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 dense = bias.rows(0, T, S, none if bias.needs_scores else None)
                 distances = offsets(torch.arange(S - T, S), torch.arange(S), 0, T, S)
                 # A function of several roundings may be rounded otherwise in a tensor of another shape.
-                off = subject.declared.roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
+                off = subject.bias_roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
                 if bias.toeplitz is not None:
                     owed(
                         bias.toeplitz.shape == (bias.heads, 2 * S - 1),
@@ -107,10 +107,10 @@ def rows_are_scores(subject: Subject) -> None:
     S = subject.longest(9)
     _, q, k, _ = inputs(subject, S, torch.float64)
     # Products of blocks of other sizes may be summed in another order.
-    off = ROUNDING if subject.declared.roundings else 0.0
+    off = ROUNDING if subject.bias_roundings else 0.0
     for where, here, _ in _biases(subject, S, S, torch.float64):
-        turned_q, turned_k = (pad(x, (0, here.added)) for x in (q, k))
-        for zeros, given in (("keys", (turned_q, 0 * turned_k)), ("queries", (0 * turned_q, turned_k))):
+        rotated_q, rotated_k = (pad(x, (0, here.added)) for x in (q, k))
+        for zeros, given in (("keys", (rotated_q, 0 * rotated_k)), ("queries", (0 * rotated_q, rotated_k))):
             bias = met(here, *given)
             if bias.needs_scores:
                 continue
@@ -125,7 +125,7 @@ Way = tuple[str, Mask, float | None]
 
 
 def ways(T: int, S: int) -> list[Way]:
-    """Sights and scales under which attention of the last T of S tokens takes another path each."""
+    """Masks and scales under which attention of the last T of S tokens takes another path each."""
     mask = torch.ones(2, S, dtype=torch.bool)
     mask[0, : S // 3] = mask[1, S // 2] = False
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
@@ -181,7 +181,7 @@ def gradients_are_those_of_scores(subject: Subject) -> None:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The last T of S tokens in every layer, placed, read and turned once for all ways of attending."""
+    """The last T of S tokens in every layer, placed, read and rotated once for all ways of attending."""
 
     encoding: Encoding
     leaves: list[Tensor]
@@ -195,10 +195,10 @@ class Meeting:
         given = [tensor.requires_grad_() for tensor in inputs(subject, S, torch.float64)]
         x, q, k, _ = given
         positions, layers = subject.plain(S), []
-        whole = encoding.at(positions, dtype=torch.float64)
+        placed = encoding.at(positions, dtype=torch.float64)
         cached = encoding.at(positions[..., S - T :], positions, dtype=torch.float64)
-        for layer, awaiting in each_layer(whole, subject.kinds):
-            embedded = whole.embed(x)
+        for layer, awaiting in each_layer(placed, subject.period):
+            embedded = placed.embed(x)
             here = (
                 cached[layer].with_content(embedded[:, S - T :])[0].with_state(awaiting.with_content(embedded)[1])
             )
@@ -207,16 +207,16 @@ class Meeting:
 
     def attended(self, mask: Mask, scale: float | None, way: str) -> dict[str, Tensor]:
         """Outputs of every layer, and logsumexps where the way has them."""
-        found, v = {}, self.leaves[3]
+        results, v = {}, self.leaves[3]
         for layer, here, q, k in self.layers:
             y, sums = f"layer {layer}", f"logsumexp of layer {layer}"
             if way == "definition":
-                found[y], found[sums] = defined(q, k, v, here, mask, scale)
+                results[y], results[sums] = defined(q, k, v, here, mask, scale)
             elif way == "logsumexp":
-                found[y], found[sums] = attention(q, k, v, here, mask, scale=scale, return_logsumexp=True)
+                results[y], results[sums] = attention(q, k, v, here, mask, scale=scale, return_logsumexp=True)
             else:
-                found[y] = attention(q, k, v, here, mask, scale=scale)
-        return found
+                results[y] = attention(q, k, v, here, mask, scale=scale)
+        return results
 
     def gradients(self, mask: Mask, scale: float | None, how: str, way: str) -> tuple[Tensor | None, ...]:
         """Gradients of a weighted sum of what this way gives, computed in the way ``how``."""

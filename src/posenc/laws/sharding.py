@@ -32,7 +32,7 @@ class Layer:
     k: Tensor
     v: Tensor
     state: ContentState | None
-    whole: Tensor
+    unsharded: Tensor
 
     def at(self, queries: Tensor, keys: Tensor) -> Placed:
         """The encoding at these tokens, of which it reads the queries', with the keys' state."""
@@ -58,12 +58,12 @@ def layers(subject: Subject, length: int = 16) -> list[Layer]:
     length = subject.longest(length) // (2 * RANKS) * 2 * RANKS or subject.longest(length)
     x, q, k, v = inputs(subject, length, torch.float64)
     encoding, positions = subject.build().double(), subject.plain(length)
-    found = []
-    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.kinds):
+    of_layers = []
+    for layer, awaiting in each_layer(encoding.at(positions, dtype=torch.float64), subject.period):
         here, state = awaiting.with_content(x)
         y = attention(*here.rotate(q, k), v, here, causal=True)
-        found.append(Layer(subject, encoding, layer, positions, x, q, k, v, state, y))
-    return found
+        of_layers.append(Layer(subject, encoding, layer, positions, x, q, k, v, state, y))
+    return of_layers
 
 
 def chunks(length: int, parts: int) -> list[Tensor]:
@@ -76,15 +76,16 @@ def sharded_is_whole(subject: Subject) -> None:
     for layer in layers(subject):
         length = layer.q.shape[2]
         shards, keys = chunks(length, RANKS), torch.arange(length)
-        # Every rank turns its own keys; they are gathered turned.
-        turned = torch.cat(
-            [layer.at(own, own).rotate(layer.q[:, :, own], layer.k[:, :, own])[1] for own in shards], 2
+        # Every rank rotates its own keys, and they are gathered rotated.
+        rotated = torch.cat(
+            [layer.at(tokens, tokens).rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[1] for tokens in shards],
+            2,
         )
-        for rank, own in enumerate(shards):
-            here = layer.at(own, keys)
-            q = here.rotate(layer.q[:, :, own], layer.k[:, :, own])[0]
-            got = attention(q, turned, layer.v, here, layer.mask(own, keys))
-            near(got, layer.whole[:, :, own], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
+        for rank, tokens in enumerate(shards):
+            here = layer.at(tokens, keys)
+            q = here.rotate(layer.q[:, :, tokens], layer.k[:, :, tokens])[0]
+            got = attention(q, rotated, layer.v, here, layer.mask(tokens, keys))
+            near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
 
 
 @law()
@@ -92,11 +93,11 @@ def zigzag_is_whole(subject: Subject) -> None:
     """So do ranks that hold the first and the last part still free, keys gathered in the order of ranks."""
     for layer in layers(subject):
         parts = chunks(layer.q.shape[2], 2 * RANKS)
-        held = [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)]
-        gathered = torch.cat(held)
-        for rank, own in enumerate(held):
-            what = f"rank {rank} with tokens {own.tolist()}, layer {layer.layer}"
-            near(layer.part(own, gathered), layer.whole[:, :, own], what=what)
+        shards = [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)]
+        gathered = torch.cat(shards)
+        for rank, tokens in enumerate(shards):
+            what = f"rank {rank} with tokens {tokens.tolist()}, layer {layer.layer}"
+            near(layer.part(tokens, gathered), layer.unsharded[:, :, tokens], what=what)
 
 
 @law()
@@ -104,13 +105,17 @@ def permuted_is_whole(subject: Subject) -> None:
     """A sequence in another order of rows, its order passed along, gives the same rows."""
     for layer in layers(subject):
         order = torch.randperm(layer.q.shape[2], generator=torch.Generator().manual_seed(5))
-        near(layer.part(order, order), layer.whole[:, :, order], what=f"rows {order.tolist()}, layer {layer.layer}")
+        near(
+            layer.part(order, order),
+            layer.unsharded[:, :, order],
+            what=f"rows {order.tolist()}, layer {layer.layer}",
+        )
 
 
 def _no_ring(subject: Subject) -> str:
-    if subject.declared.needs_scores:
+    if subject.needs_scores:
         return "its bias reads the scores of all keys of a row"
-    each = each_layer(subject.declared.at(subject.plain(1)), subject.kinds)
+    each = each_layer(subject.declared.at(subject.plain(1)), subject.period)
     states = any(here.state_size for _, here in each)
     return "what lies between two keys is summed, and a part of the keys lacks it" if states else ""
 
@@ -120,13 +125,13 @@ def ring_is_whole(subject: Subject) -> None:
     """Parts of the keys attended to one by one, put together by their logsumexp, give what the whole gives."""
     for layer in layers(subject):
         shards = chunks(layer.q.shape[2], RANKS)
-        for rank, own in enumerate(shards):
-            outs, sums = zip(*(_seen(layer, own, keys) for keys in shards), strict=True)
+        for rank, tokens in enumerate(shards):
+            outs, sums = zip(*(_attended(layer, tokens, keys) for keys in shards), strict=True)
             got = merge(list(zip(outs, sums, strict=True)))[0]
-            near(got, layer.whole[:, :, own], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
+            near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
 
 
-def _seen(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+def _attended(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
     here = layer.at(queries, keys)
     q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
     mask = layer.mask(queries, keys)
@@ -154,7 +159,7 @@ def heads_are_whole(subject: Subject) -> None:
             )
             q, k = here.rotate(layer.q[:, first:last], layer.k[:, shared : shared + 1])
             got = attention(q, k, layer.v[:, shared : shared + 1], here, causal=True)
-            near(got, layer.whole[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
+            near(got, layer.unsharded[:, first:last], what=f"heads {first} to {last - 1}, layer {layer.layer}")
 
 
 LAWS = (sharded_is_whole, zigzag_is_whole, permuted_is_whole, ring_is_whole, heads_are_whole)

@@ -15,6 +15,7 @@ from posenc.encodings.layers import for_layers
 from posenc.encodings.placed import Placed
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument
+from posenc.laws.roundings import roundings
 
 ROWS = 64
 """Rows of a learned table here; no law that all encodings owe leaves them."""
@@ -31,6 +32,7 @@ class Subject:
         recipe: what the text that it was made from says, where there is one.
         other: builds it with a setting that must change its result, where somebody has one.
         constructs: whether ``make`` builds anew, rather than copying what somebody built.
+        roundings: how often float32 rounds a number of its bias, beside those of the catalogue's encodings in it.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Subject:
     recipe: Recipe | None = None
     other: Callable[[], Encoding] | None = None
     constructs: bool = True
+    roundings: int = 0
 
     @classmethod
     def of(
@@ -55,6 +58,7 @@ class Subject:
         head_dim: int | None = None,
         num_positions: int = ROWS,
         layers: int | None = None,
+        roundings: int = 0,
     ) -> "Subject":
         """The subject of an encoding, of a class that takes facts of the model by name, or of a text.
 
@@ -69,7 +73,7 @@ class Subject:
             raise InvalidArgument(f"kv_heads={kv_heads} must divide heads={heads}")
         recipe = parse(encoding) if isinstance(encoding, str) else None
         pattern = (
-            getattr(given, "pattern", ()) if recipe is None else recipe.parts if recipe.name == "layers" else ()
+            getattr(given, "layer_types", ()) if recipe is None else recipe.parts if recipe.name == "layers" else ()
         )
         layers = layers or max(2, sum(part[1] if recipe else 1 for part in pattern))
         shape = ModelShape(width, heads, head_dim, num_positions, layers)
@@ -84,7 +88,7 @@ class Subject:
                 f"encoding={encoding!r} is none; pass an instance or a class of posenc.Encoding, or a text such as "
                 "'rotary(base=500000)'"
             )
-        return cls(name, make, width, heads, kv_heads, head_dim, layers, recipe, constructs=given is None)
+        return cls(name, make, width, heads, kv_heads, head_dim, layers, recipe, None, given is None, roundings)
 
     def build(self) -> Encoding:
         """The encoding as the model holds it, with the same parameters every time."""
@@ -98,9 +102,21 @@ class Subject:
         return self.build()
 
     @property
-    def kinds(self) -> int:
-        """How many layers, from the first on, show all kinds of layers."""
-        return min(self.layers, len(getattr(self.declared, "pattern", (self.name,))))
+    def period(self) -> int:
+        """How many layers, from the first on, show every layer type."""
+        return min(self.layers, len(getattr(self.declared, "layer_types", (self.name,))))
+
+    @cached_property
+    def bias_roundings(self) -> int:
+        """How often float32 rounds a number of its bias."""
+        return self.roundings + roundings(self.declared)
+
+    @cached_property
+    def needs_scores(self) -> bool:
+        """Whether a bias reads the scores of a row, which therefore cannot be attended to in parts."""
+        x, placed = torch.zeros(1, 1, self.width), self.declared.at(self.plain(1))
+        biases = (here.with_content(x)[0].bias for _, here in each_layer(placed, self.period))
+        return any(bias is not None and bias.needs_scores for bias in biases)
 
     @property
     def rounded(self) -> bool:
@@ -133,12 +149,12 @@ def shifted(positions: Tensor, axes: int, shift: int) -> Tensor:
 
 def each_layer(placed: Placed, layers: int) -> list[tuple[int, Placed]]:
     """What every layer has, equal ones once."""
-    found: list[tuple[int, Placed]] = []
+    layers_apart: list[tuple[int, Placed]] = []
     for layer in range(layers):
         here = placed[layer]
-        if not any(here is other for _, other in found):
-            found.append((layer, here))
-    return found
+        if not any(here is other for _, other in layers_apart):
+            layers_apart.append((layer, here))
+    return layers_apart
 
 
 def _fact(encoding: Encoding | None, name: str) -> int | None:

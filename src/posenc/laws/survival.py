@@ -103,16 +103,16 @@ def survives_autocast(subject: Subject) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         got = effects(subject, encoding, at)
     attended = {name for name in want if name.split(" ")[0] in ("y", "far")}
-    kept, meant = ({n: t for n, t in found.items() if n not in attended} for found in (got, want))
-    same(kept, meant, "under autocast")
+    unattended, meant = ({n: t for n, t in effects_of.items() if n not in attended} for effects_of in (got, want))
+    same(unattended, meant, "under autocast")
     v = inputs(subject)[3]
     # v, the weights and the result are rounded by u each; q and k move a score by 2u|q||k|/√D, scaled.
     u = torch.finfo(torch.bfloat16).eps / 2
     for name in attended:
         layer = name.partition(" ")[2]
-        turned = (want[f"{n} {layer}"].norm(dim=-1).max().item() for n in "qk")
+        rotated = (want[f"{n} {layer}"].norm(dim=-1).max().item() for n in "qk")
         factor = want.get(f"scale {layer}", torch.ones(1)).abs().max().item()
-        score = 0.0 if name.startswith("far") else math.prod(turned) / math.sqrt(subject.head_dim) * factor
+        score = 0.0 if name.startswith("far") else math.prod(rotated) / math.sqrt(subject.head_dim) * factor
         near(got[name], want[name], u * (3 + 6 * score) * v.abs().max() * (1 + u), f"{name} under autocast")
 
 
@@ -144,13 +144,13 @@ def survives_inference_mode(subject: Subject) -> None:
 def survives_another_default_dtype(subject: Subject) -> None:
     """Used, and where nothing is drawn built, under a default type of float64 it computes the same."""
     encoding, at = subject.build(), _late(subject)
-    want, kept = effects(subject, encoding, at), torch.get_default_dtype()
+    want, default = effects(subject, encoding, at), torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
         got = effects(subject, encoding, at)
         built = None if list(encoding.parameters()) else effects(subject, subject.build(), at)
     finally:
-        torch.set_default_dtype(kept)
+        torch.set_default_dtype(default)
     same(got, want, "under a default of float64")
     if built is not None:
         same(built, want, "built under a default of float64")
@@ -181,7 +181,7 @@ def _everything(
     x, q, k, v = given
     placed = encoding.at(positions)
     total = placed.embed(x).sum()
-    for _layer, awaiting in each_layer(placed, subject.kinds):
+    for _layer, awaiting in each_layer(placed, subject.period):
         here = awaiting.with_content(x)[0]
         total = total + attention(*here.rotate(q, k), v, here, causal=True).sum()
     return total

@@ -29,7 +29,7 @@ def texts_are_encodings(subject: Subject) -> None:
             canonical(parse(str(other)), full=full) == other,
             f"the canonical text {other} has another canonical text",
         )
-        owed(canonical(other) == canonical(recipe), f"{other} and {recipe} differ, told briefly")
+        owed(canonical(other) == canonical(recipe), f"{other} and {recipe} differ in their brief form")
         same(effects(subject, _built(other, shape, subject.layers), subject.plain(9)), want, f"made from {other}")
 
 

@@ -41,7 +41,7 @@ class Whole(nn.Module):
 
     def __init__(self, subject: Subject, encoding: Encoding, way: str = "causal") -> None:
         super().__init__()
-        self.encoding, self.layers, self.way = encoding, subject.kinds, way
+        self.encoding, self.layers, self.way = encoding, subject.period, way
 
     def forward(
         self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, positions: Tensor, key_mask: Tensor
@@ -83,11 +83,11 @@ def compiles_to_one_graph(subject: Subject) -> None:
             return module.forward
 
         torch._dynamo.reset()
-        whole = Whole(subject, subject.build(), way)
-        compiled = torch.compile(whole, fullgraph=True, backend=counting, dynamic=True)
+        module = Whole(subject, subject.build(), way)
+        compiled = torch.compile(module, fullgraph=True, backend=counting, dynamic=True)
         for T, offset in _lengths(subject):
             results = []
-            for call in (whole, compiled):
+            for call in (module, compiled):
                 x, q, k, v, *rest = given(subject, T, offset)
                 leaves = [tensor.requires_grad_() for tensor in (x, q, k, v)]
                 with traceable("torch.compile"):
@@ -105,15 +105,15 @@ def exports_to_one_graph(subject: Subject) -> None:
     """torch.export takes it with a length left open, and gives what eager gives at ten lengths."""
     length = torch.export.Dim("length", min=2, max=subject.longest(1024))
     for way in ("causal", "masked"):
-        whole = Whole(subject, subject.build(), way)
+        module = Whole(subject, subject.build(), way)
         arguments = given(subject, 12 if subject.longest(12) == 12 else subject.longest(12))
         axes = [tensor.dim() - 1 if i > 3 else tensor.dim() - 2 for i, tensor in enumerate(arguments)]
         shapes = tuple({axis: length} for axis in axes)
         with traceable("torch.export"):
-            exported = torch.export.export(whole, arguments, dynamic_shapes=shapes).module()
+            exported = torch.export.export(module, arguments, dynamic_shapes=shapes).module()
         for T, offset in _lengths(subject):
             now = given(subject, T, offset)
-            for i, (got, want) in enumerate(zip(exported(*now), whole(*now), strict=True)):
+            for i, (got, want) in enumerate(zip(exported(*now), module(*now), strict=True)):
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
 
 
@@ -125,12 +125,12 @@ def survives_fake_tensors(subject: Subject) -> None:
     arguments = given(subject)
     for way in ("causal", "masked"):
         want = [(y.shape, y.dtype) for y in Whole(subject, subject.build(), way)(*arguments)]
-        whole = Whole(subject, subject.build(), way)
+        module = Whole(subject, subject.build(), way)
         with traceable("FakeTensorMode"), FakeTensorMode(allow_non_fake_inputs=True) as mode:
-            faked = whole(*(mode.from_tensor(t) for t in arguments))
+            faked = module(*(mode.from_tensor(t) for t in arguments))
         on_meta = Whole(subject, subject.build().to("meta"), way)(*(t.to("meta") for t in arguments))
-        for found, name in ((faked, "fake"), (on_meta, "meta")):
-            got = [(y.shape, y.dtype) for y in found]
+        for outputs, name in ((faked, "fake"), (on_meta, "meta")):
+            got = [(y.shape, y.dtype) for y in outputs]
             owed(got == want, f"{name} tensors, {way}: {got}, wanted {want}")
 
 
@@ -139,26 +139,26 @@ def survives_make_fx(subject: Subject) -> None:
     """make_fx traces it, and the trace gives at other positions what eager gives there."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    whole = Whole(subject, subject.build().requires_grad_(False))
+    module = Whole(subject, subject.build().requires_grad_(False))
     with traceable("make_fx"):
-        through = make_fx(lambda *arguments: whole(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)
+        through = make_fx(lambda *arguments: module(*arguments), tracing_mode="fake", _allow_non_fake_inputs=True)
         traced = through(*given(subject))
     now = given(subject, 9, min(5, subject.declared.position_limit - 9))
-    for i, (got, want) in enumerate(zip(traced(*now), whole(*now), strict=True)):
+    for i, (got, want) in enumerate(zip(traced(*now), module(*now), strict=True)):
         near(got, want, SINGLE * (1 + want.abs().max()), f"result {i}")
 
 
 @law()
 def survives_vmap(subject: Subject) -> None:
     """vmap over what models compute, at shared positions, gives what each gives alone."""
-    whole = Whole(subject, subject.build().requires_grad_(False))
+    module = Whole(subject, subject.build().requires_grad_(False))
     x, q, k, v, positions, mask = given(subject)
     both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
     with traceable("vmap"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that torch maps its own attention one by one
-        got = torch.vmap(lambda *mapped: whole(*mapped, positions, mask))(*both)
+        got = torch.vmap(lambda *mapped: module(*mapped, positions, mask))(*both)
     for i in range(2):
-        want = whole(*(t[i] for t in both), positions, mask)
+        want = module(*(t[i] for t in both), positions, mask)
         for j, (mapped, alone) in enumerate(zip(got, want, strict=True)):
             near(mapped[i], alone, SINGLE * (1 + alone.abs().max()), f"result {j} of the {('first', 'second')[i]}")
 

@@ -6,8 +6,9 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from posenc.arguments import as_integer
 from posenc.errors import InvalidArgument
-from posenc.positions.limits import Device, whole
+from posenc.positions.limits import Device
 
 
 def grid(
@@ -23,7 +24,7 @@ def grid(
 
     The result is int64 ``(A, T)``, T the product of the shape.
     """
-    shape = tuple(whole(n, f"shape[{axis}]") for axis, n in enumerate(shape))
+    shape = tuple(as_integer(n, f"shape[{axis}]") for axis, n in enumerate(shape))
     if not shape or any(n < 1 for n in shape):
         raise InvalidArgument(f"shape={shape} must be at least 1 along every axis; leave an empty picture out")
     corners, steps = _each(corner, "corner", len(shape)), _each(step, "step", len(shape))
@@ -46,7 +47,7 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
     of the cells along every axis. For pictures of several sizes take one that all sizes divide, ``math.lcm(…)``;
     the encoding's units are 1/parts.
     """
-    parts = whole(parts, "parts")
+    parts = as_integer(parts, "parts")
     if any(n < 1 or parts % n for n in shape):
         raise InvalidArgument(
             f"parts={parts} must be a multiple of the cells along every axis, {shape}; take math.lcm of all sizes"
@@ -95,4 +96,4 @@ def _each(value: int | Sequence[int], name: str, axes: int) -> list[int]:
     values = list(value) if isinstance(value, Sequence) else [value] * axes
     if len(values) != axes:
         raise InvalidArgument(f"{name}={value} has {len(values)} numbers for {axes} axes; give one, or one an axis")
-    return [whole(n, name) for n in values]
+    return [as_integer(n, name) for n in values]

@@ -1,7 +1,5 @@
 """What a position may be, and how a tensor of them is refused."""
 
-import operator
-
 import torch
 from jaxtyping import Int
 from torch import Tensor
@@ -74,11 +72,3 @@ def _extremes(positions: Tensor) -> tuple[int, int] | None:
         return int(low), int(high)
     except RuntimeError:  # a tracer follows this tensor
         return None
-
-
-def whole(value: int, name: str) -> int:
-    """The value as an int; an error that names it where it is none."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None

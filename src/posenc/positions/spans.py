@@ -18,9 +18,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import as_integer, one_of
+from posenc.errors import InvalidArgument
 from posenc.positions.grids import grid
-from posenc.positions.limits import Device, whole
+from posenc.positions.limits import Device
 
 FINEST = 10**6
 """A float number of seconds is read as the nearest fraction of at most this denominator, so that 1/3 is a third."""
@@ -105,11 +106,11 @@ class Video(Span):
                 "frame as Image(rows, columns) and what stands between them as Text(tokens)"
             )
         (frames,) = _merged(self, counting.frames, frames=self.frames)
-        made = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
+        axes = grid(frames, *_merged(self, counting.merge, rows=self.rows, columns=self.columns))
         if counting.ids_per_second is not None:
             a_frame = self._seconds() * counting.ids_per_second
-            made[0] = torch.tensor([floor(frame * a_frame) for frame in range(frames)])[made[0]]
-        return made
+            axes[0] = torch.tensor([floor(frame * a_frame) for frame in range(frames)])[axes[0]]
+        return axes
 
     def _seconds(self) -> Fraction:
         if self.seconds is None or not 0 < self.seconds < float("inf"):
@@ -138,17 +139,16 @@ def multimodal(
     transformers 5.23 starts it above the larger side of its grid, which falls into a long video.
     """
     if isinstance(counting, str):
-        if counting not in COUNTINGS:
-            raise UnknownName("counting", counting, COUNTINGS)
+        one_of("counting", counting, COUNTINGS)
         counting = COUNTINGS[counting]
-    after = whole(start, "start")
+    after = as_integer(start, "start")
     if after < 0:
         raise InvalidArgument(f"start={start} must not be negative; the first position of a sequence is 0")
-    found = [torch.empty(3, 0, dtype=torch.int64)]
+    coordinates = [torch.empty(3, 0, dtype=torch.int64)]
     for span in spans:
-        found.append(span.coordinates(counting) + after)
-        after = int(found[-1].max()) + 1
-    return torch.cat(found, 1).to(device), after
+        coordinates.append(span.coordinates(counting) + after)
+        after = int(coordinates[-1].max()) + 1
+    return torch.cat(coordinates, 1).to(device), after
 
 
 def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
@@ -165,5 +165,5 @@ def _merged(span: Span, by: int, **sizes: int) -> tuple[int, ...]:
 
 def _check_size(span: Span, **sizes: int) -> None:
     for name, size in sizes.items():
-        if whole(size, name) < 1:
+        if as_integer(size, name) < 1:
             raise InvalidArgument(f"{span} has {name}={size}; it must be at least 1, or leave the span out")

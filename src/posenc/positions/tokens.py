@@ -7,13 +7,14 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from posenc.arguments import as_integer
 from posenc.errors import InvalidArgument, PositionOutOfRange
-from posenc.positions.limits import LIMIT, Device, whole
+from posenc.positions.limits import LIMIT, Device
 
 
 def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor, " T"]:
     """``offset, offset+1, …``: one sequence, or the next ``length`` tokens after ``offset`` cached ones."""
-    length, offset = whole(length, "length"), whole(offset, "offset")
+    length, offset = as_integer(length, "length"), as_integer(offset, "offset")
     if length < 0:
         raise InvalidArgument(f"length={length} must not be negative")
     if offset < 0 or offset + length > LIMIT:
@@ -40,7 +41,7 @@ def packed(lengths: Sequence[int], *, device: Device = None) -> tuple[Int[Tensor
 
     Pass the segments to attention so that no document sees another.
     """
-    lengths = [whole(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
+    lengths = [as_integer(n, f"lengths[{i}]") for i, n in enumerate(lengths)]
     if any(n < 1 for n in lengths):
         raise InvalidArgument(f"lengths={lengths} must all be at least 1; leave empty documents out")
     counts = torch.tensor(lengths, dtype=torch.int64, device=device)
@@ -78,12 +79,12 @@ def sharded(
     under a causal mask every rank has the same work. They serve as positions and as ``Mask.q_order``; index the
     tokens by them too.
     """
-    length, rank, ranks = whole(length, "length"), whole(rank, "rank"), whole(ranks, "ranks")
+    length, rank, ranks = as_integer(length, "length"), as_integer(rank, "rank"), as_integer(ranks, "ranks")
     pieces = 2 * ranks if zigzag else ranks
     if not 0 <= rank < ranks:
         raise InvalidArgument(f"rank={rank} must lie between 0 and ranks−1={ranks - 1}")
     if length % pieces:
         raise InvalidArgument(f"length={length} must be a multiple of {pieces} to be cut for {ranks} ranks; pad it")
-    own = (rank, pieces - 1 - rank) if zigzag else (rank,)
+    pieces_here = (rank, pieces - 1 - rank) if zigzag else (rank,)
     size = length // pieces
-    return torch.cat([arange(size, offset=piece * size, device=device) for piece in own])
+    return torch.cat([arange(size, offset=piece * size, device=device) for piece in pieces_here])

@@ -1,42 +1,12 @@
 """Refuses a scaling's fields one by one: each message names the field, its value, the range and the fix."""
 
-import math
-import operator
 from collections.abc import Sequence
 from dataclasses import fields
 from numbers import Real
 from typing import Any
 
+from posenc.arguments import is_number
 from posenc.errors import InvalidArgument
-
-
-def is_number(value: object) -> bool:
-    """A finite real number; True and False are not numbers here."""
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def whole(value: Any, name: str) -> int:
-    """The value as a Python integer, from any type of integer."""
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None
-
-
-def at_least_one(**counts: int) -> None:
-    """An error that names them all where one of these counts is below 1, or the one that is no integer."""
-    for name, count in counts.items():
-        whole(count, name)
-    if min(counts.values()) < 1:
-        named = " and ".join(f"{name}={count}" for name, count in counts.items())
-        raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
-
-
-def real(value: Any, name: str) -> float:
-    """The value as a Python number, from any type of real number."""
-    if not isinstance(value, Real):
-        raise InvalidArgument(f"{name}={value!r} must be a number; use float(…)")
-    return value if isinstance(value, int | float) else float(value)
 
 
 def make_plain(scaling: Any) -> None:

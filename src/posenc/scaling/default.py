@@ -1,9 +1,9 @@
-"""Default: the unscaled ladder θ_i = base^(−2i/d) (Su et al. 2021, RoFormer, section 3.2.2; arXiv 2104.09864)."""
+"""Default: unscaled frequencies θ_i = base^(−2i/d) (Su et al. 2021, RoFormer, section 3.2.2; arXiv 2104.09864)."""
 
 from dataclasses import dataclass
 
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_ladder, ladder, ladder_float32
+from posenc.scaling.scaling import Scaling, check_dim_and_base, unscaled_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
@@ -11,5 +11,7 @@ class Default(Scaling):
     """θ_i = base^(−2i/d), nothing scaled; attention factor 1."""
 
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
-        return Frequencies(ladder(rotary_dim, base), tuple(ladder_float32(rotary_dim, base).tolist()))
+        check_dim_and_base(rotary_dim, base)
+        return Frequencies(
+            unscaled_frequencies(rotary_dim, base), tuple(unscaled_float32(rotary_dim, base).tolist())
+        )

@@ -11,7 +11,7 @@ from decimal import Decimal
 
 from posenc.scaling.checks import check_factor, make_plain
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32
+from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, unscaled_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ class Linear(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
-        frequencies = tuple(f / Decimal(self.factor) for f in ladder(rotary_dim, base))
-        return Frequencies(frequencies, tuple((ladder_float32(rotary_dim, base) / self.factor).tolist()))
+        check_dim_and_base(rotary_dim, base)
+        frequencies = tuple(f / Decimal(self.factor) for f in unscaled_frequencies(rotary_dim, base))
+        return Frequencies(frequencies, tuple((unscaled_float32(rotary_dim, base) / self.factor).tolist()))

@@ -19,7 +19,7 @@ from posenc.errors import InvalidArgument
 from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
-from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32
+from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, unscaled_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
@@ -52,13 +52,13 @@ class Llama3(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
-        frequencies = ladder(rotary_dim, base)
+        check_dim_and_base(rotary_dim, base)
+        frequencies = unscaled_frequencies(rotary_dim, base)
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
         keep = [(turns_within(f, self.original_length) - low) / (high - low) for f in frequencies]
         return Frequencies(
             mix(frequencies, keep, Decimal(self.factor)),
-            tuple(self._float32(ladder_float32(rotary_dim, base)).tolist()),
+            tuple(self._float32(unscaled_float32(rotary_dim, base)).tolist()),
         )
 
     def _float32(self, inverse: Float[Tensor, " pairs"]) -> Float[Tensor, " pairs"]:

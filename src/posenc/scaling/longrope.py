@@ -22,7 +22,14 @@ from posenc.scaling.checks import (
     make_plain,
 )
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import LengthScaling, Scaling, check_ladder, exact, ladder, powers_float32
+from posenc.scaling.scaling import (
+    LengthScaling,
+    Scaling,
+    check_dim_and_base,
+    exact,
+    powers_float32,
+    unscaled_frequencies,
+)
 
 
 @dataclass(frozen=True)
@@ -45,13 +52,13 @@ class PerPair(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
+        check_dim_and_base(rotary_dim, base)
         if len(self.factors) != rotary_dim // 2:
             raise InvalidArgument(
                 f"factors has {len(self.factors)} numbers and rotary_dim={rotary_dim} needs {rotary_dim // 2}: "
-                "one per pair of the channels that turn"
+                "one per pair of the channels that rotate"
             )
-        frequencies = ladder(rotary_dim, base)
+        frequencies = unscaled_frequencies(rotary_dim, base)
         divided = tuple(f / Decimal(s) for f, s in zip(frequencies, self.factors, strict=True))
         factors = torch.tensor(self.factors, dtype=torch.float32, device="cpu")
         in_float32 = 1.0 / (factors * powers_float32(rotary_dim, base))

@@ -13,10 +13,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal, get_args
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.scaling.checks import check_factor, make_plain
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, ladder_float32, rounded
+from posenc.scaling.scaling import (
+    Scaling,
+    check_dim_and_base,
+    exact,
+    rounded,
+    unscaled_float32,
+    unscaled_frequencies,
+)
 
 Form = Literal["base", "fixed"]
 
@@ -36,8 +44,7 @@ class NTK(Scaling):
     def __post_init__(self) -> None:
         make_plain(self)
         check_factor(self.factor)
-        if self.form not in get_args(Form):
-            raise UnknownName("form", self.form, get_args(Form))
+        one_of("form", self.form, get_args(Form))
 
     def base(self, rotary_dim: int, base: float) -> float:
         """b' in float64, the base that this scaling amounts to; a checkpoint's config can simply carry it."""
@@ -52,16 +59,16 @@ class NTK(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
+        check_dim_and_base(rotary_dim, base)
         _check_pairs(rotary_dim)
         factor = Decimal(self.factor)
         if self.form == "fixed":
             shrink = factor ** (Decimal(2) / rotary_dim)
-            frequencies = tuple(f / shrink for f in ladder(rotary_dim, Decimal(base) * factor))
+            frequencies = tuple(f / shrink for f in unscaled_frequencies(rotary_dim, Decimal(base) * factor))
             return Frequencies(frequencies, rounded(frequencies))
         larger = Decimal(base) * factor ** (Decimal(rotary_dim) / (rotary_dim - 2))
-        in_float32 = ladder_float32(rotary_dim, self.base(rotary_dim, base))
-        return Frequencies(ladder(rotary_dim, larger), tuple(in_float32.tolist()))
+        in_float32 = unscaled_float32(rotary_dim, self.base(rotary_dim, base))
+        return Frequencies(unscaled_frequencies(rotary_dim, larger), tuple(in_float32.tolist()))
 
 
 def _check_pairs(rotary_dim: int) -> None:

@@ -1,9 +1,9 @@
-"""p-RoPE: the slowest pairs do not turn at all (Barbero et al. 2024, arXiv 2410.06205, section 6; Gemma 4).
+"""p-RoPE: the slowest pairs do not rotate at all (Barbero et al. 2024, arXiv 2410.06205, section 6; Gemma 4).
 
     θ_i = b^(−2i/D) for i < p·D/2, else 0
 
-The ladder is that of the whole head, and channels pair over the whole head, (i, i+D/2) with half pairing.
-Partial rotation is another thing: ``Rotary(rotary_dim=r)`` gives the first r channels a complete ladder of their
+The frequencies are those of the whole head, and channels pair over the whole head, (i, i+D/2) with half pairing.
+Partial rotation is another thing: ``Rotary(rotary_dim=r)`` gives the first r channels all frequencies of their
 own, b^(−2i/r). The two are not interchangeable on trained weights.
 """
 
@@ -12,19 +12,20 @@ from decimal import Decimal
 
 import torch
 
+from posenc.arguments import is_number
 from posenc.errors import InvalidArgument
-from posenc.scaling.checks import check_factor, is_number, make_plain
+from posenc.scaling.checks import check_factor, make_plain
 from posenc.scaling.frequencies import Frequencies
-from posenc.scaling.scaling import Scaling, check_ladder, exact, ladder, powers_float32
+from posenc.scaling.scaling import Scaling, check_dim_and_base, exact, powers_float32, unscaled_frequencies
 
 
 @dataclass(frozen=True)
 class Proportional(Scaling):
-    """The fastest pairs of the full ladder; the rest stand still.
+    """The fastest pairs of all; the rest stand still.
 
     Args:
-        fraction: p, between 0 and 1: ⌊p·D/2⌋ pairs turn; 0 is NoPE, 1 plain RoPE.
-        factor: s ≥ 1; those that turn are divided by it. Hugging Face has it, the paper does not.
+        fraction: p, between 0 and 1: ⌊p·D/2⌋ pairs rotate; 0 is NoPE, 1 plain RoPE.
+        factor: s ≥ 1; those that rotate are divided by it. Hugging Face has it, the paper does not.
     """
 
     fraction: float
@@ -35,16 +36,16 @@ class Proportional(Scaling):
         check_factor(self.factor)
         if not is_number(self.fraction) or not 0 <= self.fraction <= 1:
             raise InvalidArgument(
-                f"fraction={self.fraction!r} must lie in 0 … 1: the share of pairs that turn (Gemma 4: 0.25)"
+                f"fraction={self.fraction!r} must lie in 0 … 1: the share of pairs that rotate (Gemma 4: 0.25)"
             )
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
-        turning = int(self.fraction * rotary_dim // 2)
-        frequencies = ladder(rotary_dim, base)[:turning]
-        still = rotary_dim // 2 - turning
-        in_float32 = 1.0 / powers_float32(rotary_dim, base, turning) / self.factor
+        check_dim_and_base(rotary_dim, base)
+        rotating = int(self.fraction * rotary_dim // 2)
+        frequencies = unscaled_frequencies(rotary_dim, base)[:rotating]
+        still = rotary_dim // 2 - rotating
+        in_float32 = 1.0 / powers_float32(rotary_dim, base, rotating) / self.factor
         return Frequencies(
             tuple(f / Decimal(self.factor) for f in frequencies) + (Decimal(0),) * still,
             tuple(torch.cat((in_float32, torch.zeros(still, device="cpu"))).tolist()),

@@ -1,4 +1,4 @@
-"""Pruned: pairs too slow to turn once within the trained length stand still (Chen et al. 2024, arXiv 2410.21216).
+"""Pruned: pairs too slow to rotate once within the trained length stand still (Chen et al. 2024, arXiv 2410.21216).
 
     θ_i = b^(−2i/D) where that is at least 2π/L, else 0
 
@@ -16,7 +16,7 @@ from posenc.scaling.scaling import TWO_PI, Scaling, exact
 
 @dataclass(frozen=True)
 class Pruned(Scaling):
-    """The plain ladder without what does not turn once in L.
+    """The unscaled frequencies without those that do not rotate once in L.
 
     Args:
         original_length: L, the trained length in tokens.
@@ -32,8 +32,8 @@ class Pruned(Scaling):
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         plain = Default().frequencies(rotary_dim, base)
         slowest = TWO_PI / self.original_length
-        turning = [theta >= slowest for theta in plain.exact]
+        rotating = [theta >= slowest for theta in plain.exact]
         return Frequencies(
-            tuple(theta if kept else Decimal(0) for theta, kept in zip(plain.exact, turning, strict=True)),
-            tuple(theta if kept else 0.0 for theta, kept in zip(plain.float32, turning, strict=True)),
+            tuple(theta if rotates else Decimal(0) for theta, rotates in zip(plain.exact, rotating, strict=True)),
+            tuple(theta if rotates else 0.0 for theta, rotates in zip(plain.float32, rotating, strict=True)),
         )

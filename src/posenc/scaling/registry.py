@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, asdict, fields, is_dataclass
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.scaling.default import Default
 from posenc.scaling.dynamic import DynamicNTK
@@ -58,12 +59,11 @@ def method(
         beta_fast: of YaRN, where it is not the usual 32.
     """
     name = "none" if name == "default" else name
-    if name not in METHODS:
-        raise UnknownName("method", name, METHODS)
-    scaling, own = METHODS[name]
+    one_of("method", name, METHODS)
+    scaling, constants = METHODS[name]
     known = {"factor": factor, "original_length": original_length, "beta_fast": beta_fast}
-    taken = {f.name for f in fields(SCALINGS[scaling])} - own.keys()  # type: ignore[arg-type]
-    return make(scaling, **own, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
+    taken = {f.name for f in fields(SCALINGS[scaling])} - constants.keys()  # type: ignore[arg-type]
+    return make(scaling, **constants, **{key: known[key] for key in taken & known.keys() if known[key] is not None})
 
 
 def to_dict(scaling: Scaling | LengthScaling) -> dict[str, Any]:
@@ -82,8 +82,7 @@ def make(name: str, *given: Any, **settings: Any) -> Scaling | LengthScaling:
         UnknownName: no scaling, or no field, of that name.
         InvalidArgument: too many fields, one twice, one missing, or a value out of range.
     """
-    if name not in SCALINGS:
-        raise UnknownName("scaling", name, SCALINGS)
+    one_of("scaling", name, SCALINGS)
     known = [f.name for f in fields(SCALINGS[name])]  # type: ignore[arg-type]
     if len(given) > len(known):
         raise InvalidArgument(f"scaling {name!r} has {len(known)} fields ({', '.join(known)}); got {len(given)}")
@@ -103,14 +102,12 @@ def from_dict(values: Mapping[str, Any]) -> Scaling | LengthScaling:
     if "scaling" not in values:
         raise InvalidArgument(f"no 'scaling' among {sorted(values)}; add one of: {', '.join(SCALINGS)}")
     name = values["scaling"]
-    if name not in SCALINGS:
-        raise UnknownName("scaling", name, SCALINGS)
+    one_of("scaling", name, SCALINGS)
     kind = SCALINGS[name]
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
     given = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items() if key != "scaling"}
     for key in given:
-        if key not in known:
-            raise UnknownName(f"field of scaling {name!r}", key, known)
+        one_of(f"field of scaling {name!r}", key, known)
     missing = [key for key, f in known.items() if key not in given and f.default is MISSING]
     if missing:
         raise InvalidArgument(f"scaling {name!r} needs {', '.join(missing)}; its fields are {', '.join(known)}")

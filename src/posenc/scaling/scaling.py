@@ -1,4 +1,4 @@
-"""What a scaling is: a frozen value that turns (rotary_dim, base) into frequencies."""
+"""What a scaling is: a frozen value that makes frequencies of (rotary_dim, base)."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -68,11 +68,11 @@ def fixed(scaling: object) -> Scaling:
     return scaling
 
 
-def check_ladder(rotary_dim: int, base: float, name: str = "rotary_dim") -> None:
-    """Refuse a width without pairs or a base without a ladder; ``name`` is what the caller calls the width."""
+def check_dim_and_base(rotary_dim: int, base: float, name: str = "rotary_dim") -> None:
+    """Refuse a width without pairs or a base without frequencies; ``name`` is what the caller calls the width."""
     if rotary_dim < 2 or rotary_dim % 2:
         raise InvalidArgument(
-            f"{name}={rotary_dim} must be even and at least 2: channels turn in pairs; "
+            f"{name}={rotary_dim} must be even and at least 2: channels rotate in pairs; "
             f"use {max(2, rotary_dim + rotary_dim % 2)}"
         )
     if not 1 < base < float("inf"):
@@ -92,7 +92,7 @@ def exact(formula: Callable[P, R]) -> Callable[P, R]:
 
 
 @exact
-def ladder(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
+def unscaled_frequencies(rotary_dim: int, base: Decimal | float) -> tuple[Decimal, ...]:
     """θ_i = base^(−2i/d) for i = 0 … d/2−1, exact."""
     log_base = Decimal(base).ln()
     return tuple((-log_base * 2 * i / rotary_dim).exp() for i in range(rotary_dim // 2))
@@ -110,8 +110,8 @@ def powers_float32(rotary_dim: int, base: float, pairs: int | None = None) -> Fl
     return powers
 
 
-def ladder_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
-    """The same ladder in float32, in the order of operations that public checkpoints were trained with."""
+def unscaled_float32(rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
+    """The same frequencies in float32, in the order of operations that public checkpoints were trained with."""
     return 1.0 / powers_float32(rotary_dim, base)
 
 

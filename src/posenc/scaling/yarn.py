@@ -22,11 +22,20 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.scaling.checks import check_factor, check_original_length, check_positive, make_plain
 from posenc.scaling.frequencies import Frequencies
 from posenc.scaling.ramp import mix, turns_within
-from posenc.scaling.scaling import TWO_PI, Scaling, check_ladder, exact, ladder, powers_float32, rounded
+from posenc.scaling.scaling import (
+    TWO_PI,
+    Scaling,
+    check_dim_and_base,
+    exact,
+    powers_float32,
+    rounded,
+    unscaled_frequencies,
+)
 
 Ramp = Literal["dimension", "rotations"]
 
@@ -69,8 +78,7 @@ class YaRN(Scaling):
                 f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
                 "original_length, and the ramp runs from the fast to the slow; the paper has 32 and 1"
             )
-        if self.ramp not in get_args(Ramp):
-            raise UnknownName("ramp", self.ramp, get_args(Ramp))
+        one_of("ramp", self.ramp, get_args(Ramp))
         if not isinstance(self.truncate, bool):
             raise InvalidArgument(f"truncate={self.truncate!r} must be True or False")
         if self.ramp == "rotations" and not self.truncate:
@@ -113,8 +121,8 @@ class YaRN(Scaling):
 
     @exact
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
-        check_ladder(rotary_dim, base)
-        frequencies, factor = ladder(rotary_dim, base), Decimal(self.factor)
+        check_dim_and_base(rotary_dim, base)
+        frequencies, factor = unscaled_frequencies(rotary_dim, base), Decimal(self.factor)
         if self.ramp == "rotations":
             slow, fast = Decimal(self.beta_slow), Decimal(self.beta_fast)
             keep = [(turns_within(f, self.original_length) - slow) / (fast - slow) for f in frequencies]
@@ -165,7 +173,7 @@ class YaRN(Scaling):
         """The dimension ramp in float32, in the order of operations of the released code."""
         low, high = self.ends(rotary_dim, base)
         powers = powers_float32(rotary_dim, base)
-        kept, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)
+        extrapolated, interpolated = 1.0 / powers, 1.0 / (self.factor * powers)
         index = torch.arange(rotary_dim // 2, dtype=torch.float32, device="cpu")
         keep = 1 - ((index - low) / (high - low)).clamp(0, 1)
-        return interpolated * (1 - keep) + kept * keep
+        return interpolated * (1 - keep) + extrapolated * keep

@@ -63,8 +63,8 @@ def test_flipping_alibis_sign_breaks_its_claims(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_wrong_base_breaks_the_claims_of_frequencies(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = default.ladder
-    monkeypatch.setattr(default, "ladder", lambda dim, base: right(dim, Decimal(base) / 10))
+    right = default.unscaled_frequencies
+    monkeypatch.setattr(default, "unscaled_frequencies", lambda dim, base: right(dim, Decimal(base) / 10))
     names = {"slowest-wavelength", "by-hand", "base-buys-range", "nearer-is-more-alike", "frequencies-of-the-head"}
     assert broken(*names) == names
 

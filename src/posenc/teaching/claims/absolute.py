@@ -76,7 +76,7 @@ def parameters() -> Evidence:
     for name in posenc.CATALOGUE:
         encoding = posenc.encoding(name, width=768, heads=12, head_dim=64, num_positions=512)
         count = sum(p.numel() for p in encoding.parameters())
-        if "num_positions" in encoding.needs:
+        if isinstance(encoding, posenc.Learned | posenc.LearnedGrid):
             findings.append(same(name, count, 393_216 * encoding.axes))  # a table an axis
         elif name in ("nope", "sinusoidal", "rotary", "alibi"):
             findings.append(same(name, count, 0))

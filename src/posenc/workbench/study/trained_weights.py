@@ -8,6 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.catalogue import CATALOGUE
+from posenc.encodings.learned import Learned
+from posenc.encodings.learned_grid import LearnedGrid
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import encoding
@@ -40,4 +42,4 @@ def newest_table(study: Path, name: str) -> TrainedTable | None:
 def _has_table(text: str) -> bool:
     """Whether it is a catalogue's encoding with a row of weights for each position; never a custom class."""
     entry = CATALOGUE.get(text.partition("(")[0])
-    return entry is not None and "num_positions" in getattr(entry.make, "needs", ())
+    return entry is not None and entry.make in (Learned, LearnedGrid)

@@ -1,0 +1,58 @@
+"""Refuses arguments one by one: each message names the argument, its value, what was expected and the fix."""
+
+import math
+import operator
+from collections.abc import Iterable
+from numbers import Real
+from typing import Any, TypeVar
+
+from torch import Tensor
+
+from posenc.errors import InvalidArgument, UnknownName
+
+T = TypeVar("T")
+
+
+def one_of(kind: str, value: T, known: Iterable[object]) -> T:
+    """The value, which must be among the known ones; else an error with the nearest of them."""
+    names = tuple(known)
+    if value not in names:
+        raise UnknownName(kind, value, map(str, names))
+    return value
+
+
+def is_number(value: object) -> bool:
+    """A finite real number; True and False are not numbers here."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def as_integer(value: Any, name: str) -> int:
+    """The value as a Python integer, from any type of integer."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InvalidArgument(f"{name}={value!r} must be an integer; use int(…)") from None
+
+
+def as_number(value: Any, name: str) -> float:
+    """The value as a Python number, from any type of real number."""
+    if not isinstance(value, Real):
+        raise InvalidArgument(f"{name}={value!r} must be a number; use float(…)")
+    return value if isinstance(value, int | float) else float(value)
+
+
+def at_least_one(**counts: int) -> None:
+    """An error that names them all where one of these counts is below 1, or the one that is no integer."""
+    for name, count in counts.items():
+        as_integer(count, name)
+    if min(counts.values()) < 1:
+        named = " and ".join(f"{name}={count}" for name, count in counts.items())
+        raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
+
+
+def check_device(positions: Tensor, weight: Tensor) -> None:
+    """Refuse positions on another device than a weight or buffer of the encoding."""
+    if positions.device != weight.device:
+        raise InvalidArgument(
+            f"positions is on {positions.device} and the encoding on {weight.device}; move one with .to(…)"
+        )

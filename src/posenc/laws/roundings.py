@@ -1,0 +1,28 @@
+"""How often float32 rounds a number of each encoding's bias, which decides how exact the laws ask it to be."""
+
+from collections.abc import Callable
+from typing import Any
+
+from posenc.encodings.encoding import Encoding
+
+ROUNDINGS: dict[str, Callable[[Any], int]] = {
+    "cope": lambda cope: cope.head_dim + 4,
+    "deberta": lambda deberta: deberta.head_dim + 4,
+    "decomposed": lambda decomposed: len(decomposed.size) * (decomposed.head_dim + 2),
+    "fire": lambda _: 16,  # two logarithms of products, a quotient, a value and a slope of all units
+    "grape-a": lambda grape: grape.head_dim + 8,
+    "inkling": lambda inkling: inkling.basis + inkling.width + 4,
+    "kerple": lambda _: 8,  # two parameters out of their logarithms, a distance, a product, a logarithm, a product
+    "layoutlm": lambda _: 4,  # sums of several tables
+    "sandwich": lambda _: 2,  # the factor, and the sum, which is made wider
+    "shaw": lambda shaw: shaw.head_dim + 4,
+    "transformer-xl": lambda xl: xl.width + xl.head_dim + 8,
+}
+"""By name, beyond once for a factor and once for the number itself. Each rounding is by 2^-24 of numbers no larger
+than the largest of that bias, or what its parameters make of queries and keys. Other encodings round no further."""
+
+
+def roundings(encoding: Encoding) -> int:
+    """Those of an encoding and of every encoding inside it."""
+    parts = [module for module in encoding.modules() if isinstance(module, Encoding)]
+    return sum(ROUNDINGS[part.name](part) for part in parts if part.name in ROUNDINGS)

@@ -1,0 +1,54 @@
+"""The base of custom rotations: the example of its docstring keeps every law."""
+
+import importlib
+import inspect
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+import torch
+
+import posenc
+from posenc.encodings.rotary import rotate
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.laws.check import LAWS, verdict
+from posenc.laws.subject import Subject
+
+
+@pytest.fixture
+def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[posenc.Encoding]:
+    """The class in the docstring, which is all that is indented before its arguments, from a module of its own."""
+    lines = (inspect.getdoc(posenc.Rotation) or "").partition("Args:")[0].splitlines()
+    source = dedent("\n".join(line for line in lines if line.startswith("    ") or not line))
+    (tmp_path / "their_rotation.py").write_text(f"import posenc\nimport torch\n\n{source}")
+    monkeypatch.syspath_prepend(tmp_path)
+    rotation: type[posenc.Encoding] = importlib.import_module("their_rotation").LearnedFrequencies
+    return rotation
+
+
+def test_the_example_keeps_every_law(example: type[posenc.Encoding]) -> None:
+    subject = Subject.of(example)
+    verdicts = [verdict(law, subject) for law in LAWS if not law.traces]  # compilers trace no checked annotations
+    assert not [str(v) for v in verdicts if v.outcome in ("broken", "error")]
+
+
+def test_the_example_rotates_trains_and_moves_cached_keys(example: type[posenc.Encoding]) -> None:
+    rotation = example(head_dim=8)
+    positions = posenc.positions.arange(5)
+    q, k = torch.randn(2, 1, 4, 5, 8)
+    angles = positions[:, None].double() * rotation.frequencies.double()
+    want = rotate(q.double(), angles.cos(), angles.sin(), "half")
+    rotated_q, rotated_k = rotation.at(positions).rotate(q, k)
+    torch.testing.assert_close(rotated_q.double(), want, rtol=0, atol=1e-6)
+    rotated_k.square()[..., 0].sum().backward()
+    assert rotation.frequencies.grad is not None
+    moved = posenc.rerotate(rotated_k.detach(), positions, rotation, rotation, positions + 7)
+    torch.testing.assert_close(moved, rotation.at(positions + 7).rotate(q, k)[1], rtol=0, atol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_another_pairing_or_no_integer_is_refused() -> None:
+    with pytest.raises(UnknownName, match="unknown pairing 'halves'; did you mean 'half'"):
+        posenc.Rotary(8, pairing="halves")
+    with pytest.raises(InvalidArgument, match=r"head_dim=8\.0 must be an integer"):
+        posenc.Rotary(8.0, pairing="half")
