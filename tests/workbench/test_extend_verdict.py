@@ -10,8 +10,7 @@ from posenc.scaling import Default
 from posenc.workbench.extend.extend import Curve, Extension
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.verdict import judge
-from posenc.workbench.report.extension import answer, over_positions
-from posenc.workbench.report.extension_page import write
+from posenc.workbench.report.extension import answer, over_positions, write
 from posenc.workbench.tasks.text import Text
 
 TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))

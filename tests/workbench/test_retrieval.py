@@ -22,13 +22,13 @@ from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import Ours, Shipped, Tick, open_model
 from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
 from posenc.workbench.launch.in_process import here
-from posenc.workbench.report.blocks import Page
-from posenc.workbench.report.builder import build
-from posenc.workbench.report.retrieval import answer, over_depth, part, table
+from posenc.workbench.report.extension import write
+from posenc.workbench.report.retrieval import answer, over_depth, table
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
 from support.pretrained import save_llama
+from workbench.test_extend_verdict import made as extension_of
 
 DATA = b"All work and no play makes a dull text. " * 1000
 TEXT = Text("dull", "0" * 64, torch.empty(0).long(), torch.empty(0).long())
@@ -205,8 +205,9 @@ def test_the_view_is_a_heatmap_per_method() -> None:
 
 
 def test_the_page_has_the_figure_its_numbers_and_how(tmp_path: Path) -> None:
-    shown = part(made(0.1, 0.9), tmp_path)
-    page = build(Page("posenc extend", "a", "", (shown,), "", ""))
+    extension = extension_of(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    page = write(extension, tmp_path, "posenc extend x", 3.0, None, made(0.1, 0.9)).read_text()
+    assert '<a href="#needles">What lies far back</a>' in page
     assert "data:image/svg+xml" in page
     assert (tmp_path / "figures" / "needles.png").stat().st_size > 10_000
     assert "<td>0.90<br><small>0.82 … 0.95</small></td>" in page  # Wilson's interval of 81 of 90

@@ -171,7 +171,7 @@ def _leave(
     """Answers on the screen; page, config and tuned weights in the folder."""
     from posenc.workbench.extend.models import Shipped, config_patch
     from posenc.workbench.extend.verdict import judge
-    from posenc.workbench.report.extension_page import write
+    from posenc.workbench.report.extension import write
     from posenc.workbench.run.weights import weights
 
     folder, shown = where.folder, where.name

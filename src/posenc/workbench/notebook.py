@@ -82,18 +82,18 @@ class Opened:
     def over_steps(self, task: str) -> "Drawn":
         """The training loss of every encoding, step by step."""
         from posenc.pictures.drawn import Drawn
-        from posenc.workbench.report.losses import over_steps
+        from posenc.workbench.report.charts import over_steps
 
         runs = self._of(task).runs
         with Ledger(self.folder) as ledger:
             curves = {run.plan.id: ledger.curve(run.plan.id) for run in runs}
-        told = {run: curve for run, curve in curves.items() if curve.losses}
-        if not told:
+        view = over_steps(task, [run.plan for run in runs], curves)
+        if view is None:
             raise StudyError(
                 f"the runs of {task!r} in {self.name!r} have no losses by step, which posenc keeps since ledger "
                 "version 2; run the study again with posenc compare"
             )
-        return Drawn(over_steps(task, [run.plan for run in runs], told))
+        return Drawn(view)
 
     def _of(self, task: str) -> TaskResult:
         if task not in self.results:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from posenc.pictures.numbers import count
-from posenc.workbench.report import live, losses
+from posenc.workbench.report import charts, live
+from posenc.workbench.report.write import write
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Curve
@@ -44,7 +45,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
 def test_curves_of_seeds_that_have_come_less_far_count_where_they_are() -> None:
     plans = [plan_of("nope", seed=seed, steps=100) for seed in range(3)]
     curves = {plans[0].id: Curve((1.0,) * 100), plans[1].id: Curve((3.0,) * 50)}
-    (line,) = losses.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
+    (line,) = charts.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
     assert line.values.tolist() == [2.0] * 25 + [1.0] * 25
 
 
@@ -54,5 +55,6 @@ def test_a_study_that_has_told_nothing_has_no_such_part(tmp_path: Path) -> None:
 
     with Ledger(tmp_path, write=True) as ledger:
         found = compare(STUDY, python_text(), ledger, nothing)
-    assert losses.part(found, tmp_path) == ()
+    assert "How they learnt" not in write(found, tmp_path, "posenc compare", STUDY).read_text()
+    assert not list(tmp_path.glob("figures/*-steps.svg"))
     assert (found.ended, len(found.plans)) == (0, 2)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from posenc.teaching.gallery import gallery
-from posenc.workbench.report.extension_page import write as write_extension
+from posenc.workbench.report.extension import write as write_extension
 from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.compare import compare
