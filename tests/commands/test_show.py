@@ -13,9 +13,9 @@ from posenc import CATALOGUE
 from posenc.commands.show import show
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.pictures import ink
-from posenc.pictures.colours import DARK, LIGHT, Paper, contrast, rgb
+from posenc.pictures.colours import contrast, rgb
 from posenc.pictures.draw import draw, paint
-from posenc.pictures.palette import style
+from posenc.pictures.palette import DARK, LIGHT, Paper, style
 from posenc.pictures.view import Axis, Heatmap, View
 from posenc.teaching.gallery import gallery as written
 from posenc.teaching.views import alibi, sinusoidal

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 from posenc.pictures import ink
-from posenc.pictures.colours import LIGHT, Paper
 from posenc.pictures.compose import scene
 from posenc.pictures.heatmap import heatmap, scale
 from posenc.pictures.ink import Axes, Figure
 from posenc.pictures.lines import lines
+from posenc.pictures.palette import LIGHT, Paper
 from posenc.pictures.plane import plane
 from posenc.pictures.scene import Chart, Disc, Map, Scene
 from posenc.pictures.view import Heatmap, Lines, Plane, View

@@ -4,8 +4,9 @@ import numpy as np
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, Paper, dark_text
+from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text
 from posenc.pictures.ink import SMALL, Axes, Figure, colours, folded
+from posenc.pictures.palette import Paper
 from posenc.pictures.scene import Bar, Map
 
 CELL = 0.17

@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.pictures.colours import LIGHT, Paper, steps
+from posenc.pictures.colours import steps
+from posenc.pictures.palette import LIGHT, Paper
 from posenc.pictures.scene import Bar
 
 try:

@@ -4,8 +4,9 @@ from dataclasses import replace
 
 from matplotlib.ticker import NullLocator
 
-from posenc.pictures.colours import Paper, line, text
+from posenc.pictures.colours import line, text
 from posenc.pictures.ink import LEFT, SMALL, Axes, clipped, folded, label_ends, mark
+from posenc.pictures.palette import Paper
 from posenc.pictures.scene import Axis, Chart, Curve
 
 MARKED = 40

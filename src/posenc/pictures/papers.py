@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
-from posenc.pictures.colours import DARK, partners
+from posenc.pictures.colours import partners
 from posenc.pictures.draw import draw
 from posenc.pictures.ink import rendered, write
+from posenc.pictures.palette import DARK
 from posenc.pictures.view import Heatmap, View
 
 

@@ -5,8 +5,9 @@ from math import hypot
 
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from posenc.pictures.colours import Paper, line, text
+from posenc.pictures.colours import line, text
 from posenc.pictures.ink import SMALL, Axes, label_ends
+from posenc.pictures.palette import Paper
 from posenc.pictures.scene import Disc, Vector
 
 
