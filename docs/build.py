@@ -9,7 +9,7 @@ from latex2mathml.converter import convert
 
 import posenc.workbench
 from posenc import CATALOGUE
-from posenc.pictures.ink import rendered
+from posenc.pictures.mpl import rendered
 from posenc.pictures.papers import both_papers
 from posenc.teaching.claims.encodings import table as all_encodings
 from posenc.teaching.claims.models import Model, table

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from posenc.pictures.colours import partners
 from posenc.pictures.draw import draw
-from posenc.pictures.ink import rendered, write
+from posenc.pictures.mpl import rendered, write
 from posenc.pictures.palette import DARK
 from posenc.pictures.view import Heatmap, View
 

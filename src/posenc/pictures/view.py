@@ -32,7 +32,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        return with_unit(self.name, self.unit)
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,12 @@ def bounded(name: str) -> Callable[[Callable[P, View]], Callable[P, View]]:
         return checked
 
     return dressed
+
+
+def with_unit(name: str, *units: str) -> str:
+    """``name (unit, …)``, or the name alone."""
+    units = tuple(filter(None, units))
+    return f"{name} ({', '.join(units)})" if units else name
 
 
 def within(name: str, value: float, low: float, high: float) -> None:
