@@ -15,7 +15,7 @@ from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.extend.extend import Extension, Request
-    from posenc.workbench.extend.models import LanguageModel, Opened
+    from posenc.workbench.extend.models import LanguageModel, OpenedModel
     from posenc.workbench.extend.retrieval import Reader, Retrieval
     from posenc.workbench.run.job import Launcher
     from posenc.workbench.study.storage import Place
@@ -98,9 +98,9 @@ def _request(
     import torch
 
     from posenc.workbench.extend.methods import methods as named
-    from posenc.workbench.extend.models import Ours
+    from posenc.workbench.extend.models import StudyModel
 
-    ours = isinstance(model, Ours)
+    ours = isinstance(model, StudyModel)
     if ours:
         torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
     length = _length(to or ("8x" if ours else "2x"), model.original_length)
@@ -113,13 +113,13 @@ def _request(
 
 def _announce(console: Console, model: "LanguageModel", request: "Request", where: "Place", needle: bool) -> None:
     """Say what will be done and what it needs; refuse what the disk has no room for."""
-    from posenc.workbench.extend.models import Shipped
+    from posenc.workbench.extend.models import PretrainedModel
     from posenc.workbench.run.footprint import check_disk
 
     console.print(
         f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {where.name}/"
     )
-    if not isinstance(model, Shipped):
+    if not isinstance(model, PretrainedModel):
         return
     gib = model.memory(request.length, cached=needle) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
@@ -129,7 +129,7 @@ def _announce(console: Console, model: "LanguageModel", request: "Request", wher
 
 def _carry_out(
     console: Console,
-    opened: "Opened",
+    opened: "OpenedModel",
     asked: "Reader | None",
     request: "Request",
     where: "Place",
@@ -169,7 +169,7 @@ def _leave(
     spent: float,
 ) -> None:
     """Answers on the screen; page, config and tuned weights in the folder."""
-    from posenc.workbench.extend.models import Shipped, config_patch
+    from posenc.workbench.extend.models import PretrainedModel, config_patch
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report.extension import write
     from posenc.workbench.run.weights import weights
@@ -181,7 +181,7 @@ def _leave(
     if patch:
         (folder / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {shown}/config-patch.json")
-    if found.finetune and isinstance(model, Shipped):
+    if found.finetune and isinstance(model, PretrainedModel):
         best = judge(found, tuned=True).chosen.curve
         if best.plan is not None and best.method.scaling is not None:  # no config says that nothing turns
             model.save(folder / "tuned", weights(folder, best.plan), best.method.scaling, found.length)

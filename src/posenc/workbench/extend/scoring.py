@@ -1,4 +1,4 @@
-"""One document read under one method: the plan that says which, and the jobs that do it, tuned before or not."""
+"""Scores documents under one method: its plan, and its job, with or without a fine-tune before it."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ CONSTANT = Training(schedule="constant", warm_up=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Identified):
+class Scoring(Identified):
     """Documents under one method: everything that decides their losses.
 
     Args:
@@ -46,7 +46,7 @@ class Reading(Identified):
         steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
     """
 
-    kind: ClassVar[str] = "reading"
+    kind: ClassVar[str] = "scoring"
     model: str
     method: str
     scaling: str
@@ -78,8 +78,8 @@ def batch(span: int) -> int:
 
 
 @dataclass(frozen=True)
-class ReadingJob:
-    """A reading, with the model that reads and the rows of numbers that it makes of its documents.
+class ScoringJob:
+    """A plan with the model that scores and the rows of numbers that it gives for its documents.
 
     Args:
         rows: called with the model and with what to call as shares of a document are done; a row a document.
@@ -87,7 +87,7 @@ class ReadingJob:
             as ``<plan id>.safetensors``.
     """
 
-    plan: Reading
+    plan: Scoring
     source: Source
     folder: Path
     model: LanguageModel
@@ -97,12 +97,12 @@ class ReadingJob:
     modules: tuple[Path, ...] = ()
 
     @property
-    def kept(self) -> bool:
-        """Whether what it leaves beside its run is there, and whole."""
+    def complete(self) -> bool:
+        """Whether the weights of its fine-tune are there and undamaged."""
         return self.practice is None or whole(self.folder / f"{self.plan.id}.safetensors")
 
-    def carry_out(self, report: Report = unheard) -> Run[Reading]:
-        """Read in this process; a cell a document, its row as the detail."""
+    def carry_out(self, report: Report = unheard) -> Run[Scoring]:
+        """Score in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:
@@ -118,30 +118,30 @@ class ReadingJob:
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
         """A copy of the model trained on windows under the scaling; every method gets the same windows."""
-        plan, made = self.plan, self.model.copied(self.plan.id)
+        plan, model = self.plan, self.model.copied(self.plan.id)
         rows, span = batch(plan.span), plan.span
         state = self.folder / f"{plan.id}.state"
 
         def portion(generator: torch.Generator) -> tuple[Tensor, int]:
             starts = torch.randint(len(practice) - span, (rows,), generator=generator)
             windows = practice[starts[:, None] + torch.arange(span + 1)].long()
-            logits = made.logits(windows[:, :-1]).flatten(0, 1)
+            logits = model.logits(windows[:, :-1]).flatten(0, 1)
             return F.cross_entropy(logits, windows[:, 1:].flatten().to(logits.device)), rows * span
 
-        made.model.train()
-        recipe = Recipe(plan.id, plan.steps, made.learning_rate, CONSTANT, state, work=rows * span)
-        with made.placed(made.with_scaling(self.scaling, plan.length)):
-            found = train(made.model, portion, 0, recipe, report)
-        if found.verdict:
+        model.model.train()
+        recipe = Recipe(plan.id, plan.steps, model.learning_rate, CONSTANT, state, work=rows * span)
+        with model.placed(model.with_scaling(self.scaling, plan.length)):
+            training = train(model.model, portion, 0, recipe, report)
+        if training.verdict:
             state.unlink(missing_ok=True)
-            raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
-        save(made.model, state.with_suffix(".safetensors"))
+            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; leave --finetune out")
+        save(model.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
-        made.model.eval()
-        return made
+        model.model.eval()
+        return model
 
 
-def carry_out(jobs: Sequence[ReadingJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
+def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
     """The runs of these jobs' plans, by plan: those that the ledger has not, or without the weights that they left,
     are carried out and kept.
 
@@ -152,7 +152,7 @@ def carry_out(jobs: Sequence[ReadingJob], ledger: Ledger, launcher: Launcher, re
     failures: list[Failure] = []
     known = ledger.ids()
     for job in jobs:
-        if job.plan.id not in known or not job.kept:
+        if job.plan.id not in known or not job.complete:
             missing.append(job)
         else:
             report(Progress(job.plan.id, job.plan.work))

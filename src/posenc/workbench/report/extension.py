@@ -11,9 +11,9 @@ from rich.table import Table
 from posenc.pictures import view
 from posenc.pictures.numbers import count, plain, signed
 from posenc.pictures.view import Axis, Lines, View
-from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.extend.retrieval import Retrieval
-from posenc.workbench.extend.verdict import MARGIN, SAME, Line, Verdict, above, judge
+from posenc.workbench.extend.verdict import MARGIN, SAME, MethodScore, Verdict, above, judge
 from posenc.workbench.report import retrieval
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.run.machine import hardware
@@ -22,7 +22,7 @@ from posenc.workbench.study.statistics import Interval, student
 
 def answer(extension: Extension, verdict: Verdict) -> str:
     """The verdict in one sentence or two, with its evidence."""
-    lines, chosen = verdict.lines, verdict.chosen
+    scores, chosen = verdict.scores, verdict.chosen
     if not chosen.curve.losses.isfinite().all():
         return f"No method reads {count(extension.length)} {extension.unit}s with a finite loss."
     start, end, far = (
@@ -31,10 +31,10 @@ def answer(extension: Extension, verdict: Verdict) -> str:
     unit = extension.unit
     documents = len(extension.window)
     measured = f"{documents} document{'s' if documents > 1 else ''}, nats per {unit}"
-    plain = next((line for line in lines if line.curve.method.name == "none"), chosen)
+    plain = next((score for score in scores if score.curve.method.name == "none"), chosen)
     if chosen is plain:
         none = "After tuning no scaling" if chosen.curve.tuned else "No scaling"
-        best, gap = lines[0].curve.method.label, plain.to_best
+        best, gap = scores[0].curve.method.label, plain.to_best
         better = "no method is better"
         if gap is not None and gap.mean > SAME:
             better = f"{best} loses {gap.mean:.2f} less, surely less than {MARGIN:g}"
@@ -44,10 +44,10 @@ def answer(extension: Extension, verdict: Verdict) -> str:
         )
     use = f"After {extension.finetune} steps of tuning use" if chosen.curve.tuned else "Use"
     undecided = "".join(
-        f" Whether {line.curve.method.label} is as good, which costs short text less, these documents cannot tell "
-        f"({signed(line.to_best.mean)}): score more --documents."
-        for line in verdict.undecided[:1]
-        if line.to_best
+        f" Whether {score.curve.method.label} is as good, which costs short text less, these documents cannot tell "
+        f"({signed(score.to_best.mean)}): score more --documents."
+        for score in verdict.undecided[:1]
+        if score.to_best
     )
     advice = (
         f"{use} {chosen.curve.method.label} to reach {end}: the last {far} positions lose {chosen.far.mean:.2f}, "
@@ -78,7 +78,7 @@ def over_positions(extension: Extension, *, tuned: bool = False) -> View:
     return View(title, (Lines("loss", lines, axis, "loss", f"nats per {extension.unit}", marks=mark),))
 
 
-def _curve(curve: Curve, chosen: bool) -> view.Line:
+def _curve(curve: MethodLosses, chosen: bool) -> view.Line:
     """The mean over documents; a band for the method to use and for no scaling, where documents allow one."""
     mean, label = curve.losses.mean(0), curve.method.label
     hand = "rotary" if chosen else "nope" if curve.method.name == "none" else ""
@@ -92,11 +92,11 @@ def _curve(curve: Curve, chosen: bool) -> view.Line:
 HEADS = ("first {length}", "all past it", "last {far}", "to the best", "short text pays")
 
 
-def cells(line: Line) -> tuple[tuple[str, str], ...]:
+def cells(score: MethodScore) -> tuple[tuple[str, str], ...]:
     """A method's row: losses, the difference to the best and what short text pays, each with its interval."""
-    means = [f"{value.mean:.3f}" for value in (line.inside, line.beyond, line.far)]
-    differences = ["–" if value is None else signed(value.mean) for value in (line.to_best, line.cost)]
-    intervals = (line.inside, line.beyond, line.far, line.to_best, line.cost)
+    means = [f"{value.mean:.3f}" for value in (score.inside, score.beyond, score.far)]
+    differences = ["–" if value is None else signed(value.mean) for value in (score.to_best, score.cost)]
+    intervals = (score.inside, score.beyond, score.far, score.to_best, score.cost)
     return tuple(zip((*means, *differences), map(_ends, intervals), strict=True))
 
 
@@ -116,10 +116,10 @@ def table(extension: Extension, verdict: Verdict) -> Table:
             head.format(length=extension.original_length, far=extension.far * extension.width), justify="right"
         )
     rows.add_column("", no_wrap=True)
-    for line in verdict.lines:
-        best = line is verdict.chosen
-        numbers = (text for text, _ in cells(line))
-        rows.add_row(line.label, *numbers, "use this" if best else "", style="bold" if best else "")
+    for score in verdict.scores:
+        best = score is verdict.chosen
+        numbers = (text for text, _ in cells(score))
+        rows.add_row(score.label, *numbers, "use this" if best else "", style="bold" if best else "")
     return rows
 
 

@@ -20,13 +20,13 @@ def answer(needles: Retrieval) -> str:
     trained, end = count(needles.original_length), count(needles.lengths[-1])
     plain = next(i for i, m in enumerate(needles.methods) if m.name == "none")
     inside = [i for i, n in enumerate(needles.lengths) if n <= needles.original_length]
-    within = float(needles.found[plain, inside].double().mean())
+    within = float(needles.correct[plain, inside].double().mean())
     if within < GATE:
         return (
             f"Needles: {needles.model} finds {within:.0%} even within its trained {trained} tokens (chance "
             f"{CHANCE:.0%}), so this test says nothing about scaling here."
         )
-    last = needles.found[:, -1].double().mean((1, 2))
+    last = needles.correct[:, -1].double().mean((1, 2))
     best = max(range(len(last)), key=lambda i: float(last[i]))
     bare = f"{float(last[plain]):.0%}"
     if last[best] == last[plain]:
@@ -45,7 +45,7 @@ def over_depth(needles: Retrieval) -> View:
     percent = tuple(100 * depth for depth in DEPTHS)
     upright = tuple(f"{value:g}" for value in percent)  # named ticks turn, and fit a panel that is one of seven
     columns = Axis("depth", percent, "% of the text", labels=upright)
-    shares = needles.found.double().mean(2)
+    shares = needles.correct.double().mean(2)
     panels = tuple(
         Heatmap(m.label, share, rows, columns, "magnitude", "share found", limit=1.0)
         for m, share in zip(needles.methods, shares, strict=True)
@@ -70,7 +70,7 @@ def shares(needles: Retrieval) -> list[tuple[Method, list[Interval]]]:
     """By method and length, the share found with Wilson's interval."""
     return [
         (method, [over_answers(cell.flatten().tolist()) for cell in cells])
-        for method, cells in zip(needles.methods, needles.found.double(), strict=True)
+        for method, cells in zip(needles.methods, needles.correct.double(), strict=True)
     ]
 
 
@@ -89,7 +89,7 @@ def context(needles: Retrieval, folder: Path) -> dict[str, object]:
 
 def caption(needles: Retrieval) -> str:
     """What the table's numbers are."""
-    asked = needles.found[0, 0].numel()
+    asked = needles.correct[0, 0].numel()
     return (
         f"share of {asked} needles found at each length, chance {CHANCE:.2f}; trained to {needles.original_length}"
     )
