@@ -207,7 +207,7 @@ def test_the_view_is_a_heatmap_per_method() -> None:
 def test_the_page_has_the_figure_its_numbers_and_how(tmp_path: Path) -> None:
     extension = extension_of(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
     page = write(extension, tmp_path, "posenc extend x", 3.0, None, made(0.1, 0.9)).read_text()
-    assert '<a href="#needles">What lies far back</a>' in page
+    assert '<a href="#needles">Needles: retrieval by depth</a>' in page
     assert "data:image/svg+xml" in page
     assert (tmp_path / "figures" / "needles.png").stat().st_size > 10_000
     assert "<td>0.90<br><small>0.82 … 0.95</small></td>" in page  # Wilson's interval of 81 of 90
@@ -286,7 +286,7 @@ def test_the_command_asks_where_told_to(llama: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "share of 9 needles found at each length, chance 0.11; trained to 2048" in result.stdout
     assert "Needles" in result.stdout
-    assert "What lies far back" in (tmp_path / "report.html").read_text()
+    assert "Needles: retrieval by depth" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "figures" / "needles.svg").exists()
     said = re.sub(r"[\s│]+", " ", CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout)
     assert "Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow." in said

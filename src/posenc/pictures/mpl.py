@@ -160,7 +160,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
     places = _spread([end[0] for end in wanted], gap)
     moved = [abs(at - end) > gap / 2 for at, (end, _, _) in zip(places, wanted, strict=True)]
     offset = 12 if any(moved) else 5  # beyond the lines that lead there
-    for at, (end, words, colour), led in zip(places, wanted, moved, strict=True):
+    for at, (end, words, colour), leads in zip(places, wanted, moved, strict=True):
         ax.annotate(
             words,
             (1, end),
@@ -172,7 +172,7 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
             fontsize=SMALL,
             color=colour,
             annotation_clip=False,
-            arrowprops={**LEADER, "color": colour} if led else None,
+            arrowprops={**LEADER, "color": colour} if leads else None,
         )
 
 

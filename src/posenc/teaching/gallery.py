@@ -15,7 +15,7 @@ def gallery(names: Iterable[str], folder: Path, lesson: str) -> Path:
         command="posenc show all",
         kind="posenc show all",
         answer="Every figure",
-        lead="Each answers one question, which is its title; its settings are listed by posenc show.",
+        lead="Every figure answers the question in its title; posenc show lists its settings.",
         pictures=[linked(view, name, folder) for name, view in views.items()],
         python={name: view.python for name, view in views.items()},
         lesson=Picture(dict.fromkeys(MAKES, lesson), "Three panels"),

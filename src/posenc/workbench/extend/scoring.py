@@ -142,8 +142,7 @@ class ScoringJob:
 
 
 def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
-    """The runs of these jobs' plans, by plan: those that the ledger has not, or without the weights that they left,
-    are carried out and kept.
+    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out.
 
     Raises:
         StudyError: one failed; the others are kept.

@@ -1,4 +1,4 @@
-"""What an extension found: each method inside and beyond the trained length, and which one to use."""
+"""The verdict on an extension: each method inside and beyond the trained length, and the one to use."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Needles found or not: as a sentence, a heatmap per method, a table for the terminal and what the page shows."""
+"""Needles found or not: a sentence, a heatmap per method, a table for the terminal and the page's context."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ GATE = 0.5
 
 
 def answer(needles: Retrieval) -> str:
-    """Who finds how much at the full length, or that this model is not fit to be asked."""
+    """The best method's share and the unscaled model's at the full length, or why the test says nothing."""
     trained, end = count(needles.original_length), count(needles.lengths[-1])
     plain = next(i for i, m in enumerate(needles.methods) if m.name == "none")
     inside = [i for i, n in enumerate(needles.lengths) if n <= needles.original_length]
@@ -75,7 +75,7 @@ def shares(needles: Retrieval) -> list[tuple[Method, list[Interval]]]:
 
 
 def context(needles: Retrieval, folder: Path) -> dict[str, object]:
-    """What the page's template says of needles; the figure also as files in ``folder``."""
+    """The variables of the page's template; writes the figure into ``folder`` too."""
     return {
         "answer": answer(needles),
         "caption": caption(needles),
@@ -88,7 +88,7 @@ def context(needles: Retrieval, folder: Path) -> dict[str, object]:
 
 
 def caption(needles: Retrieval) -> str:
-    """What the table's numbers are."""
+    """The caption of both tables."""
     asked = needles.correct[0, 0].numel()
     return (
         f"share of {asked} needles found at each length, chance {CHANCE:.2f}; trained to {needles.original_length}"

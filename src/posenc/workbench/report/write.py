@@ -83,7 +83,7 @@ def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
 
 
 def _by_task(outcome: Outcome) -> dict[str, list[Plan]]:
-    """The plans that have told a loss."""
+    """The plans with losses, by task."""
     plans: dict[str, list[Plan]] = {}
     for plan in outcome.plans:
         if plan.id in outcome.curves:
