@@ -18,8 +18,8 @@ from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
-from posenc.workbench.extend.scoring import Scoring, ScoringJob, batch, score_texts
-from posenc.workbench.run.job import Launcher, Progress
+from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, batch, score_texts
+from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.run.weights import FOLDER
@@ -29,9 +29,6 @@ QUARTERS = 4
 """Buckets of the trained length; those beyond it are as wide."""
 TUNE_LENGTHS = 4
 """A fine-tune reads windows of at most this many trained lengths."""
-
-Read = Callable[[float], None]
-"""Called with the number of tokens just read."""
 
 
 @dataclass(frozen=True)
@@ -138,10 +135,7 @@ def extend(
         jobs += [grid.tuning(m, practice) for m in tuned]
     jobs += [grid.alone(alone, i) for i in range(len(documents))]
 
-    def report(progress: Progress) -> None:
-        read(progress.work)
-
-    runs = score_texts(jobs, ledger, launcher, report)
+    runs = score_texts(jobs, ledger, launcher, read)
     curves = [MethodLosses(m, _rows([runs[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
     tunings = [grid.plan(m, tuple(range(len(documents))), request.finetune) for m in tuned]
     curves += [MethodLosses(m, _rows([runs[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]

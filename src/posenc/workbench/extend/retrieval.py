@@ -18,11 +18,11 @@ from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.extend.extend import Read, Request
+from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, Tick
-from posenc.workbench.extend.scoring import Scoring, ScoringJob, score_texts
-from posenc.workbench.run.job import Launcher, Progress
+from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, score_texts
+from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.weights import FOLDER
 from posenc.workbench.tasks.text import Source, Text
@@ -134,10 +134,7 @@ def retrieve(
     every = [[[grid.plan(m, n, i) for i in range(count)] for n in lengths] for m in methods]
     jobs = [grid.job(m, n, i) for m in methods for n in lengths for i in range(count)]
 
-    def report(progress: Progress) -> None:
-        read(progress.work)
-
-    runs = score_texts(jobs, ledger, launcher, report)
+    runs = score_texts(jobs, ledger, launcher, read)
     margins = torch.tensor([[[runs[plan].cells[0].detail for plan in of_n] for of_n in of_m] for of_m in every])
     return Retrieval(model.name, model.original_length, methods, lengths, margins > 0)
 

@@ -28,6 +28,9 @@ TUNE_TOKENS = 1024
 CONSTANT = Training(schedule="constant", warm_up=0.0)
 """How a fine-tune learns: at the model's own rate."""
 
+Read = Callable[[float], None]
+"""Called with the number of tokens just read."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Scoring(Identified):
@@ -141,7 +144,7 @@ class ScoringJob:
         return model
 
 
-def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
+def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
     """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out.
 
     Raises:
@@ -154,11 +157,11 @@ def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, 
         if job.plan.id not in known or not job.complete:
             missing.append(job)
         else:
-            report(Progress(job.plan.id, job.plan.work))
+            read(job.plan.work)
 
     def heard(progress: Progress) -> None:
         ledger.note(progress)
-        report(progress)
+        read(progress.work)
 
     def done(result: Run | Failure) -> None:
         if isinstance(result, Failure):
