@@ -11,7 +11,7 @@ from tools.pages.models import Model, table
 
 import posenc.workbench
 from posenc import CATALOGUE, Encoding
-from posenc.pictures.ink import rendered
+from posenc.pictures.mpl import rendered
 from posenc.pictures.papers import both_papers
 from posenc.teaching.claims.properties import measured
 from posenc.teaching.lab.rooms import ROOMS, find

@@ -12,10 +12,10 @@ from PIL import Image
 from posenc import CATALOGUE
 from posenc.commands.show import show
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.pictures import ink
-from posenc.pictures.colours import DARK, LIGHT, Paper, contrast, rgb
+from posenc.pictures import mpl
+from posenc.pictures.colours import contrast, rgb
 from posenc.pictures.draw import draw, paint
-from posenc.pictures.palette import style
+from posenc.pictures.palette import DARK, LIGHT, Paper, style
 from posenc.pictures.view import Axis, Heatmap, View
 from posenc.teaching.gallery import gallery as written
 from posenc.teaching.views import alibi, sinusoidal
@@ -37,12 +37,12 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", TWICE)
 def test_a_view_is_drawn_twice_with_the_same_bytes(name: str, gallery: Path) -> None:
-    assert (gallery / f"{name}.svg").read_bytes() == ink.rendered(draw(make(name, {})))
+    assert (gallery / f"{name}.svg").read_bytes() == mpl.rendered(draw(make(name, {})))
 
 
 def test_painters_paint_on_the_axes_they_are_given() -> None:
-    with ink.ink():
-        axes = ink.sheet(3)
+    with mpl.styled():
+        axes = mpl.sheet(3)
     for ax, name in zip(axes, ("heatmap", "waves", "hands"), strict=True):
         assert paint(VIEWS[name]().panels[0], ax) is ax
         assert ax.has_data()
@@ -53,7 +53,7 @@ def test_hidden_keys_are_left_as_paper() -> None:
     assert image.get_array().mask.sum() == 6  # type: ignore[union-attr]
 
 
-def bars(figure: ink.Figure) -> list[ink.Axes]:
+def bars(figure: mpl.Figure) -> list[mpl.Axes]:
     return [ax for ax in figure.axes if ax.get_label() == "<colorbar>"]
 
 
@@ -79,7 +79,7 @@ def test_every_word_can_be_read_on_its_paper(name: str, paper: Paper) -> None:
     figure = draw(VIEWS[name](), paper)
     assert to_hex(figure.get_facecolor()) == paper.paper
     for words in figure.findobj(Text):
-        on_a_cell = isinstance(words.axes, ink.Axes) and words.get_ha() == words.get_va() == "center"
+        on_a_cell = isinstance(words.axes, mpl.Axes) and words.get_ha() == words.get_va() == "center"
         if words.get_text() and words.get_visible() and not on_a_cell:
             assert contrast(rgb(to_hex(words.get_color())), rgb(paper.paper)) >= 4.5, words.get_text()
 
@@ -101,7 +101,7 @@ def test_a_catalogue_of_twice_as_many_encodings_has_room(narrow: bool) -> None:
     check_words(draw(View("All four: rotary", (panel,), {"growth": 1.0}), narrow=narrow))
 
 
-def check_words(figure: ink.Figure) -> None:
+def check_words(figure: mpl.Figure) -> None:
     """No two words overprint, and none leaves the figure."""
     figure.draw_without_rendering()
     edge = figure.bbox

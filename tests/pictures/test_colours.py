@@ -5,12 +5,9 @@ import json
 import pytest
 
 from posenc.pictures.colours import (
-    DARK,
     DARK_TEXT,
-    LIGHT,
     LIGHT_TEXT,
     LINES,
-    PAPERS,
     contrast,
     line,
     readable,
@@ -20,7 +17,7 @@ from posenc.pictures.colours import (
     tables,
     text,
 )
-from posenc.pictures.palette import ENCODINGS, MAGNITUDE, NEGATIVE, PAPER, POSITIVE
+from posenc.pictures.palette import DARK, ENCODINGS, LIGHT, MAGNITUDE, PAPERS
 
 
 @pytest.mark.parametrize("paper", PAPERS.values(), ids=PAPERS)
@@ -40,8 +37,8 @@ def test_lines_keep_the_palettes_colour_and_are_seen_in_the_dark() -> None:
 
 
 def test_what_can_be_read_is_left_alone() -> None:
-    assert readable("#0072b2", PAPER, 4.5) == "#0072b2"
-    assert readable("#e69f00", PAPER, 4.5) != "#e69f00"
+    assert readable("#0072b2", LIGHT.paper, 4.5) == "#0072b2"
+    assert readable("#e69f00", LIGHT.paper, 4.5) != "#e69f00"
 
 
 def test_numbers_on_every_colour_can_be_read() -> None:
@@ -55,7 +52,7 @@ def test_numbers_on_every_colour_can_be_read() -> None:
 
 def test_scales_end_where_the_palette_says() -> None:
     signed, magnitude = steps("signed", LIGHT), steps("magnitude", DARK)
-    assert (signed[0], signed[127], signed[254]) == (rgb(NEGATIVE), rgb(PAPER), rgb(POSITIVE))
+    assert (signed[0], signed[127], signed[254]) == (rgb(LIGHT.negative), rgb(LIGHT.paper), rgb(LIGHT.positive))
     assert (magnitude[0], magnitude[254]) == (rgb(MAGNITUDE[0]), rgb(MAGNITUDE[-1]))
 
 

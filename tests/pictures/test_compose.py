@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from posenc.pictures.colours import LINES
-from posenc.pictures.compose import limits, scene
+from posenc.pictures.compose import compose, limits
 from posenc.pictures.palette import DASHES, ENCODINGS
 from posenc.pictures.scene import Chart, Disc, Map
 from posenc.pictures.view import Heatmap, Line, Lines, View, counted
@@ -22,7 +22,7 @@ def heatmap(values: list[list[float]], **settings: object) -> Heatmap:
 @pytest.mark.parametrize("name", VIEWS)
 def test_every_view_is_decided(name: str) -> None:
     answer = VIEWS[name]()
-    made = scene(answer)
+    made = compose(answer)
     assert len(made.panels) == len(answer.panels)
     for panel in made.panels:
         if isinstance(panel, Map):
@@ -57,20 +57,22 @@ def test_panels_that_are_compared_share_one_bar() -> None:
         heatmap([[0.4, 1.0]], scale="magnitude", unit="cosine"),
         heatmap([[-0.4, 1.0]], scale="magnitude", unit="cosine"),
     )
-    made = scene(View("t", (near, far)))
+    made = compose(View("t", (near, far)))
     assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == [0, 0]
     assert (made.bars[0].low, made.bars[0].high) == (pytest.approx(-0.4), 1.0)
 
 
 def test_panels_of_another_scale_or_unit_have_a_bar_of_their_own() -> None:
-    made = scene(View("t", (heatmap([[0.5]]), heatmap([[0.2]], scale="magnitude"), heatmap([[3.0]], unit="nats"))))
+    made = compose(
+        View("t", (heatmap([[0.5]]), heatmap([[0.2]], scale="magnitude"), heatmap([[3.0]], unit="nats")))
+    )
     assert [panel.bar for panel in made.panels if isinstance(panel, Map)] == [0, 1, 2]
 
 
 def test_a_bar_shows_only_the_side_that_occurs() -> None:
-    bar = scene(View("t", (heatmap([[-1.75, 0.0, math.nan]]),))).bars[0]
+    bar = compose(View("t", (heatmap([[-1.75, 0.0, math.nan]]),))).bars[0]
     assert (bar.low, bar.high, bar.shown) == (-1.75, 1.75, (-1.75, 0.0))
-    assert scene(View("t", (heatmap([[-1.0, 0.5]]),))).bars[0].shown == (-1.0, 1.0)
+    assert compose(View("t", (heatmap([[-1.0, 0.5]]),))).bars[0].shown == (-1.0, 1.0)
 
 
 def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
@@ -81,7 +83,7 @@ def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
         Line("b", one, "stack(rotary, fox)"),
         Line("c", one, "rotary(base=3)"),
     )
-    chart = scene(View("t", (Lines("n", lines, counted("x", 2), "y"),))).panels[0]
+    chart = compose(View("t", (Lines("n", lines, counted("x", 2), "y"),))).panels[0]
     assert isinstance(chart, Chart)
     assert [curve.name for curve in chart.curves] == [ENCODINGS["rotary"].label, "a", "b", "c"]
     assert [curve.colour.rstrip("0123456789") for curve in chart.curves] == [
@@ -95,7 +97,7 @@ def test_curves_keep_their_encodings_hand_and_others_take_their_turn() -> None:
 
 def test_levels_lie_on_the_axis() -> None:
     panel = Lines("n", (Line("l", torch.tensor([0.5, 0.9])),), counted("x", 2), "y", levels=((0.06, "chance"),))
-    chart = scene(View("t", (panel,))).panels[0]
+    chart = compose(View("t", (panel,))).panels[0]
     assert isinstance(chart, Chart)
     assert chart.levels == ((0.06, "chance"),)
     assert chart.y.place(0.06) is not None
@@ -103,7 +105,7 @@ def test_levels_lie_on_the_axis() -> None:
 
 def test_whole_numbers_are_written_whole_unless_what_they_stand_beside_is_not() -> None:
     ones, parts = (heatmap([row], scale="magnitude") for row in ([1.0, 0.0], [1.0, 0.5]))
-    texts = [panel.texts for panel in scene(View("t", (ones,))).panels if isinstance(panel, Map)]
+    texts = [panel.texts for panel in compose(View("t", (ones,))).panels if isinstance(panel, Map)]
     assert texts == [(("1", "0"),)]
-    texts = [panel.texts for panel in scene(View("t", (ones, parts))).panels if isinstance(panel, Map)]
+    texts = [panel.texts for panel in compose(View("t", (ones, parts))).panels if isinstance(panel, Map)]
     assert texts == [(("1.0000", "0.0000"),), (("1.0000", "0.5000"),)]

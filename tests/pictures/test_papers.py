@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.pictures.colours import DARK, LINES, PAPERS, line, partners, text
+from posenc.pictures.colours import LINES, line, partners, text
 from posenc.pictures.draw import draw
-from posenc.pictures.ink import rendered
+from posenc.pictures.mpl import rendered
+from posenc.pictures.palette import DARK, PAPERS
 from posenc.pictures.papers import both_papers
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 

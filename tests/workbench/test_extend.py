@@ -17,7 +17,7 @@ from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.extend.extend import Request, extend, work
 from posenc.workbench.extend.methods import NAMES, methods
-from posenc.workbench.extend.models import Ours, Tick, config_patch, open_model
+from posenc.workbench.extend.models import StudyModel, Tick, config_patch, open_model
 from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
@@ -28,7 +28,7 @@ BYTES = bytes(torch.randint(0, 256, (4000,), generator=torch.Generator().manual_
 TEXT = Text("test", "0" * 64, torch.tensor(list(b"abcd" * 500)), torch.tensor(list(b"abcd" * 50)))
 
 
-class Counting(Ours):
+class Counting(StudyModel):
     """Counts the documents that it scores, and can fail at one."""
 
     calls = 0
@@ -80,7 +80,7 @@ def test_mixed_layers_are_stretched_where_they_turn_and_see_far(
     }
     encoding = posenc.Layers(kinds, ("far", "near", "t5"), windows={"near": 8})
     model = Transformer(TransformerConfig(256, width=32, heads=2, layers=3), encoding).initialise(0).eval()
-    mixed = Ours(model, "mixed", 16, "a mixed model")
+    mixed = StudyModel(model, "mixed", 16, "a mixed model")
     assert mixed.scaling == Default()
     found = extend(mixed, BYTES, TEXT, request(documents=1, names=("none", "ntk")), ledgers(tmp_path), in_process)
     far = posenc.Rotary(16, pairing="half", base=500.0, scaling=NTK(4), phases="float32")
@@ -158,7 +158,7 @@ def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
         open_model(tmp_path / "none.gguf", None, "cpu", "float32")
     alibi = Transformer(TransformerConfig(256, width=32, heads=2), posenc.ALiBi(2))
     with pytest.raises(InvalidArgument, match="has alibi positions; only rotary ones can be scaled"):
-        Ours(alibi, "x", 16, "a model")
+        StudyModel(alibi, "x", 16, "a model")
 
 
 @pytest.fixture(scope="module")

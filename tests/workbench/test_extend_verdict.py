@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from posenc.scaling import Default
-from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.verdict import judge
-from posenc.workbench.report.extension import answer, over_positions
-from posenc.workbench.report.extension_page import write
+from posenc.workbench.report.extension import answer, over_positions, write
 from posenc.workbench.tasks.text import Text
 
 TEXT = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
@@ -22,7 +21,7 @@ def made(**means: list[float]) -> Extension:
     noise = torch.linspace(-0.4, 0.4, 4, dtype=torch.float64)[:, None]  # the documents' own spread, shared by all
     layer = methods(("none", *(m for m in means if m not in ("none", "window"))), Default(), 16, 3.0)
     curves = tuple(
-        Curve(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
+        MethodLosses(m, torch.tensor(means[m.name], dtype=torch.float64) + noise) for m in layer if m.name in means
     )
     window = torch.full((4,), means["window"][0], dtype=torch.float64) + noise[:, 0]
     return Extension("a model", "token", 16, 48, 8, curves, window, TEXT)
@@ -38,11 +37,11 @@ def test_the_choice_is_best_at_the_far_end_and_among_equals_cheapest_inside() ->
         window=[2.5],
     )
     verdict = judge(found)
-    assert [line.curve.method.name for line in verdict.lines] == ["yarn", "llama3", "linear", "ntk", "none"]
+    assert [line.curve.method.name for line in verdict.scores] == ["yarn", "llama3", "linear", "ntk", "none"]
     assert verdict.chosen.curve.method.name == "llama3"
-    assert verdict.lines[2].to_best is not None
-    assert verdict.lines[2].to_best.mean == pytest.approx(1)
-    assert verdict.lines[2].to_best.low == pytest.approx(1)  # paired: the documents' spread cancels
+    assert verdict.scores[2].to_best is not None
+    assert verdict.scores[2].to_best.mean == pytest.approx(1)
+    assert verdict.scores[2].to_best.low == pytest.approx(1)  # paired: the documents' spread cancels
     assert verdict.chosen.cost.mean == pytest.approx(0.1)
     said = answer(found, verdict)
     assert said.startswith("Use Llama 3 to reach 48: the last 16 positions lose 2.00, 7.00 without scaling;")
@@ -64,7 +63,7 @@ def test_one_document_has_no_interval_and_says_little() -> None:
     found = made(
         none=[2, 2, 6, 6, 6, 6], linear=[3, 3, 3, 3, 3, 3], yarn=[2, 2, 3.04, 3.04, 3.04, 3.04], window=[3.01]
     )
-    curves = tuple(Curve(c.method, c.losses[:1]) for c in found.curves)
+    curves = tuple(MethodLosses(c.method, c.losses[:1]) for c in found.curves)
     one = Extension("a model", "token", 16, 48, 8, curves, found.window[:1], TEXT)
     # 0.04 worse than linear, cheaper inside, and one document cannot tell that it is as good
     assert judge(one).chosen.curve.method.name == "linear"
@@ -122,10 +121,10 @@ def test_more_documents_are_never_a_weaker_test() -> None:
 
 def test_the_far_end_is_never_inside_the_trained_length() -> None:
     found = made(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
-    short = tuple(Curve(c.method, c.losses[:, :3]) for c in found.curves)
+    short = tuple(MethodLosses(c.method, c.losses[:, :3]) for c in found.curves)
     near = Extension("a model", "token", 16, 24, 8, short, found.window, TEXT)
     assert [near.far, found.far] == [1, 2]
-    assert judge(near).lines[-1].far.mean == pytest.approx(3)
+    assert judge(near).scores[-1].far.mean == pytest.approx(3)
 
 
 def test_the_view_marks_the_trained_length_and_the_choice() -> None:

@@ -14,7 +14,7 @@ from posenc.commands.app import app
 from posenc.scaling import Default
 from posenc.teaching.lab import results
 from posenc.workbench import notebook
-from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.verdict import judge
 from posenc.workbench.report import live, words
@@ -167,9 +167,9 @@ def test_an_extension_never_recommends_it(where: slice) -> None:
     broken = losses.clone()
     broken[:, where] = NAN
     text = Text("text", "0" * 64, torch.zeros(0, dtype=torch.uint8), torch.zeros(0, dtype=torch.uint8))
-    curves = (Curve(none, broken), Curve(linear, losses + 1), Curve(yarn, broken))
+    curves = (MethodLosses(none, broken), MethodLosses(linear, losses + 1), MethodLosses(yarn, broken))
     found = Extension("a model", "token", 16, 48, 8, curves, losses[:, 0], text)
     assert judge(found).chosen.curve.method is linear
     assert "Use linear" in recommended(found, judge(found))
-    nothing = replace(found, curves=(Curve(none, broken), Curve(yarn, broken)))
+    nothing = replace(found, curves=(MethodLosses(none, broken), MethodLosses(yarn, broken)))
     assert recommended(nothing, judge(nothing)).startswith("No method reads 48 tokens with a finite loss")

@@ -19,16 +19,16 @@ from posenc.pictures.view import Heatmap
 from posenc.scaling import Default, LengthScaling, Scaling, YaRN, planned
 from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.models import Ours, Shipped, Tick, open_model
+from posenc.workbench.extend.models import PretrainedModel, StudyModel, Tick, open_model
 from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
 from posenc.workbench.launch.in_process import in_process
-from posenc.workbench.report.blocks import Page
-from posenc.workbench.report.builder import build
-from posenc.workbench.report.retrieval import answer, over_depth, part, table
+from posenc.workbench.report.extension import write
+from posenc.workbench.report.retrieval import answer, over_depth, table
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text
 from support.pretrained import save_llama
+from workbench.test_extend_verdict import made as extension_of
 
 DATA = b"All work and no play makes a dull text. " * 1000
 TEXT = Text("dull", "0" * 64, torch.empty(0).long(), torch.empty(0).long())
@@ -114,15 +114,15 @@ def test_a_model_that_copies_finds_every_needle(tmp_path: Path, ledgers: Callabl
 
     found = retrieve(reader(model), DATA, TEXT, asked(), ledgers(tmp_path), in_process, progress)
     assert found.lengths == (1024, 2048, 4096)
-    assert found.found.shape == (2, 3, 9, len(DEPTHS))
-    assert found.found.all()
+    assert found.correct.shape == (2, 3, 9, len(DEPTHS))
+    assert found.correct.all()
     assert read[0] == work(2048, asked()) == 2 * 9 * (1024 + 2048 + 4096)
 
 
 def test_a_model_that_ignores_the_text_is_at_chance_at_every_depth(
     tmp_path: Path, ledgers: Callable[[Path], Ledger]
 ) -> None:
-    found = retrieve(Known(nothing), DATA, TEXT, asked(), ledgers(tmp_path), in_process).found.double()
+    found = retrieve(Known(nothing), DATA, TEXT, asked(), ledgers(tmp_path), in_process).correct.double()
     assert float(found.mean()) == pytest.approx(CHANCE)
     assert (found.sum(-1) == 1).all()  # its favourite number is right once in each haystack
     assert found.sum(2).tolist() == torch.ones(2, 3, 9).tolist()  # and over nine haystacks once at each depth
@@ -133,13 +133,13 @@ def test_a_model_without_a_preference_finds_nothing(tmp_path: Path, ledgers: Cal
         def answers(self, context, questions, encoding, tick=...):  # type: ignore[no-untyped-def]
             return torch.zeros(len(questions), 256)
 
-    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), ledgers(tmp_path), in_process).found.any()
+    assert not retrieve(Even(nothing), DATA, TEXT, asked(documents=1), ledgers(tmp_path), in_process).correct.any()
 
 
 def test_needles_lie_where_the_depth_says(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     model = Known(far_with_yarn)
     found = retrieve(model, DATA, TEXT, asked(documents=2), ledgers(tmp_path), in_process)
-    none, yarn = found.found.double().mean(2)
+    none, yarn = found.correct.double().mean(2)
     assert yarn.tolist() == torch.ones(3, 9).tolist()
     assert none[:2].tolist() == torch.ones(2, 9).tolist()
     assert none[2, 5:].tolist() == [1, 1, 1, 1]  # the last half of 4096 bytes
@@ -165,7 +165,7 @@ def test_stopped_and_resumed_asks_only_what_is_missing(tmp_path: Path, ledgers: 
     again, read = Known(everything), list[float]()
     same = retrieve(again, DATA, TEXT, asked(documents=2), ledgers(tmp_path), in_process, read.append)
     assert again.calls == 0
-    assert torch.equal(found.found, same.found)
+    assert torch.equal(found.correct, same.correct)
     assert sum(read) == work(2048, asked(documents=2))
     other = Known(everything)
     retrieve(other, DATA, replace(TEXT, sha256="1" * 64), asked(documents=2), ledgers(tmp_path), in_process)
@@ -205,8 +205,9 @@ def test_the_view_is_a_heatmap_per_method() -> None:
 
 
 def test_the_page_has_the_figure_its_numbers_and_how(tmp_path: Path) -> None:
-    shown = part(made(0.1, 0.9), tmp_path)
-    page = build(Page("posenc extend", "a", "", (shown,), "", ""))
+    extension = extension_of(none=[2, 2, 3, 5, 7, 7], yarn=[2, 2, 2, 2, 2, 2], window=[2.5])
+    page = write(extension, tmp_path, "posenc extend x", 3.0, None, made(0.1, 0.9)).read_text()
+    assert '<a href="#needles">Needles: retrieval by depth</a>' in page
     assert "data:image/svg+xml" in page
     assert (tmp_path / "figures" / "needles.png").stat().st_size > 10_000
     assert "<td>0.90<br><small>0.82 … 0.95</small></td>" in page  # Wilson's interval of 81 of 90
@@ -225,7 +226,7 @@ def test_lengths_start_within_the_trained_one_and_end_at_the_asked() -> None:
 def test_refusals(tmp_path: Path, ledgers: Callable[[Path], Ledger]) -> None:
     small = Transformer(TransformerConfig(256, width=32, heads=2), posenc.Rotary(16, pairing="half"))
     with pytest.raises(InvalidArgument, match=r"pass a Hugging Face folder or a \.gguf file, or .* --tasks needle"):
-        reader(Ours(small, "x", 128, "the small model of study"))
+        reader(StudyModel(small, "x", 128, "the small model of study"))
     short = Known(everything)
     short.original_length = 1024
     with pytest.raises(InvalidArgument, match=r"hides \d+ bytes in half the trained length of a known model, 512"):
@@ -268,7 +269,7 @@ def test_memory_counts_the_cached_keys(llama: Path, monkeypatch: pytest.MonkeyPa
     from posenc.integrations.huggingface import load
 
     model, _, _ = open_model(llama, None, "cpu", "float32")
-    assert isinstance(model, Shipped)
+    assert isinstance(model, PretrainedModel)
     plain, cached = model.memory(8192), model.memory(8192, cached=True)
     assert cached - plain == 8192 * 2 * 2 * 2 * 16 * 4  # keys and values of 2 layers, 2 heads of 16 numbers
     monkeypatch.setattr(load, "free_memory", lambda device: (plain + cached) // 2)
@@ -285,7 +286,7 @@ def test_the_command_asks_where_told_to(llama: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "share of 9 needles found at each length, chance 0.11; trained to 2048" in result.stdout
     assert "Needles" in result.stdout
-    assert "What lies far back" in (tmp_path / "report.html").read_text()
+    assert "Needles: retrieval by depth" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "figures" / "needles.svg").exists()
     said = re.sub(r"[\s│]+", " ", CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).stdout)
     assert "Also ask for numbers hidden in the text, by length and depth; pretrained models only, slow." in said

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from posenc.pictures.compose import scene
+from posenc.pictures.compose import compose
 from posenc.pictures.scene import Bar, Chart, Disc, Map
 from posenc.teaching.lab import export, page
 from posenc.teaching.lab.rooms import ROOMS, find
@@ -28,7 +28,7 @@ QUESTION = f'<text x="{WIDE / 2}" y="{TALL / 2}" class="middle">which? why? how 
 
 
 def drawn(question: str) -> str:
-    picture = scene(find(question).answer({}))
+    picture = compose(find(question).answer({}))
     panel = picture.panels[0]
     if isinstance(panel, Map):
         return wrapped(cells(panel, picture.bars[panel.bar]))

@@ -15,7 +15,7 @@ from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
     from posenc.workbench.extend.extend import Extension, Request
-    from posenc.workbench.extend.models import LanguageModel, Opened
+    from posenc.workbench.extend.models import LanguageModel, OpenedModel
     from posenc.workbench.extend.retrieval import Reader, Retrieval
     from posenc.workbench.run.job import Launcher
     from posenc.workbench.study.storage import StudyFolder
@@ -100,9 +100,9 @@ def _request(
     import torch
 
     from posenc.workbench.extend.methods import methods as named
-    from posenc.workbench.extend.models import Ours
+    from posenc.workbench.extend.models import StudyModel
 
-    ours = isinstance(model, Ours)
+    ours = isinstance(model, StudyModel)
     if ours:
         torch.set_num_threads(1)  # models of this size wait for threads longer than they compute
     length = _length(to or ("8x" if ours else "2x"), model.original_length)
@@ -117,13 +117,13 @@ def _announce(
     console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", needle: bool
 ) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
-    from posenc.workbench.extend.models import Shipped
+    from posenc.workbench.extend.models import PretrainedModel
     from posenc.workbench.run.footprint import check_disk
 
     console.print(
         f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder.name}/"
     )
-    if not isinstance(model, Shipped):
+    if not isinstance(model, PretrainedModel):
         return
     gib = model.memory(request.length, cached=needle) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
@@ -133,7 +133,7 @@ def _announce(
 
 def _run(
     console: Console,
-    opened: "Opened",
+    opened: "OpenedModel",
     asked: "Reader | None",
     request: "Request",
     folder: "StudyFolder",
@@ -174,9 +174,9 @@ def _write(
     seconds: float,
 ) -> None:
     """Print the answers; write page, config and tuned weights into the folder."""
-    from posenc.workbench.extend.models import Shipped, config_patch
+    from posenc.workbench.extend.models import PretrainedModel, config_patch
     from posenc.workbench.extend.verdict import judge
-    from posenc.workbench.report.extension_page import write
+    from posenc.workbench.report.extension import write
     from posenc.workbench.run.weights import load_weights
 
     patch = config_patch(model, judge(extension).chosen.curve.method, extension.length)
@@ -185,7 +185,7 @@ def _write(
     if patch:
         (folder.path / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder.name}/config-patch.json")
-    if extension.finetune and isinstance(model, Shipped):
+    if extension.finetune and isinstance(model, PretrainedModel):
         best = judge(extension, tuned=True).chosen.curve
         if best.plan is not None and best.method.scaling is not None:  # no config can say that no layer rotates
             weights = load_weights(folder.path, best.plan)

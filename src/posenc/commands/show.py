@@ -68,7 +68,7 @@ def _one(name: str, settings: dict[str, str], path: Path) -> Path:
 
 
 def _lesson(output: Path | None) -> Path:
-    from posenc.pictures.ink import write
+    from posenc.pictures.mpl import write
     from posenc.teaching.three_panels import three_panels
 
     return write(three_panels(), output or Path(LESSON_FILE))

@@ -4,46 +4,18 @@ import colorsys
 import itertools
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import lru_cache
 from typing import get_args
 
 from posenc.pictures import palette
-from posenc.pictures.palette import Scale
+from posenc.pictures.palette import LIGHT, PAPERS, Paper, Scale
 
 EMPTY = 255
 """The code of a cell without a value; codes 0 … 254 run over the scale, 127 is zero of a signed one."""
 TEXT, LINE = 4.5, 3.0
 """Least contrasts with the paper (WCAG 2.2, AA): of text, and of a line on dark paper."""
 
-
-@dataclass(frozen=True)
-class Paper:
-    """The colours of a page.
-
-    Args:
-        quiet: secondary text. edge: outlines of controls, 3:1. wash: a pressed area.
-    """
-
-    paper: str
-    ink: str
-    quiet: str
-    hairline: str
-    edge: str
-    wash: str
-    negative: str
-    positive: str
-
-
-LIGHT = Paper(
-    *(palette.PAPER, palette.INK, "#5c5f66", palette.HAIRLINE, "#85827a", "#f1efe8"),
-    *(palette.NEGATIVE, palette.POSITIVE),
-)
-DARK = Paper(
-    *(palette.PAPER_DARK, palette.INK_DARK, "#a3a5a8", palette.HAIRLINE_DARK, "#75797f", "#1d2025"),
-    *(palette.NEGATIVE_DARK, palette.POSITIVE_DARK),
-)
-PAPERS = {"light": LIGHT, "dark": DARK}
 
 LINES: dict[str, str] = {
     "accent": palette.ACCENT,
@@ -76,24 +48,18 @@ def readable(colour: str, paper: str, least: float, *, least_steps: int = 0) -> 
     """The nearest lightness of this hue whose contrast with the paper is at least ``least``."""
     hue, lightness, saturation = colorsys.rgb_to_hls(*(v / 255 for v in rgb(colour)))
     step = -0.01 if luminance(rgb(paper)) > 0.18 else 0.01
-    steps = itertools.count(least_steps)
-    shades = (_bytes(colorsys.hls_to_rgb(hue, lightness + step * n, saturation)) for n in steps)
-    return _hex(next(shade for shade in shades if contrast(shade, rgb(paper)) >= least))
+    for n in itertools.count(least_steps):
+        channels = colorsys.hls_to_rgb(hue, lightness + step * n, saturation)
+        shade = [round(255 * min(1.0, max(0.0, channel))) for channel in channels]
+        if contrast(shade, rgb(paper)) >= least:
+            break
+    return "#" + bytes(shade).hex()
 
 
 @lru_cache
 def partners() -> dict[str, str]:
     """What every colour of light paper is on dark paper."""
     return dict(zip(*(map(str.lower, _variables(paper).values()) for paper in PAPERS.values()), strict=True))
-
-
-def _hex(colour: tuple[int, int, int]) -> str:
-    return "#" + "".join(f"{v:02x}" for v in colour)
-
-
-def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
-    red, green, blue = (round(255 * min(1.0, max(0.0, v))) for v in colour)
-    return red, green, blue
 
 
 def stylesheet() -> str:
@@ -117,11 +83,12 @@ def _variables(paper: Paper) -> dict[str, str]:
 
 def tables() -> str:
     """JSON: for each scale and paper, red, green and blue of codes 0 … 254, and 1 where text on it is dark."""
-
-    def sent(scale: Scale, paper: Paper) -> list[list[int]]:
-        return [[*step, int(dark_text(step))] for step in steps(scale, paper)]
-
-    return json.dumps({scale: {n: sent(scale, paper) for n, paper in PAPERS.items()} for scale in get_args(Scale)})
+    return json.dumps(
+        {
+            scale: {name: [[*c, int(dark_text(c))] for c in steps(scale, paper)] for name, paper in PAPERS.items()}
+            for scale in get_args(Scale)
+        }
+    )
 
 
 DARK_TEXT, LIGHT_TEXT = "#000000", "#ffffff"
@@ -138,15 +105,16 @@ def steps(scale: Scale, paper: Paper) -> tuple[tuple[int, int, int], ...]:
     """The colours of codes 0 … 254."""
     names = palette.MAGNITUDE if scale == "magnitude" else (paper.negative, paper.paper, paper.positive)
     anchors = [rgb(name) for name in names]
-    found = []
-    for code in range(EMPTY):
-        place = code / (EMPTY - 1) * (len(anchors) - 1)
-        left = min(int(place), len(anchors) - 2)
-        red, green, blue = (
-            round(x + (y - x) * (place - left)) for x, y in zip(*anchors[left : left + 2], strict=True)
-        )
-        found.append((red, green, blue))
-    return tuple(found)
+    places = [code / (EMPTY - 1) * (len(anchors) - 1) for code in range(EMPTY)]
+    return tuple(_between(anchors, place) for place in places)
+
+
+def _between(anchors: Sequence[tuple[int, int, int]], place: float) -> tuple[int, int, int]:
+    """The colour at a place of a row of colours, the first of which lies at 0, the next at 1."""
+    left = min(int(place), len(anchors) - 2)
+    ends = zip(anchors[left], anchors[left + 1], strict=True)
+    red, green, blue = (round(x + (y - x) * (place - left)) for x, y in ends)
+    return red, green, blue
 
 
 def rgb(colour: str) -> tuple[int, int, int]:

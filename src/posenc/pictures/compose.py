@@ -3,12 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from posenc.pictures import view
 from posenc.pictures.numbers import fixed, plain, readout, short
 from posenc.pictures.palette import DASHES, SERIES, style, token
-from posenc.pictures.scene import Axis, Bar, Chart, Curve, Disc, Map, Scene, Tick, Vector
-from posenc.pictures.ticks import along, log_span, round_steps, span, written
-from posenc.pictures.view import Heatmap, Lines, Plane, View
+from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene, Tick, Vector
+from posenc.pictures.ticks import linear_limits, log_limits, round_steps, tick_indices, with_texts
+from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View, with_unit
 
 WRITTEN_CELLS = 160
 """A matrix of at most so many cells also carries its numbers."""
@@ -18,7 +17,7 @@ TICKED = 8
 """Up to this many points of a logarithmic axis each get a tick."""
 
 
-def scene(answer: View) -> Scene:
+def compose(answer: View) -> Scene:
     """The view with every decision made."""
     compared: dict[tuple[str, str], list[Heatmap]] = {}
     for heatmap in (panel for panel in answer.panels if isinstance(panel, Heatmap)):
@@ -62,8 +61,8 @@ def _bar(panels: Sequence[Heatmap]) -> Bar:
     shown = (low, high) if not one_sided else (0.0, high) if max(values) > 0 else (low, 0.0)
     named = panels[0].name if len(panels) == 1 else ""
     unit = panels[0].unit
-    label = f"{named} ({unit})" if named and unit else named or unit
-    return Bar(panels[0].scale, low, high, shown, label, written(round_steps(*shown, most=5)), _legend(*shown))
+    label = with_unit(named, unit) if named else unit
+    return Bar(panels[0].scale, low, high, shown, label, with_texts(round_steps(*shown, most=5)), _legend(*shown))
 
 
 def _legend(low: float, high: float) -> tuple[str, ...]:
@@ -71,7 +70,7 @@ def _legend(low: float, high: float) -> tuple[str, ...]:
     return tuple(short(float(f"{value:.2g}")) for value in ends)
 
 
-def _map(panel: Heatmap, bar: int, beside: Sequence[Heatmap]) -> Map:
+def _map(panel: Heatmap, bar: int, compared: Sequence[Heatmap]) -> Map:
     rows, columns = panel.values.shape
     few = rows * columns <= WRITTEN_CELLS
     return Map(
@@ -82,27 +81,27 @@ def _map(panel: Heatmap, bar: int, beside: Sequence[Heatmap]) -> Map:
         bar,
         panel.marked_rows,
         panel.marked_columns,
-        _texts(panel, beside) if few else (),
-        tuple(at(panel.rows, i) for i in range(rows)) if few else (),
+        _texts(panel, compared) if few else (),
+        tuple(tick_text(panel.rows, i) for i in range(rows)) if few else (),
     )
 
 
-def _texts(panel: Heatmap, beside: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
-    """Every cell's number, all with as many decimals as the cells have room and what it stands beside needs."""
-    whole = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in beside)
+def _texts(panel: Heatmap, compared: Sequence[Heatmap]) -> tuple[tuple[str, ...], ...]:
+    """Every cell's number, all with as many decimals as fit the cells and as the compared panels need."""
+    integers = all(bool((each.values.nan_to_num() % 1 == 0).all()) for each in compared)
     largest = float(panel.values.nan_to_num().abs().max())
-    digits = 0 if whole else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
+    digits = 0 if integers else 4 if panel.values.shape[1] <= 4 else 2 if largest >= 0.1 else 3
     return tuple(tuple("" if math.isnan(v) else plain(v, digits) for v in row) for row in panel.values.tolist())
 
 
-def _cells(axis: view.Axis) -> Axis:
+def _cells(axis: Axis) -> AxisScale:
     """An axis whose values own cells: ticks sit at the middles of theirs."""
     count = len(axis.values)
-    indices = range(count) if axis.labels else along(axis.values)
-    return Axis(axis.label, -0.5, count - 0.5, tuple((float(i), at(axis, i)) for i in indices))
+    indices = range(count) if axis.labels else tick_indices(axis.values)
+    return AxisScale(axis.label, -0.5, count - 0.5, tuple((float(i), tick_text(axis, i)) for i in indices))
 
 
-def at(axis: view.Axis, index: int) -> str:
+def tick_text(axis: Axis, index: int) -> str:
     """What is written at one value of an axis."""
     return axis.labels[index] if axis.labels else short(axis.values[index])
 
@@ -115,17 +114,17 @@ def _chart(panel: Lines) -> Chart:
     return Chart(panel.name, _across(panel.x, panel.marks), y, panel.x.values, curves, panel.marks, panel.levels)
 
 
-def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> Axis:
-    low, high = span([v for band in bands for v in band if math.isfinite(v)])
-    return Axis(_named(panel.y_name, panel.y_unit), low, high, written(round_steps(low, high)))
+def _linear(bands: Sequence[Sequence[float]], panel: Lines) -> AxisScale:
+    low, high = linear_limits([v for band in bands for v in band if math.isfinite(v)])
+    return AxisScale(with_unit(panel.y_name, panel.y_unit), low, high, with_texts(round_steps(low, high)))
 
 
-def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> Axis:
-    low, high, ticks = log_span(bands)
-    return Axis(_named(name, unit, log=True), low, high, written(ticks, log=True), log=True)
+def _logarithmic(bands: Sequence[Sequence[float]], name: str, unit: str) -> AxisScale:
+    low, high, ticks = log_limits(bands)
+    return AxisScale(with_unit(name, unit, "log scale"), low, high, with_texts(ticks, log=True), log=True)
 
 
-def _across(axis: view.Axis, marks: Sequence[Tick]) -> Axis:
+def _across(axis: Axis, marks: Sequence[Tick]) -> AxisScale:
     """The horizontal axis: from the first value to the last, with a tick at each where there are few.
 
     A mark at its low end moves the end away, so that its line is not the axis itself.
@@ -135,22 +134,16 @@ def _across(axis: view.Axis, marks: Sequence[Tick]) -> Axis:
         high = low + (abs(low) or 1.0)
     if any(value <= low for value, _ in marks):
         low = low * (low / high) ** APART if axis.log else low - APART * (high - low)
-    label = _named(axis.name, axis.unit, log=axis.log)
+    label = with_unit(axis.name, axis.unit, "log scale" if axis.log else "")
     ticks: tuple[Tick, ...]
     if axis.labels or (axis.log and len(axis.values) <= TICKED):
-        ticks = tuple((value, at(axis, i)) for i, value in enumerate(axis.values))
+        ticks = tuple((value, tick_text(axis, i)) for i, value in enumerate(axis.values))
     elif axis.log:
-        ticks = written([t for t in log_span([[low], [high]])[2] if low <= t <= high], log=True)
+        ticks = with_texts([t for t in log_limits([[low], [high]])[2] if low <= t <= high], log=True)
     else:
-        whole = all(float(v).is_integer() for v in axis.values)
-        ticks = written([t for t in round_steps(low, high) if not whole or float(t).is_integer()])
-    return Axis(label, low, high, ticks, axis.log)
-
-
-def _named(name: str, unit: str, *, log: bool = False) -> str:
-    """A name with its unit and, where it is one, the word that its scale is logarithmic."""
-    said = ", ".join(part for part in (unit, "log scale" if log else "") if part)
-    return f"{name} ({said})" if said else name
+        integers = all(float(v).is_integer() for v in axis.values)
+        ticks = with_texts([t for t in round_steps(low, high) if not integers or float(t).is_integer()])
+    return AxisScale(label, low, high, ticks, axis.log)
 
 
 def _curve(panel: Lines, index: int) -> Curve:
@@ -159,15 +152,15 @@ def _curve(panel: Lines, index: int) -> Curve:
         () if given is None else tuple(given.detach().cpu().double().tolist())
         for given in (line.values, line.low, line.high)
     )
-    hand = _hand([other.encoding for other in panel.lines], index)
-    return Curve(line.name or style(line.encoding).label, *hand, values, low, high, line.hollow, panel.between)
+    look = _look([other.encoding for other in panel.lines], index)
+    return Curve(line.name or style(line.encoding).label, *look, values, low, high, line.hollow, panel.between)
 
 
-def _hand(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
+def _look(encodings: Sequence[str], index: int) -> tuple[str, tuple[float, ...], str]:
     """Colour, dash and marker: an encoding's own, or those of its place."""
     if encodings[index]:
-        own = style(encodings[index], encodings)
-        return token(encodings[index], encodings), own.dash, own.marker
+        look = style(encodings[index], encodings)
+        return token(encodings[index], encodings), look.dash, look.marker
     return f"series-{index % len(SERIES)}", DASHES[index % len(DASHES)], "o"
 
 
@@ -181,4 +174,4 @@ def _disc(panel: Plane) -> Disc:
         )
         for i, arrow in enumerate(panel.arrows)
     )
-    return Disc(panel.name, vectors, panel.limit, written((-panel.limit, 0.0, panel.limit)))
+    return Disc(panel.name, vectors, panel.limit, with_texts((-panel.limit, 0.0, panel.limit)))

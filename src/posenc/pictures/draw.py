@@ -1,13 +1,14 @@
 """Draws a whole view: its title, its panels side by side, its readouts underneath; on light or dark paper."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from posenc.pictures import ink
-from posenc.pictures.colours import LIGHT, Paper
-from posenc.pictures.compose import scene
-from posenc.pictures.heatmap import heatmap, scale
-from posenc.pictures.ink import Axes, Figure
+from posenc.pictures import mpl
+from posenc.pictures.compose import compose
+from posenc.pictures.heatmap import colour_bar, heatmap
 from posenc.pictures.lines import lines
+from posenc.pictures.mpl import Axes, Figure
+from posenc.pictures.palette import LIGHT, Paper
 from posenc.pictures.plane import plane
 from posenc.pictures.scene import Chart, Disc, Map, Scene
 from posenc.pictures.view import Heatmap, Lines, Plane, View
@@ -28,76 +29,91 @@ SHOWN = 8
 
 def draw(view: View, paper: Paper = LIGHT, *, narrow: bool = False) -> Figure:
     """The view as a figure of its own."""
-    made = scene(view)
-    count = len(made.panels)
+    scene = compose(view)
+    count = len(scene.panels)
     across = 1 if narrow and count <= ACROSS else 2 if narrow else count if count <= ONE_ROW else ACROSS
     down = -(-count // across)
-    width = NARROW if narrow else ink.WIDTH if count == 1 else 9.0
-    height = 0.9 + 2.6 * down if narrow or count > 2 else ink.HEIGHT
-    said = _readouts(made, width, 1 if narrow else 2)
+    width = NARROW if narrow else mpl.WIDTH if count == 1 else 9.0
+    height = 0.9 + 2.6 * down if narrow or count > 2 else mpl.HEIGHT
+    readouts = _readout_lines(scene, width, 1 if narrow else 2)
     names = (
         NAMED * len(p.curves) if isinstance(p, Chart) else ROW * len(p.rows.ticks)
-        for p in made.panels
+        for p in scene.panels
         if not isinstance(p, Disc)
     )
     height = max(height, 1.0 + down * max(names, default=0.0))
-    height += LINE * max(0, said.count("\n") - (0 if narrow else 1))
-    with ink.ink(paper):
-        axes = ink.sheet(across, down, width=width, height=height)
-        figure = axes[0].get_figure(root=True)
-        assert figure is not None
-        figure.suptitle(ink.folded(made.title, width, ink.TEXT + 2), x=0.012, ha="left", fontsize=ink.TEXT + 2)
-        _panels(made, axes[:count], paper)
-        for panel, ax in zip(made.panels, axes, strict=False):
+    height += LINE * max(0, readouts.count("\n") - (0 if narrow else 1))
+    with mpl.styled(paper):
+        axes = mpl.sheet(across, down, width=width, height=height)
+        figure = mpl.figure_of(axes[0])
+        figure.suptitle(mpl.wrapped(scene.title, width, mpl.TEXT + 2), x=0.012, ha="left", fontsize=mpl.TEXT + 2)
+        _panels(scene, axes[:count], paper)
+        for panel, ax in zip(scene.panels, axes, strict=False):
             if count > 1:
                 inches = width / across * (0.75 if across > 1 else 1.0)
-                ax.set_title(ink.folded(panel.name, inches), fontsize=ink.TEXT)
+                ax.set_title(mpl.wrapped(panel.name, inches), fontsize=mpl.TEXT)
         for spare in axes[count:]:
             spare.set_visible(False)
-        figure.supxlabel(said, x=0.012, ha="left", fontsize=ink.SMALL)
+        figure.supxlabel(readouts, x=0.012, ha="left", fontsize=mpl.SMALL)
     return figure
 
 
-def _panels(made: Scene, axes: list[Axes], paper: Paper) -> None:
+def _panels(scene: Scene, axes: list[Axes], paper: Paper) -> None:
     """Every panel on its axes; matrices on one scale share a bar, others have one each."""
     images = {}
-    for i, (panel, ax) in enumerate(zip(made.panels, axes, strict=True)):
+    for i, (panel, ax) in enumerate(zip(scene.panels, axes, strict=True)):
         if isinstance(panel, Map):
-            images[i] = heatmap(panel, made.bars[panel.bar], ax, paper)
+            images[i] = heatmap(panel, scene.bars[panel.bar], ax, paper)
         elif isinstance(panel, Chart):
             lines(panel, ax, paper)
         else:
-            plane(panel, ax, paper, names=i == 0 or not isinstance(made.panels[0], Disc))
-    figure = axes[0].get_figure(root=True)
-    assert figure is not None
-    if len(images) == len(axes) > 1 and len(made.bars) == 1:
-        scale(figure, images[0], made.bars[0], axes)
-        if len({(p.rows, p.columns) for p in made.panels if isinstance(p, Map)}) == 1:
+            plane(panel, ax, paper, names=i == 0 or not isinstance(scene.panels[0], Disc))
+    figure = mpl.figure_of(axes[0])
+    if len(images) == len(axes) > 1 and len(scene.bars) == 1:
+        colour_bar(figure, images[0], scene.bars[0], axes)
+        if len({(p.rows, p.columns) for p in scene.panels if isinstance(p, Map)}) == 1:
             for ax in axes:  # one set of names serves all
                 ax.label_outer()
         return
     for i, image in images.items():
-        panel = made.panels[i]
+        panel = scene.panels[i]
         assert isinstance(panel, Map)
-        scale(figure, image, made.bars[panel.bar], axes[i], panel.name if len(axes) == 1 else "")
+        colour_bar(figure, image, scene.bars[panel.bar], axes[i], panel.name if len(axes) == 1 else "")
 
 
 def paint(panel: Heatmap | Lines | Plane, ax: Axes | None = None, paper: Paper = LIGHT) -> Axes:
     """Paint one panel of a view, on ``ax`` or on a figure of its own; returns the axes."""
-    made = scene(View("", (panel,)))
-    with ink.ink(paper):
-        ax = ink.sheet()[0] if ax is None else ax
-        _panels(made, [ax], paper)
+    scene = compose(View("", (panel,)))
+    with mpl.styled(paper):
+        ax = mpl.sheet()[0] if ax is None else ax
+        _panels(scene, [ax], paper)
     return ax
 
 
-def _readouts(made: Scene, width: float, a_line: int) -> str:
+def _readout_lines(scene: Scene, width: float, a_line: int) -> str:
     """The first readouts, so many a line, in lines that fit the figure."""
-    items = [f"{name}: {text}" for name, text in made.readouts[:SHOWN]]
+    items = [f"{name}: {text}" for name, text in scene.readouts[:SHOWN]]
     lines = ["    ".join(items[i : i + a_line]) for i in range(0, len(items), a_line)]
-    return "\n".join(ink.folded(line, width, ink.SMALL) for line in lines)
+    return "\n".join(mpl.wrapped(line, width, mpl.SMALL) for line in lines)
 
 
 def save(view: View, path: str | Path, paper: Paper = LIGHT, *, narrow: bool = False) -> Path:
     """Draw and write to ``path``; its ending says the format (svg, png, pdf)."""
-    return ink.write(draw(view, paper, narrow=narrow), path)
+    return mpl.write(draw(view, paper, narrow=narrow), path)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A view in a notebook, which shows it as a figure."""
+
+    view: View
+
+    def save(self, path: str | Path) -> Path:
+        """Write it; the name's end decides the format."""
+        return save(self.view, path)
+
+    def __repr__(self) -> str:
+        return f"{self.view.title}; it draws itself in a notebook, and save(path) writes it"
+
+    def _repr_html_(self) -> str:
+        return mpl.rendered(draw(self.view)).decode()

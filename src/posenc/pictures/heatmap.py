@@ -4,13 +4,14 @@ import numpy as np
 from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 
-from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, Paper, dark_text
-from posenc.pictures.ink import SMALL, Axes, Figure, colours, folded
+from posenc.pictures.colours import DARK_TEXT, LIGHT_TEXT, dark_text
+from posenc.pictures.mpl import SMALL, Axes, Figure, colour_map, inches, wrapped
+from posenc.pictures.palette import Paper
 from posenc.pictures.scene import Bar, Map
 
 CELL = 0.17
 """Inches that a cell must have downwards to hold a number."""
-LEFT = 0.85
+PANEL_WIDTH = 0.85
 """Share of its width that a panel keeps beside its names and its bar."""
 
 
@@ -20,42 +21,42 @@ def heatmap(panel: Map, bar: Bar, ax: Axes, paper: Paper) -> AxesImage:
     rows, columns = values.shape
     image = ax.imshow(
         values,
-        cmap=colours(bar, paper),
+        cmap=colour_map(bar, paper),
         vmin=bar.low,
         vmax=bar.high,
         aspect="equal" if rows == columns else "auto",
     )
-    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    width, height = inches(ax)
     named = [text for _, text in panel.columns.ticks]
-    crowded = len(named) > 1 and sum(len(t) + 1.5 for t in named) * SMALL * 0.6 / 72 > box.width
+    crowded = len(named) > 1 and sum(len(t) + 1.5 for t in named) * SMALL * 0.6 / 72 > width
     ax.set_xticks([at for at, _ in panel.columns.ticks], named, rotation=90 if crowded else 0)
     ax.set_yticks([at for at, _ in panel.rows.ticks], [text for _, text in panel.rows.ticks])
-    ax.set_xlabel(folded(panel.columns.label, box.width))
-    ax.set_ylabel(folded(panel.rows.label, box.height))
+    ax.set_xlabel(wrapped(panel.columns.label, width))
+    ax.set_ylabel(wrapped(panel.rows.label, height))
     for side in ax.spines.values():
         side.set_visible(False)
     for column in panel.marked_columns:
         _outline(ax, (column - 0.5, -0.5), 1, rows, paper)
     for row in panel.marked_rows:
         _outline(ax, (-0.5, row - 0.5), columns, 1, paper)
-    if panel.texts and _fits(panel, box.width / columns, box.height / rows):
+    if panel.texts and _fits(panel, width / columns, height / rows):
         _numbers(ax, panel, image)
     return image
 
 
-def scale(figure: Figure, image: AxesImage, bar: Bar, axes: Axes | list[Axes], name: str = "") -> None:
+def colour_bar(figure: Figure, image: AxesImage, bar: Bar, axes: Axes | list[Axes], name: str = "") -> None:
     """The bar beside these axes: only the part of it that occurs, without a frame, named with its unit."""
-    made = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.05, aspect=25)
-    made.outline.set_visible(False)
-    made.ax.set_ylim(*bar.shown)
-    made.set_ticks([at for at, _ in bar.ticks], labels=[text for _, text in bar.ticks])
-    made.set_label(name or bar.label, fontsize=SMALL)
+    scale = figure.colorbar(image, ax=axes, pad=0.02, fraction=0.05, aspect=25)
+    scale.outline.set_visible(False)
+    scale.ax.set_ylim(*bar.shown)
+    scale.set_ticks([at for at, _ in bar.ticks], labels=[text for _, text in bar.ticks])
+    scale.set_label(name or bar.label, fontsize=SMALL)
 
 
 def _fits(panel: Map, width: float, height: float) -> bool:
     """Whether every number fits its cell, in inches; axes lose a part of theirs once names and bars are there."""
     longest = max(len(text) for row in panel.texts for text in row)
-    return LEFT * width >= longest * SMALL * 0.64 / 72 and height >= CELL
+    return PANEL_WIDTH * width >= longest * SMALL * 0.64 / 72 and height >= CELL
 
 
 def _outline(ax: Axes, corner: tuple[float, float], width: float, height: float, paper: Paper) -> None:

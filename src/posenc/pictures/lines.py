@@ -4,9 +4,10 @@ from dataclasses import replace
 
 from matplotlib.ticker import NullLocator
 
-from posenc.pictures.colours import Paper, line, text
-from posenc.pictures.ink import LEFT, SMALL, Axes, clipped, folded, label_ends, mark
-from posenc.pictures.scene import Axis, Chart, Curve
+from posenc.pictures.colours import line, text
+from posenc.pictures.mpl import PANEL_HEIGHT, SMALL, Axes, inches, label_ends, mark, shortened, wrapped
+from posenc.pictures.palette import Paper
+from posenc.pictures.scene import AxisScale, Chart, Curve
 
 MARKED = 40
 """Up to this many points each gets a marker."""
@@ -52,35 +53,29 @@ def lines(panel: Chart, ax: Axes, paper: Paper) -> Axes:
 
 def _caption(ax: Axes, words: str, place: float) -> str:
     """A mark's caption in lines that fit beside it."""
-    return folded(words, 0.8 * _inches(ax)[0] * max(place, 1 - place), SMALL)
+    return wrapped(words, 0.8 * inches(ax)[0] * max(place, 1 - place), SMALL)
 
 
 def _dress(ax: Axes, panel: Chart, captions: int) -> None:
     """Axes and ticks; so many lines of captions stand above the highest value, where no curve can meet them."""
-    above = 1.6 * captions * SMALL / 72 / (LEFT * _inches(ax)[1])
-    for axis, along, inches in zip((panel.x, panel.y), "xy", _inches(ax), strict=True):
+    above = 1.6 * captions * SMALL / 72 / (PANEL_HEIGHT * inches(ax)[1])
+    for axis, along, length in zip((panel.x, panel.y), "xy", inches(ax), strict=True):
         if axis.log:
             ax.set(**{f"{along}scale": "log"})
         side = ax.xaxis if along == "x" else ax.yaxis
         side.set_ticks([at for at, _ in axis.ticks], labels=[words for _, words in axis.ticks])
         side.set_minor_locator(NullLocator())
-        side.set_label_text(folded(axis.label, inches))
+        side.set_label_text(wrapped(axis.label, length))
         ax.set(**{f"{along}lim": _ends(axis, *((0.01, 0.01) if along == "x" else (0.02, 0.02 + above)))})
 
 
-def _inches(ax: Axes) -> tuple[float, float]:
-    """Width and height before names and bars take their part."""
-    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
-    return box.width, box.height
-
-
-def _ends(axis: Axis, before: float, after: float) -> tuple[float, float]:
+def _ends(axis: AxisScale, before: float, after: float) -> tuple[float, float]:
     """The axis with these shares of room, so that a curve along its end is not cut."""
     if axis.log:
-        whole = axis.high / axis.low
-        return axis.low / whole**before, axis.high * whole**after
-    whole = axis.high - axis.low
-    return axis.low - before * whole, axis.high + after * whole
+        ratio = axis.high / axis.low
+        return axis.low / ratio**before, axis.high * ratio**after
+    length = axis.high - axis.low
+    return axis.low - before * length, axis.high + after * length
 
 
 def _name(ax: Axes, panel: Chart, paper: Paper) -> None:
@@ -92,12 +87,12 @@ def _name(ax: Axes, panel: Chart, paper: Paper) -> None:
     levels = ((y.place(value), caption) for value, caption in panel.levels)
     ends = [(at, caption, paper.quiet) for at, caption in levels if at is not None]
     for places, curves in together.items():
-        words = clipped(", ".join(curve.name for curve in curves), NAMES * _inches(ax)[0])
+        words = shortened(", ".join(curve.name for curve in curves), NAMES * inches(ax)[0])
         ink = text(curves[0].colour, paper)
-        seen = [i for i, place in enumerate(places) if place is not None]
-        if not seen:
+        visible = [i for i, place in enumerate(places) if place is not None]
+        if not visible:
             continue
-        last, height = seen[-1], places[seen[-1]]
+        last, height = visible[-1], places[visible[-1]]
         across = panel.x.place(panel.at[last]) or 0.0
         if across < EARLY and height is not None and height < 0.1:
             ax.annotate(

@@ -35,7 +35,7 @@ def readout(value: float | str) -> str:
 
 
 def signed(value: float, digits: int = 3) -> str:
-    """A difference, its sign always said; nothing has none."""
+    """A difference with its sign, also a plus; zero has none."""
     text = plain(value, digits)
     return f"+{text}" if value > 0 and text != plain(0, digits) else text
 

@@ -62,14 +62,30 @@ OTHERS = ("#882255", "#44AA99", "#999933", "#AA4499", "#117733")
 OTHER_DASHES = ((3, 1.5, 1, 1.5), (1.5, 1), (5, 1.5), (8, 1.5, 2, 1.5), (4, 1, 1, 1, 1, 1))
 OTHER_MARKERS = ("P", "*", "<", ">", "d", "H", "8")
 
-PAPER, INK = "#fbfaf7", "#1d1f23"
-PAPER_DARK, INK_DARK = "#14161a", "#e8e6e1"
+
+@dataclass(frozen=True)
+class Paper:
+    """The colours of a page.
+
+    Args:
+        quiet: secondary text. edge: outlines of controls, 3:1. wash: a pressed area.
+        negative, positive: ends of the signed scale, whose 0 is the paper.
+    """
+
+    paper: str
+    ink: str
+    quiet: str
+    hairline: str
+    edge: str
+    wash: str
+    negative: str
+    positive: str
+
+
+LIGHT = Paper("#fbfaf7", "#1d1f23", "#5c5f66", "#d8d5cd", "#85827a", "#f1efe8", "#2166ac", "#b2182b")
+DARK = Paper("#14161a", "#e8e6e1", "#a3a5a8", "#33363c", "#75797f", "#1d2025", "#6fb1e8", "#f08377")
+PAPERS = {"light": LIGHT, "dark": DARK}
 ACCENT = "#D55E00"
-HAIRLINE, HAIRLINE_DARK = "#d8d5cd", "#33363c"
-NEGATIVE, POSITIVE = "#2166ac", "#b2182b"
-"""Ends of the signed scale: blue is −, the paper is 0, red is +."""
-NEGATIVE_DARK, POSITIVE_DARK = "#6fb1e8", "#f08377"
-"""The same ends on dark paper, as far from it as the others are from light paper."""
 REFERENCE = "#E6B800"
 """What a vector is compared with: the yellow of the lessons."""
 MAGNITUDE = (
@@ -94,19 +110,19 @@ def family(encoding: str) -> str:
 def style(encoding: str, among: Collection[str] = ()) -> Style:
     """The style of an encoding's text: its family's colour, or one of the others.
 
-    A text that is not above takes its turn ``among`` those of its figure, and so looks like none of them; alone it
+    A text that is not above takes its place ``among`` those of its figure, and so looks like none of them; alone it
     always looks the same.
     """
     if encoding in ENCODINGS:
         return ENCODINGS[encoding]
-    own, others = family(encoding), sorted(set(among) - set(ENCODINGS))
-    turn = others.index(encoding) if encoding in others else crc32(encoding.encode())
-    colour = ENCODINGS[own].colour if own else OTHERS[turn % len(OTHERS)]
-    dash, marker = OTHER_DASHES[turn % len(OTHER_DASHES)], OTHER_MARKERS[turn % len(OTHER_MARKERS)]
+    others = sorted(set(among) - set(ENCODINGS))
+    index = others.index(encoding) if encoding in others else crc32(encoding.encode())
+    colour = ENCODINGS[family(encoding)].colour if family(encoding) else OTHERS[index % len(OTHERS)]
+    dash, marker = OTHER_DASHES[index % len(OTHER_DASHES)], OTHER_MARKERS[index % len(OTHER_MARKERS)]
     return Style(encoding, colour, dash, marker)
 
 
 def token(encoding: str, among: Collection[str] = ()) -> str:
     """The name under which stylesheets and painters hold an encoding's colour."""
-    own = family(encoding)
-    return f"encoding-{own}" if own else f"other-{OTHERS.index(style(encoding, among).colour)}"
+    name = family(encoding)
+    return f"encoding-{name}" if name else f"other-{OTHERS.index(style(encoding, among).colour)}"

@@ -3,9 +3,10 @@
 import re
 from pathlib import Path
 
-from posenc.pictures.colours import DARK, partners
+from posenc.pictures.colours import partners
 from posenc.pictures.draw import draw
-from posenc.pictures.ink import rendered, write
+from posenc.pictures.mpl import rendered, write
+from posenc.pictures.palette import DARK
 from posenc.pictures.view import Heatmap, View
 
 
@@ -24,4 +25,4 @@ def both_papers(view: View, *, narrow: bool = False, png: Path | None = None) ->
 def recoloured(svg: bytes) -> bytes:
     """A drawing on light paper with every colour's partner on dark paper."""
     dark = {colour.encode(): other.encode() for colour, other in partners().items()}
-    return re.sub(rb"(?<=: )#[0-9a-f]{6}\b", lambda found: dark.get(found[0], found[0]), svg)
+    return re.sub(rb"(?<=: )#[0-9a-f]{6}\b", lambda match: dark.get(match[0], match[0]), svg)

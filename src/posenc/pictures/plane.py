@@ -5,8 +5,9 @@ from math import hypot
 
 from matplotlib.patches import Circle, FancyArrowPatch
 
-from posenc.pictures.colours import Paper, line, text
-from posenc.pictures.ink import SMALL, Axes, label_ends
+from posenc.pictures.colours import line, text
+from posenc.pictures.mpl import SMALL, Axes, label_ends
+from posenc.pictures.palette import Paper
 from posenc.pictures.scene import Disc, Vector
 
 
@@ -58,7 +59,7 @@ def _arrow(ax: Axes, vector: Vector, paper: Paper) -> None:
     arrow, wide = vector.arrow, vector.arrow.role == "reference"
     if not arrow.ghost:
         ax.add_patch(Circle((0, 0), hypot(arrow.x, arrow.y), fill=False, color=paper.hairline, linewidth=0.6))
-    made = FancyArrowPatch(
+    head = FancyArrowPatch(
         (0, 0),
         (arrow.x, arrow.y),
         arrowstyle="-|>",
@@ -68,5 +69,5 @@ def _arrow(ax: Axes, vector: Vector, paper: Paper) -> None:
         linewidth=5 if wide else 1.6,
         zorder=1 if wide else 2,
     )
-    made.set_color(paper.hairline if arrow.ghost else line(vector.colour, paper))
-    ax.add_patch(made)
+    head.set_color(paper.hairline if arrow.ghost else line(vector.colour, paper))
+    ax.add_patch(head)

@@ -14,8 +14,8 @@ Tick = tuple[float, str]
 
 
 @dataclass(frozen=True)
-class Axis:
-    """One side of a panel: its caption, the values at its ends, and its ticks.
+class AxisScale:
+    """One side of a panel as it is painted: its caption, the values at its ends, and its ticks.
 
     An axis of cells runs from −0.5 to n − 0.5, so that cell i lies around i.
     """
@@ -66,8 +66,8 @@ class Map:
 
     name: str
     values: Float[Tensor, "rows columns"]
-    rows: Axis
-    columns: Axis
+    rows: AxisScale
+    columns: AxisScale
     bar: int
     marked_rows: tuple[int, ...] = ()
     marked_columns: tuple[int, ...] = ()
@@ -107,8 +107,8 @@ class Chart:
     """
 
     name: str
-    x: Axis
-    y: Axis
+    x: AxisScale
+    y: AxisScale
     at: tuple[float, ...]
     curves: tuple[Curve, ...]
     marks: tuple[Tick, ...] = ()

@@ -5,7 +5,7 @@ import io
 from typing import Any
 
 from posenc.errors import InvalidArgument
-from posenc.pictures.compose import at
+from posenc.pictures.compose import tick_text
 from posenc.pictures.numbers import fixed, short
 from posenc.pictures.view import Heatmap, Lines, Plane, View
 
@@ -15,7 +15,7 @@ ROWS, COLUMNS = 64, 16
 
 def tables(answer: View) -> list[dict[str, Any]]:
     """One table a panel: caption, head, rows of texts, and how much was left out."""
-    found = []
+    contents = []
     for panel in answer.panels:
         head, rows = _content(panel)
         words = [
@@ -24,10 +24,10 @@ def tables(answer: View) -> list[dict[str, Any]]:
         left_out = len(rows) > ROWS or len(head) > COLUMNS
         shown = min(len(head), COLUMNS) - 1
         note = f"The first {len(words)} of {len(rows)} rows and {shown} of {len(head) - 1} columns."
-        found.append(
+        contents.append(
             {"caption": panel.name, "head": head[:COLUMNS], "rows": words, "note": note if left_out else ""}
         )
-    return found
+    return contents
 
 
 def as_csv(answer: View) -> str:
@@ -50,18 +50,18 @@ def _content(panel: Heatmap | Lines | Plane) -> tuple[list[str], list[list[str |
         return ["vector", "x", "y"], [[arrow.name, arrow.x, arrow.y] for arrow in panel.arrows]
     if isinstance(panel, Lines):
         columns = [line.values.tolist() for line in panel.lines]
-        places = range(0, len(panel.x.values), panel.between + 1)  # those between are drawn and not told
+        places = range(0, len(panel.x.values), panel.between + 1)  # those between are drawn and not listed
         return [panel.x.label, *(line.name for line in panel.lines)], [
-            [at(panel.x, i), *(column[i] for column in columns)] for i in places
+            [tick_text(panel.x, i), *(column[i] for column in columns)] for i in places
         ]
     values = panel.values.tolist()
     head = [f"{panel.rows.name} \\ {panel.columns.name}"]
-    return head + [at(panel.columns, j) for j in range(len(panel.columns.values))], [
-        [at(panel.rows, i), *row] for i, row in enumerate(values)
+    return head + [tick_text(panel.columns, j) for j in range(len(panel.columns.values))], [
+        [tick_text(panel.rows, i), *row] for i, row in enumerate(values)
     ]
 
 
-def told(answer: View, panel: int, row: int, column: int) -> str:
+def value_at(answer: View, panel: int, row: int, column: int) -> str:
     """What one place of a picture holds, in words; of lines all at that column."""
     if not 0 <= panel < len(answer.panels):
         raise InvalidArgument(f"panel={panel} is not one of the {len(answer.panels)} panels, counted from 0")
@@ -74,7 +74,7 @@ def told(answer: View, panel: int, row: int, column: int) -> str:
             f"row={row}, column={column} lie outside {len(rows)} × {len(columns.values)}, counted from 0"
         )
     if isinstance(asked, Heatmap):
-        place = f"{asked.rows.name} {at(asked.rows, row)}, {columns.name} {at(columns, column)}"
+        place = f"{asked.rows.name} {tick_text(asked.rows, row)}, {columns.name} {tick_text(columns, column)}"
         return f"{place}: {fixed(float(asked.values[row, column]), 6)}"
     values = [f"{line.name} {fixed(float(line.values[column]), 6)}" for line in asked.lines]
     return f"{columns.name} {short(columns.values[column])}: " + ", ".join(values)

@@ -25,20 +25,20 @@ def round_steps(low: float, high: float, most: int = 6) -> list[float]:
     return [float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 
-def along(values: Sequence[float], most: int = 6) -> list[int]:
+def tick_indices(values: Sequence[float], most: int = 6) -> list[int]:
     """Indices of an ascending axis where a tick reads well: the round values that it holds, or even places."""
     if len(values) <= most + 2:
         return list(range(len(values)))
     wanted = round_steps(min(values), max(values), most)
     at = {value: i for i, value in enumerate(values)}
-    found = [at[w] for w in wanted if w in at]
-    if len(found) >= 3:
-        return found
+    indices = [at[value] for value in wanted if value in at]
+    if len(indices) >= 3:
+        return indices
     stride = math.ceil(len(values) / most)
     return list(range(0, len(values), stride))
 
 
-def span(values: Sequence[float]) -> tuple[float, float]:
+def linear_limits(values: Sequence[float]) -> tuple[float, float]:
     """The ends of a linear axis: the round values around what it holds."""
     low, high = (min(values), max(values)) if values else (0.0, 1.0)
     steps = round_steps(low, high)
@@ -47,16 +47,16 @@ def span(values: Sequence[float]) -> tuple[float, float]:
     return low, high if high > low else low + (abs(low) or 1.0)
 
 
-def log_span(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
+def log_limits(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[float]]:
     """The ends of a logarithmic axis and its ticks.
 
     Values that are not positive have no place on it. What lies more than ``DEEPEST`` powers of ten below the top
     is cut off, unless a whole curve does. A float32 just below a power of ten belongs to it, not to the one before.
     """
-    held = [[v for v in curve if math.isfinite(v) and v > 0] for curve in curves]
-    held = [curve for curve in held if curve] or [[1.0]]
-    high = max(map(max, held))
-    low = max(min(map(min, held)), min(high / 10**DEEPEST, min(map(max, held)) / 3))
+    positive = [[v for v in curve if math.isfinite(v) and v > 0] for curve in curves]
+    positive = [curve for curve in positive if curve] or [[1.0]]
+    high = max(map(max, positive))
+    low = max(min(map(min, positive)), min(high / 10**DEEPEST, min(map(max, positive)) / 3))
     for mantissas in MANTISSAS:
         first, last = math.floor(math.log10(low) + 1e-6), math.ceil(math.log10(high) - 1e-6)
         places = [m * 10.0**e for e in range(first, last + 1) for m in mantissas]
@@ -67,7 +67,7 @@ def log_span(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[floa
             break
     else:
         if low < high:  # so short that a logarithm is all but a straight line
-            start, end = span([low, high])
+            start, end = linear_limits([low, high])
             return start, end, round_steps(start, end)
         if len(ticks) == 1:
             ticks = [start, start * 10]
@@ -75,7 +75,7 @@ def log_span(curves: Sequence[Sequence[float]]) -> tuple[float, float, list[floa
     return ticks[0], ticks[-1], [float(f"{t:.3g}") for t in ticks[::stride]]
 
 
-def written(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:
+def with_texts(values: Sequence[float], *, log: bool = False) -> tuple[tuple[float, str], ...]:
     """Ticks at these values, each with its text; on a long logarithmic axis all are powers of ten."""
     decades = (
         log

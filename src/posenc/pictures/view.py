@@ -26,7 +26,7 @@ class Axis:
 
     @property
     def label(self) -> str:
-        return f"{self.name} ({self.unit})" if self.unit else self.name
+        return with_unit(self.name, self.unit)
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,12 @@ class View:
     panels: tuple[Heatmap | Lines | Plane, ...]
     readouts: dict[str, float | str] = field(default_factory=dict)
     python: str = ""
+
+
+def with_unit(name: str, *units: str) -> str:
+    """``name (unit, …)``, or the name alone."""
+    units = tuple(filter(None, units))
+    return f"{name} ({', '.join(units)})" if units else name
 
 
 def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:

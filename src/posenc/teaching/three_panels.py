@@ -1,8 +1,8 @@
 """The three-panel figure of the lesson: heatmap, similarity, waves; 18 × 5 inches at 150 dots per inch."""
 
-from posenc.pictures import ink
+from posenc.pictures import mpl
 from posenc.pictures.draw import paint
-from posenc.pictures.ink import Figure
+from posenc.pictures.mpl import Figure
 from posenc.pictures.view import Heatmap, Lines
 from posenc.teaching.views import sinusoidal
 
@@ -12,8 +12,8 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
 
     The lesson paints the first panel with RdBu, negative red. Ours is blue below zero here as everywhere.
     """
-    with ink.ink():
-        axes = ink.sheet(3, width=18, height=5)
+    with mpl.styled():
+        axes = mpl.sheet(3, width=18, height=5)
     code = sinusoidal.heatmap(width, length, transposed=True).panels[0]
     assert isinstance(code, Heatmap)
     dims = type(code.columns)("dimension", code.columns.values[:shown])
@@ -23,8 +23,6 @@ def three_panels(width: int = 128, length: int = 50, shown: int = 64) -> Figure:
     titles = "Sinusoidal code", "Cosine of two positions' codes", "Single dimensions"
     panels = first, sinusoidal.similarity(width, length).panels[0], waves
     for ax, panel, title in zip(axes, panels, titles, strict=True):
-        with ink.ink():
+        with mpl.styled():
             paint(panel, ax).set_title(title)
-    figure = axes[0].get_figure(root=True)
-    assert figure is not None
-    return figure
+    return mpl.figure_of(axes[0])

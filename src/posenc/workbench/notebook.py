@@ -16,7 +16,7 @@ from posenc.workbench.tasks import Source
 if TYPE_CHECKING:
     import pandas
 
-    from posenc.pictures.drawn import Drawn
+    from posenc.pictures.draw import Drawing
 
 
 class Opened:
@@ -72,27 +72,28 @@ class Opened:
         results = {name: newest(self._runs, name, self.source) for name in names}
         return {name: result for name, result in results.items() if result}
 
-    def over_lengths(self, task: str) -> "Drawn":
+    def over_lengths(self, task: str) -> "Drawing":
         """The measure of every encoding at every length, with its interval."""
-        from posenc.pictures.drawn import Drawn
+        from posenc.pictures.draw import Drawing
         from posenc.workbench.report.charts import over_lengths
 
-        return Drawn(over_lengths(self._of(task)))
+        return Drawing(over_lengths(self._of(task)))
 
-    def over_steps(self, task: str) -> "Drawn":
+    def over_steps(self, task: str) -> "Drawing":
         """The training loss of every encoding, step by step."""
-        from posenc.pictures.drawn import Drawn
-        from posenc.workbench.report.losses import over_steps
+        from posenc.pictures.draw import Drawing
+        from posenc.workbench.report.charts import over_steps
 
         runs = self._of(task).runs
         with Ledger(self.folder) as ledger:
-            curves = {run.plan.id: curve for run in runs if (curve := ledger.curve(run.plan.id)).losses}
-        if not curves:
+            curves = {run.plan.id: ledger.curve(run.plan.id) for run in runs}
+        view = over_steps(task, [run.plan for run in runs], curves)
+        if view is None:
             raise StudyError(
                 f"the runs of {task!r} in {self.name!r} have no losses by step; run the study again with posenc "
                 "compare"
             )
-        return Drawn(over_steps(task, [run.plan for run in runs], curves))
+        return Drawing(view)
 
     def _of(self, task: str) -> TaskResult:
         if task not in self.results:

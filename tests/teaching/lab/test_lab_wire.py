@@ -10,8 +10,8 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.pictures import colours
-from posenc.pictures.compose import scene
-from posenc.pictures.tables import as_csv, tables, told
+from posenc.pictures.compose import compose
+from posenc.pictures.tables import as_csv, tables, value_at
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 from posenc.teaching.lab import wire
 from posenc.teaching.lab.rooms import find, stages
@@ -24,7 +24,7 @@ def heatmap(values: list[list[float]], **settings: object) -> Heatmap:
 
 
 def sent(panel: Heatmap) -> list[list[int]]:
-    made = scene(View("t", (panel,)))
+    made = compose(View("t", (panel,)))
     return wire.codes(panel.values, made.bars[0]).tolist()
 
 
@@ -71,13 +71,13 @@ def test_log_axes_place_powers_evenly() -> None:
 
 def test_the_value_under_the_pointer_is_exact() -> None:
     answer = find("heatmap").answer({"width": "8"})
-    assert told(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
+    assert value_at(answer, 0, 1, 1) == "dimension 1, position 1: 0.540302"
     lines = find("waves").answer({})
-    assert "dimension 511 0.999998" in told(lines, 0, 0, 160)
+    assert "dimension 511 0.999998" in value_at(lines, 0, 0, 160)
     with pytest.raises(InvalidArgument, match="lie outside 8 × 64"):
-        told(answer, 0, 8, 0)
+        value_at(answer, 0, 8, 0)
     with pytest.raises(InvalidArgument, match="panel=3 is not one of the 1 panels"):
-        told(answer, 3, 0, 0)
+        value_at(answer, 3, 0, 0)
 
 
 def test_csv_holds_every_value() -> None:

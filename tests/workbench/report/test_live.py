@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from posenc.pictures.numbers import count
-from posenc.workbench.report import live, losses
+from posenc.workbench.report import charts, live
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve
@@ -36,7 +36,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
         Comparison(STUDY, text, ledger).run(inline, finished=look)
     assert "Under way: 1 of 2 runs have ended; load this page again" in pages[0]
     assert pages[1] == pages[0]  # just written
-    assert "How they learnt" in pages[0]
+    assert "<h2>Training loss</h2>" in pages[0]
     assert count(1280) in pages[0]  # tokens a second of the run under way
     assert (tmp_path / "figures" / "needle-steps.svg").exists()
 
@@ -44,7 +44,7 @@ def test_a_page_written_while_runs_go_on_says_how_far_they_are(
 def test_curves_of_seeds_that_have_come_less_far_count_where_they_are() -> None:
     plans = [plan_of("nope", seed=seed, steps=100) for seed in range(3)]
     curves = {plans[0].id: LossCurve((1.0,) * 100), plans[1].id: LossCurve((3.0,) * 50)}
-    (line,) = losses.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
+    (line,) = charts.over_steps("needle", plans, curves).panels[0].lines  # type: ignore[union-attr]
     assert line.values.tolist() == [2.0] * 25 + [1.0] * 25
 
 

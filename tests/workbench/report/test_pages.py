@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from posenc.teaching.gallery import gallery
-from posenc.workbench.report.extension_page import write as write_extension
+from posenc.workbench.report.extension import write as write_extension
 from posenc.workbench.report.write import write
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.study.comparison import Comparison
@@ -98,7 +98,7 @@ def test_the_page_alone_repeats_its_study(pages: dict[str, Path], tmp_path: Path
 
 
 def test_a_table_that_was_not_measured_is_not_spoken_of(pages: dict[str, Path], tmp_path: Path) -> None:
-    assert "The clamped table gives every position" in pages["compare"].read_text()
+    assert "The clamped table repeats its last row" in pages["compare"].read_text()
     plain = replace(TINY, tasks=("needle",), encodings=("nope", "alibi"))
     with Ledger(tmp_path, write=True) as ledger:
         page = write(

@@ -19,7 +19,7 @@ from typing import Any
 
 from posenc.errors import PosencError
 from posenc.pictures import colours
-from posenc.pictures.tables import told
+from posenc.pictures.tables import value_at
 from posenc.teaching.lab import page, wire
 from posenc.teaching.lab.controls import Control, Number
 from posenc.teaching.lab.page import Site
@@ -151,7 +151,7 @@ def _answer(stage: Stage, state: Texts) -> dict[str, Any] | None:
             continue
         points = len(shown["x"]["at"])
         if points <= PROBED:
-            shown["probe"] = [told(view, i, 0, column) for column in range(points)]
+            shown["probe"] = [value_at(view, i, 0, column) for column in range(points)]
         if points > DRAWN:
             _sparse(shown)
     return sent

@@ -96,7 +96,7 @@ def _route(path: str, query: str) -> Reply:
 
 def _api(rest: str, texts: dict[str, str]) -> Reply:
     """``/api/<question>`` and its parts ``/table`` and ``/at?panel=&row=&column=``; ``/api/quiz``, the cards."""
-    from posenc.pictures.tables import tables, told
+    from posenc.pictures.tables import tables, value_at
     from posenc.teaching.lab import wire
 
     if not rest:
@@ -106,7 +106,7 @@ def _api(rest: str, texts: dict[str, str]) -> Reply:
         return _json(deck.cards())
     if part == "at":
         place = [_index(texts, key) for key in ("panel", "row", "column")]
-        return _json({"text": told(_answer(name, texts), *place)})
+        return _json({"text": value_at(_answer(name, texts), *place)})
     shapes: dict[str, Callable[[View], Any]] = {"": wire.view, "table": tables}
     if part not in shapes:
         raise UnknownPath(f"/api/{name[:40]} has no part {part[:40]!r}; it has: at, table")
@@ -142,9 +142,9 @@ def _export(rest: str, texts: dict[str, str]) -> Reply:
 
 
 def _drawn(answer: "View", kind: str) -> bytes:
-    from posenc.pictures import draw, ink
+    from posenc.pictures import draw, mpl
 
-    return ink.rendered(draw.draw(answer), kind)
+    return mpl.rendered(draw.draw(answer), kind)
 
 
 def _answer(name: str, texts: Mapping[str, str]) -> "View":

@@ -11,14 +11,14 @@ import torch
 from torch import Tensor
 
 from posenc.pictures.colours import EMPTY
-from posenc.pictures.compose import scene
-from posenc.pictures.scene import Axis, Bar, Chart, Disc, Map, Vector
+from posenc.pictures.compose import compose
+from posenc.pictures.scene import AxisScale, Bar, Chart, Disc, Map, Vector
 from posenc.pictures.view import View
 
 
 def view(answer: View) -> dict[str, Any]:
     """Everything that the page shows of a view."""
-    drawn = scene(answer)
+    drawn = compose(answer)
     return {
         "title": drawn.title,
         "panels": [_panel(panel, drawn.bars) for panel in drawn.panels],
@@ -62,7 +62,7 @@ def _heatmap(panel: Map, bar: Bar) -> dict[str, Any]:
     }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: AxisScale) -> dict[str, Any]:
     return {"label": axis.label, "ticks": [[axis.place(value), text] for value, text in axis.ticks]}
 
 

@@ -17,9 +17,9 @@ from torch import Tensor
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extend.methods import Method
-from posenc.workbench.extend.models import LanguageModel, Ours
-from posenc.workbench.extend.scoring import Reading, ReadingJob, batch, carry_out
-from posenc.workbench.run.job import Launcher, Progress
+from posenc.workbench.extend.models import LanguageModel, StudyModel
+from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, batch, score_texts
+from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
 from posenc.workbench.run.weights import FOLDER
@@ -30,12 +30,9 @@ QUARTERS = 4
 TUNE_LENGTHS = 4
 """A fine-tune reads windows of at most this many trained lengths."""
 
-Read = Callable[[float], None]
-"""Called with the number of tokens just read."""
-
 
 @dataclass(frozen=True)
-class Curve:
+class MethodLosses:
     """A method's losses: a row per document, a column per bucket of positions.
 
     ``tuned`` is the plan of the fine-tune before it, under which its weights are kept; None where there was none.
@@ -43,7 +40,7 @@ class Curve:
 
     method: Method
     losses: Float[Tensor, "documents buckets"]
-    plan: Reading | None = None
+    plan: Scoring | None = None
 
     @property
     def tuned(self) -> bool:
@@ -65,7 +62,7 @@ class Extension:
     original_length: int
     length: int
     width: int
-    curves: tuple[Curve, ...]
+    curves: tuple[MethodLosses, ...]
     window: Float[Tensor, " documents"]
     text: Text
     finetune: int = 0
@@ -90,7 +87,7 @@ class Request:
         documents: how many; fewer where the text ends.
         methods: ``"none"`` among them.
         finetune: steps, 0 for none.
-        dtype, device: of weights and activations, kept with what was read.
+        dtype, device: of weights and activations; they are part of every plan.
     """
 
     length: int
@@ -134,24 +131,21 @@ def extend(
     alone = Method("window", "trained length alone", model.scaling)
     jobs = [grid.job(m, i) for m in shot for i in range(len(documents))]
     if tuned:
-        practice = text.train if isinstance(model, Ours) else tokens[len(documents) * length + 1 :]
+        practice = text.train if isinstance(model, StudyModel) else tokens[len(documents) * length + 1 :]
         jobs += [grid.tuning(m, practice) for m in tuned]
     jobs += [grid.alone(alone, i) for i in range(len(documents))]
 
-    def report(progress: Progress) -> None:
-        read(progress.work)
-
-    found = carry_out(jobs, ledger, launcher, report)
-    curves = [Curve(m, _rows([found[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
+    runs = score_texts(jobs, ledger, launcher, read)
+    curves = [MethodLosses(m, _rows([runs[grid.plan(m, (i,))] for i in range(len(documents))])) for m in shot]
     tunings = [grid.plan(m, tuple(range(len(documents))), request.finetune) for m in tuned]
-    curves += [Curve(m, _rows([found[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]
-    window = _rows([found[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
+    curves += [MethodLosses(m, _rows([runs[plan]]), plan) for m, plan in zip(tuned, tunings, strict=True)]
+    window = _rows([runs[grid.alone(alone, i).plan] for i in range(len(documents))])[:, 0]
     used = model.original_length, length, width
     return Extension(model.name, model.unit, *used, tuple(curves), window, text, request.finetune)
 
 
-def _rows(runs: list[Run[Reading]]) -> Float[Tensor, "documents buckets"]:
-    """What the runs kept of every document."""
+def _rows(runs: list[Run[Scoring]]) -> Float[Tensor, "documents buckets"]:
+    """The runs' losses, a row a document."""
     return torch.tensor([cell.detail for run in runs for cell in run.cells], dtype=torch.float64)
 
 
@@ -173,13 +167,13 @@ def _cut(
     model: LanguageModel, tokens: Int[Tensor, " n"], length: int, documents: int, name: str
 ) -> list[Int[Tensor, " T+1"]]:
     """The text's first documents of ``length`` targets, none sharing a target."""
-    found = min(documents, (len(tokens) - 1) // length)
-    if found < 1:
+    count = min(documents, (len(tokens) - 1) // length)
+    if count < 1:
         raise StudyError(
             f"text {name!r} has {len(tokens)} {model.unit}s; one document of {length} needs {length + 1}: pass a "
             "longer --text or a smaller --to"
         )
-    return [tokens[i * length : (i + 1) * length + 1] for i in range(found)]
+    return [tokens[i * length : (i + 1) * length + 1] for i in range(count)]
 
 
 def scored(
@@ -214,8 +208,8 @@ class _Grid:
     width: int
     documents: list[Tensor]
 
-    def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Reading:
-        return Reading(
+    def plan(self, method: Method, documents: tuple[int, ...], steps: int = 0) -> Scoring:
+        return Scoring(
             model=self.model.identity,
             method=method.name,
             scaling=method.values,
@@ -229,11 +223,11 @@ class _Grid:
             span=_span(self.model, self.length) if steps else 0,
         )
 
-    def job(self, method: Method, document: int) -> ReadingJob:
+    def job(self, method: Method, document: int) -> ScoringJob:
         """One document under a method, as the model is."""
         return self._job(self.plan(method, (document,)), method, [self.documents[document]])
 
-    def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ReadingJob:
+    def tuning(self, method: Method, practice: Int[Tensor, " n"]) -> ScoringJob:
         """All documents after a fine-tune under a method."""
         plan = self.plan(method, tuple(range(len(self.documents))), self.request.finetune)
         if len(practice) <= plan.span:
@@ -243,16 +237,20 @@ class _Grid:
             )
         return self._job(plan, method, self.documents, practice)
 
-    def alone(self, method: Method, document: int) -> ReadingJob:
+    def alone(self, method: Method, document: int) -> ScoringJob:
         """The last bucket's targets with the trained length of context, as the model is configured."""
         model = self.model
-        whole = self.plan(method, (document,))
-        plan = replace(whole, method=f"window of {self.length}", length=model.original_length, buckets=1)
+        plan = replace(
+            self.plan(method, (document,)),
+            method=f"window of {self.length}",
+            length=model.original_length,
+            buckets=1,
+        )
         return self._job(plan, method, [self.documents[document][-model.original_length - 1 :]])
 
     def _job(
-        self, plan: Reading, method: Method, documents: list[Tensor], practice: Tensor | None = None
-    ) -> ReadingJob:
+        self, plan: Scoring, method: Method, documents: list[Tensor], practice: Tensor | None = None
+    ) -> ScoringJob:
         rows = partial(
             scored,
             method=method,
@@ -262,4 +260,4 @@ class _Grid:
             buckets=plan.buckets,
         )
         folder = self.ledger.folder.resolve() / FOLDER
-        return ReadingJob(plan, Source(), folder, self.model, method.scaling, rows, practice)
+        return ScoringJob(plan, Source(), folder, self.model, method.scaling, rows, practice)

@@ -1,4 +1,4 @@
-"""What extend works on: a language model that scores a text under any scaling, ours or a pretrained one."""
+"""Language models that score a text under any scaling: those of a study, and pretrained ones."""
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
@@ -64,7 +64,7 @@ class LanguageModel(Protocol):
 
 
 @runtime_checkable
-class Shipped(LanguageModel, Protocol):
+class PretrainedModel(LanguageModel, Protocol):
     """A language model with a config, which others open.
 
     ``patch`` are the keys of its config that put a scaling into effect, ``save`` leaves a folder with other
@@ -83,7 +83,7 @@ class Shipped(LanguageModel, Protocol):
     ) -> None: ...
 
 
-class Ours:
+class StudyModel:
     """A rotary transformer that ``posenc compare`` trained on language."""
 
     unit = "byte"
@@ -115,32 +115,33 @@ class Ours:
 
         Angles are float32, as pretrained models have them.
         """
-        own = self.model.encoding
-        return own.with_scaling(None if scaling is None else planned(scaling, total_length), "float32")
+        return self.model.encoding.with_scaling(
+            None if scaling is None else planned(scaling, total_length), "float32"
+        )
 
     @contextmanager
     def placed(self, encoding: Encoding) -> Iterator[None]:
         """Inside, the model has ``encoding``."""
-        own, self.model.encoding = self.model.encoding, encoding
+        before, self.model.encoding = self.model.encoding, encoding
         try:
             yield
         finally:
-            self.model.encoding = own
+            self.model.encoding = before
 
     def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """Logits with gradients."""
         return self.model(rows.to(self.model.embedding.weight.device)).float()
 
-    def copied(self, identity: str) -> "Ours":
-        """The same model with weights of its own."""
-        return Ours(copy.deepcopy(self.model), identity, self.original_length, self.name)
+    def copied(self, identity: str) -> "StudyModel":
+        """The same model with a copy of its weights."""
+        return StudyModel(copy.deepcopy(self.model), identity, self.original_length, self.name)
 
     def check_memory(self, length: int) -> None:
         """These models fit at any length that is worth scoring."""
 
 
-def trained(study: Path, text: Text, device: str, called: str) -> Ours:
-    """The language run of a study of ``posenc compare`` that turns: the plain rotary one, first seed, or another.
+def study_model(study: Path, text: Text, device: str, called: str) -> StudyModel:
+    """The rotary language run of a study of ``posenc compare``: the plain one of the first seed, or another.
 
     Args:
         device: where it is to compute, wherever it was trained.
@@ -151,7 +152,7 @@ def trained(study: Path, text: Text, device: str, called: str) -> Ours:
     """
     with Ledger(study) as ledger:
         plans = [run.plan for run in ledger.runs() if run.plan.task == "language"]
-    known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger's word imports nobody's module
+    known = [plan for plan in plans if not parse(plan.encoding).foreign]  # a ledger imports no custom module
     read = [plan for plan in known if plan.tokenizer == "bytes"]
     for plan in sorted(read, key=lambda p: (p.encoding != "rotary", p.seed, -p.steps)):
         model = build(replace(plan, device=device), task("language", text, plan.lengths[-1]))
@@ -163,7 +164,7 @@ def trained(study: Path, text: Text, device: str, called: str) -> Ours:
                 "trained it where it read Python's topics, which are others in other versions"
             )
         model.load_state_dict(load_weights(study, plan))
-        return Ours(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
+        return StudyModel(model.eval(), plan.id, plan.train_length, f"the small model of {called}")
     if len(read) < len(known):
         raise StudyError(
             f"{called!r} reads tokens that a tokenizer cut, and extend reads the bytes of a study; "
@@ -172,7 +173,7 @@ def trained(study: Path, text: Text, device: str, called: str) -> Ours:
     raise StudyError(f"{called!r} has no rotary run on language; posenc compare --output {called} makes one")
 
 
-class Opened(NamedTuple):
+class OpenedModel(NamedTuple):
     """A model, the bytes that documents are cut from, and the text that a fine-tune reads."""
 
     model: LanguageModel
@@ -180,16 +181,18 @@ class Opened(NamedTuple):
     text: Text
 
 
-def open_model(path: Path, text: Path | None, device: str, dtype: str, called: str = "") -> Opened:
+def open_model(path: Path, text: Path | None, device: str, dtype: str, called: str = "") -> OpenedModel:
     """The model at ``path``; documents are cut from a study's own held-out text, or from the file.
 
-    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file; a study that was brought from
+    ``path`` is a study of ``posenc compare``, a Hugging Face folder, or a .gguf file; a study that was fetched from
     an address is ``called`` that.
     """
     read = load(text)
     if (path / "ledger.sqlite").exists():
-        return Opened(
-            trained(path, read, device, called or str(path)), bytes(read.validation.to(torch.uint8).numpy()), read
+        return OpenedModel(
+            study_model(path, read, device, called or str(path)),
+            bytes(read.validation.to(torch.uint8).numpy()),
+            read,
         )
     if path.suffix != ".gguf" and not (path / "config.json").exists():
         raise StudyError(
@@ -198,13 +201,13 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str, called: s
         )
     from posenc.integrations.huggingface.load import Pretrained
 
-    shipped: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
-    whole = torch.cat((read.train, read.validation)).to(torch.uint8)
-    return Opened(shipped, bytes(whole.numpy()), read)
+    pretrained: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    both = torch.cat((read.train, read.validation)).to(torch.uint8)
+    return OpenedModel(pretrained, bytes(both.numpy()), read)
 
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
     """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
-    if not isinstance(model, Shipped) or method.scaling is None:
+    if not isinstance(model, PretrainedModel) or method.scaling is None:
         return None
     return model.patch(method.scaling, length)

@@ -1,7 +1,7 @@
 """retrieval: asks a pretrained model for numbers hidden in a long text, by method, length and depth.
 
-A haystack is the text with a sentence such as "The secret number of Lima is 1739." at each of nine depths, every
-sentence with a place and a number of its own. After it the model is asked for one place at a time, and is right
+A haystack is the text with a sentence such as "The secret number of Lima is 1739." at each of nine depths, each
+sentence with another place and number. After it the model is asked for one place at a time, and is right
 when that place's number is likelier than the other eight. They lie in the same haystack, so that having seen a
 number is not enough, and one pass over a long text serves every depth.
 """
@@ -18,11 +18,11 @@ from torch import Tensor
 
 from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
-from posenc.workbench.extend.extend import Read, Request
+from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, Tick
-from posenc.workbench.extend.scoring import Reading, ReadingJob, carry_out
-from posenc.workbench.run.job import Launcher, Progress
+from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, score_texts
+from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.weights import FOLDER
 from posenc.workbench.tasks.text import Source, Text
@@ -60,14 +60,14 @@ class Retrieval:
 
     Args:
         lengths: of haystack and question together, ascending; the trained length is among them.
-        found: whether the right number was the likeliest; the last axis follows ``DEPTHS``.
+        correct: whether the right number was the likeliest; the last axis follows ``DEPTHS``.
     """
 
     model: str
     original_length: int
     methods: tuple[Method, ...]
     lengths: tuple[int, ...]
-    found: Bool[Tensor, "methods lengths haystacks depths"]
+    correct: Bool[Tensor, "methods lengths haystacks depths"]
 
 
 def reader(model: LanguageModel) -> Reader:
@@ -134,11 +134,8 @@ def retrieve(
     every = [[[grid.plan(m, n, i) for i in range(count)] for n in lengths] for m in methods]
     jobs = [grid.job(m, n, i) for m in methods for n in lengths for i in range(count)]
 
-    def report(progress: Progress) -> None:
-        read(progress.work)
-
-    found = carry_out(jobs, ledger, launcher, report)
-    margins = torch.tensor([[[found[plan].cells[0].detail for plan in of_n] for of_n in of_m] for of_m in every])
+    runs = score_texts(jobs, ledger, launcher, read)
+    margins = torch.tensor([[[runs[plan].cells[0].detail for plan in of_n] for of_n in of_m] for of_m in every])
     return Retrieval(model.name, model.original_length, methods, lengths, margins > 0)
 
 
@@ -146,12 +143,12 @@ def _questions(model: Reader) -> tuple[list[Tensor], Int[Tensor, "places numbers
     """What asks for each place, and the token that each number begins with after it."""
     asked, firsts = [], []
     for place in PLACES:
-        said = [model.encode(SENTENCE.format(place=place, number=n).encode()).tolist() for n in NUMBERS]
-        columns = list(zip(*said, strict=False))
+        sentences = [model.encode(SENTENCE.format(place=place, number=n).encode()).tolist() for n in NUMBERS]
+        columns = list(zip(*sentences, strict=False))
         start = next((i for i, column in enumerate(columns) if len(set(column)) > 1), None)
         if start is None or len(set(columns[start])) < COUNT:
             raise StudyError(f"the tokenizer of {model.name} does not tell numbers apart; leave --needle out")
-        asked.append(torch.tensor(said[0][:start]))
+        asked.append(torch.tensor(sentences[0][:start]))
         firsts.append(columns[start])
     return asked, torch.tensor(firsts)
 
@@ -183,9 +180,9 @@ class _Grid:
     questions: list[Tensor]
     firsts: Int[Tensor, "places numbers"]
 
-    def plan(self, method: Method, length: int, haystack: int) -> Reading:
+    def plan(self, method: Method, length: int, haystack: int) -> Scoring:
         wording = f"{self.text.sha256} {SENTENCE} {PLACES} {NUMBERS}"
-        return Reading(
+        return Scoring(
             model=self.model.identity,
             method=f"needle {method.name}",
             scaling=method.values,
@@ -197,7 +194,7 @@ class _Grid:
             device=self.request.device,
         )
 
-    def job(self, method: Method, length: int, haystack: int) -> ReadingJob:
+    def job(self, method: Method, length: int, haystack: int) -> ScoringJob:
         plan = self.plan(method, length, haystack)
         places, numbers = _hidden(haystack)
         rows = partial(
@@ -210,7 +207,7 @@ class _Grid:
             numbers=numbers,
         )
         folder = self.ledger.folder.resolve() / FOLDER
-        return ReadingJob(plan, Source(), folder, self.model, method.scaling, rows)
+        return ScoringJob(plan, Source(), folder, self.model, method.scaling, rows)
 
     def _haystack(self, number: int, length: int) -> Int[Tensor, " T"]:
         """A stretch of the text with the needles in it; with the longest question it has ``length`` tokens."""
@@ -237,7 +234,6 @@ def margins(
     assert isinstance(model, Reader)
     encoding = model.with_scaling(method.scaling, length)
     logits = model.answers(haystack, questions, encoding, tick)
-    likely, own = logits.double().gather(1, firsts), torch.tensor(numbers)[:, None]
-    found = likely.gather(1, own)[:, 0] - likely.scatter(1, own, -torch.inf).amax(1)
-    row: list[float] = found.tolist()
+    likely, right = logits.double().gather(1, firsts), torch.tensor(numbers)[:, None]
+    row: list[float] = (likely.gather(1, right)[:, 0] - likely.scatter(1, right, -torch.inf).amax(1)).tolist()
     return [row]

@@ -1,4 +1,4 @@
-"""One document read under one method: the plan that says which, and the jobs that do it, tuned before or not."""
+"""Scores documents under one method: its plan, and its job, with or without a fine-tune before it."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -28,9 +28,12 @@ TUNE_TOKENS = 1024
 CONSTANT = Training(schedule="constant", warm_up=0.0)
 """How a fine-tune learns: at the model's own rate."""
 
+Read = Callable[[float], None]
+"""Called with the number of tokens just read."""
+
 
 @dataclass(frozen=True, kw_only=True)
-class Reading(Identified):
+class Scoring(Identified):
     """Documents under one method: everything that decides their losses.
 
     Args:
@@ -46,7 +49,7 @@ class Reading(Identified):
         steps, span: of a fine-tune before it, and the tokens of its windows; 0 without one.
     """
 
-    kind: ClassVar[str] = "reading"
+    kind: ClassVar[str] = "scoring"
     model: str
     method: str
     scaling: str
@@ -77,8 +80,8 @@ def batch(span: int) -> int:
 
 
 @dataclass(frozen=True)
-class ReadingJob:
-    """A reading, with the model that reads and the rows of numbers that it makes of its documents.
+class ScoringJob:
+    """A plan with the model that scores and the rows of numbers that it gives for its documents.
 
     Args:
         rows: called with the model and with what to call as shares of a document are done; a row a document.
@@ -86,7 +89,7 @@ class ReadingJob:
             as ``<plan id>.safetensors``.
     """
 
-    plan: Reading
+    plan: Scoring
     source: Source
     folder: Path
     model: LanguageModel
@@ -96,12 +99,12 @@ class ReadingJob:
     modules: tuple[Path, ...] = ()
 
     @property
-    def kept(self) -> bool:
-        """Whether what it leaves beside its run is there, and whole."""
+    def complete(self) -> bool:
+        """Whether the weights of its fine-tune are there and undamaged."""
         return self.practice is None or complete(self.folder / f"{self.plan.id}.safetensors")
 
-    def run(self, report: Report = unheard) -> Run[Reading]:
-        """Read in this process; a cell a document, its row as the detail."""
+    def run(self, report: Report = unheard) -> Run[Scoring]:
+        """Score in this process; a cell a document, its row as the detail."""
         started, plan = time.perf_counter(), self.plan
 
         def tick(share: float) -> None:
@@ -117,32 +120,31 @@ class ReadingJob:
 
     def _tuned(self, practice: Int[Tensor, " n"], report: Report) -> LanguageModel:
         """A copy of the model trained on windows under the scaling; every method gets the same windows."""
-        plan, made = self.plan, self.model.copied(self.plan.id)
+        plan, model = self.plan, self.model.copied(self.plan.id)
         rows, span = batch(plan.span), plan.span
         state = self.folder / f"{plan.id}.state"
 
         def portion(generator: torch.Generator) -> tuple[Tensor, int]:
             starts = torch.randint(len(practice) - span, (rows,), generator=generator)
             windows = practice[starts[:, None] + torch.arange(span + 1)].long()
-            logits = made.logits(windows[:, :-1]).flatten(0, 1)
+            logits = model.logits(windows[:, :-1]).flatten(0, 1)
             return F.cross_entropy(logits, windows[:, 1:].flatten().to(logits.device)), rows * span
 
-        made.model.train()
-        recipe = Recipe(plan.id, plan.steps, made.learning_rate, CONSTANT, state, work=rows * span)
-        with made.placed(made.with_scaling(self.scaling, plan.length)):
-            found = train(made.model, portion, 0, recipe, report)
-        if found.verdict:
+        model.model.train()
+        recipe = Recipe(plan.id, plan.steps, model.learning_rate, CONSTANT, state, work=rows * span)
+        with model.placed(model.with_scaling(self.scaling, plan.length)):
+            training = train(model.model, portion, 0, recipe, report)
+        if training.verdict:
             state.unlink(missing_ok=True)
-            raise StudyError(f"the fine-tune under {plan.method} {found.verdict}; leave --finetune out")
-        save_weights(made.model, state.with_suffix(".safetensors"))
+            raise StudyError(f"the fine-tune under {plan.method} {training.verdict}; leave --finetune out")
+        save_weights(model.model, state.with_suffix(".safetensors"))
         state.unlink(missing_ok=True)
-        made.model.eval()
-        return made
+        model.model.eval()
+        return model
 
 
-def carry_out(jobs: Sequence[ReadingJob], ledger: Ledger, launcher: Launcher, report: Report) -> dict[Any, Run]:
-    """The runs of these jobs' plans, by plan: those that the ledger has not, or without the weights that they left,
-    are carried out and kept.
+def score_texts(jobs: Sequence[ScoringJob], ledger: Ledger, launcher: Launcher, read: Read) -> dict[Any, Run]:
+    """The runs of these jobs, by plan. Jobs without a run in the ledger, or without their weights, are carried out.
 
     Raises:
         StudyError: one failed; the others are kept.
@@ -151,14 +153,14 @@ def carry_out(jobs: Sequence[ReadingJob], ledger: Ledger, launcher: Launcher, re
     failures: list[Failure] = []
     known = ledger.ids()
     for job in jobs:
-        if job.plan.id not in known or not job.kept:
+        if job.plan.id not in known or not job.complete:
             missing.append(job)
         else:
-            report(Progress(job.plan.id, job.plan.work))
+            read(job.plan.work)
 
     def heard(progress: Progress) -> None:
         ledger.note(progress)
-        report(progress)
+        read(progress.work)
 
     def done(result: Run | Failure) -> None:
         if isinstance(result, Failure):

@@ -1,10 +1,10 @@
-"""What an extension found: each method inside and beyond the trained length, and which one to use."""
+"""The verdict on an extension: each method inside and beyond the trained length, and the one to use."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from posenc.workbench.extend.extend import Curve, Extension
+from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.study.statistics import Interval, over_blocks
 from posenc.workbench.study.statistics import paired as over_pairs
 
@@ -18,7 +18,7 @@ FEW = 3
 
 
 @dataclass(frozen=True)
-class Line:
+class MethodScore:
     """One method.
 
     Args:
@@ -29,7 +29,7 @@ class Line:
         to_window: loss in the last bucket minus that of the trained length of context alone, paired.
     """
 
-    curve: Curve
+    curve: MethodLosses
     inside: Interval
     beyond: Interval
     far: Interval
@@ -51,26 +51,28 @@ class Verdict:
             as good at the far end nor to be worse.
     """
 
-    lines: tuple[Line, ...]
-    chosen: Line
-    undecided: tuple[Line, ...] = ()
+    scores: tuple[MethodScore, ...]
+    chosen: MethodScore
+    undecided: tuple[MethodScore, ...] = ()
 
 
-def judge(found: Extension, *, tuned: bool = False) -> Verdict:
+def judge(extension: Extension, *, tuned: bool = False) -> Verdict:
     """Judge the zero-shot curves, or the fine-tuned ones.
 
     The choice is the method with the lowest loss at the far end of the documents; among those that are surely less
     than ``MARGIN`` worse, by the upper end of their paired difference's interval, it is the one that costs short
     texts least. Where documents are too few for an interval, none is. A loss that is not finite comes last.
     """
-    curves = [c for c in found.curves if c.tuned == tuned]
-    plain = next(c for c in found.curves if c.method.name == "none" and not c.tuned)
-    curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(found)].mean())))
-    lines = [_line(found, c, curves[0], plain) for c in curves]
-    as_good = [line for line in lines if line.to_best is None or line.to_best.high < MARGIN]
+    curves = [c for c in extension.curves if c.tuned == tuned]
+    plain = next(c for c in extension.curves if c.method.name == "none" and not c.tuned)
+    curves.sort(key=lambda c: (not c.losses.isfinite().all(), float(c.losses[:, _far(extension)].mean())))
+    scores = [_score(extension, c, curves[0], plain) for c in curves]
+    as_good = [score for score in scores if score.to_best is None or score.to_best.high < MARGIN]
     chosen = min(as_good, key=_pays)
-    unsure = (line for line in lines if line.to_best and not above(line.to_best) and _pays(line) < _pays(chosen))
-    return Verdict(tuple(lines), chosen, tuple(unsure))
+    unsure = (
+        score for score in scores if score.to_best and not above(score.to_best) and _pays(score) < _pays(chosen)
+    )
+    return Verdict(tuple(scores), chosen, tuple(unsure))
 
 
 def above(difference: Interval) -> bool:
@@ -80,35 +82,35 @@ def above(difference: Interval) -> bool:
     return difference.mean > SAME and difference.low > 0
 
 
-def _pays(line: Line) -> tuple[bool, int]:
+def _pays(score: MethodScore) -> tuple[bool, int]:
     """What short texts pay, in steps of ``SAME``, least first; one that cannot be read pays most."""
-    return not line.curve.losses.isfinite().all(), round(max(0.0, line.cost.mean) / SAME)
+    return not score.curve.losses.isfinite().all(), round(max(0.0, score.cost.mean) / SAME)
 
 
 def paired(ours: Sequence[float], theirs: Sequence[float]) -> Interval:
     """The mean difference on the same documents, with an interval where they are enough for one."""
-    found = over_pairs(ours, theirs)
-    return found if len(ours) >= FEW else replace(found, low=math.nan, high=math.nan)
+    difference = over_pairs(ours, theirs)
+    return difference if len(ours) >= FEW else replace(difference, low=math.nan, high=math.nan)
 
 
-def _far(found: Extension) -> slice:
-    return slice(-found.far, None)
+def _far(extension: Extension) -> slice:
+    return slice(-extension.far, None)
 
 
-def _line(found: Extension, curve: Curve, best: Curve, plain: Curve) -> Line:
-    inside, beyond, far = slice(0, found.inside), slice(found.inside, None), _far(found)
+def _score(extension: Extension, curve: MethodLosses, best: MethodLosses, plain: MethodLosses) -> MethodScore:
+    inside, beyond, far = slice(0, extension.inside), slice(extension.inside, None), _far(extension)
 
-    def mean(of: Curve, part: slice) -> list[float]:
+    def mean(of: MethodLosses, part: slice) -> list[float]:
         values: list[float] = of.losses[:, part].mean(1).tolist()
         return values
 
     last = curve.losses[:, -1].tolist()
-    return Line(
+    return MethodScore(
         curve,
         over_blocks(mean(curve, inside)),
         over_blocks(mean(curve, beyond)),
         over_blocks(mean(curve, far)),
         paired(mean(curve, inside), mean(plain, inside)),
         None if curve is best else paired(mean(curve, far), mean(best, far)),
-        paired(last, found.window.tolist()),
+        paired(last, extension.window.tolist()),
     )

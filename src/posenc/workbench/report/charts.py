@@ -1,14 +1,20 @@
-"""Results as views: the measure against length, the loss against position, and accuracy by depth."""
+"""Results as views: the measure by length, the loss by position and by training step, and accuracy by depth."""
 
 import math
+from collections.abc import Mapping, Sequence
 
 import torch
+from torch import Tensor
 
 from posenc.pictures.palette import style
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View
 from posenc.workbench.report.words import label
+from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.results import Row, TaskResult, depth_shares, holds
 from posenc.workbench.study.statistics import perplexity
+
+POINTS = 50
+"""Of a curve over steps: each is the mean of as many steps as fit."""
 
 
 def over_lengths(result: TaskResult) -> View:
@@ -90,3 +96,29 @@ def by_depth(result: TaskResult) -> View | None:
             )
         )
     return View(f"{result.task.name.capitalize()}: where the answer can lie", tuple(panels)) if panels else None
+
+
+def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> View | None:
+    """The loss of the training steps of a task's plans, averaged over the seeds that have come as far, by encoding.
+
+    ``curves`` are by plan's id; plans without losses have not begun. None where no run has come to the first point.
+    """
+    begun = [plan for plan in plans if plan.id in curves and curves[plan.id].losses]
+    width = max(1, max((plan.steps for plan in begun), default=0) // POINTS)
+    points = max((len(curves[plan.id].losses) // width for plan in begun), default=0)
+    if not points:
+        return None
+    lines = []
+    for encoding in dict.fromkeys(plan.encoding for plan in begun):
+        seeds = [_points(curves[plan.id], width, points) for plan in begun if plan.encoding == encoding]
+        lines.append(Line(style(encoding).label, torch.stack(seeds).nanmean(0), encoding))
+    centres = tuple(width * (i + 0.5) for i in range(points))
+    panel = Lines("training loss", tuple(lines), Axis("step", centres, "steps"), "loss", "nats per target")
+    return View(f"{task.capitalize()}: how each encoding learnt", (panel,))
+
+
+def _points(curve: LossCurve, width: int, points: int) -> Tensor:
+    """Means over ``width`` steps; NaN from where the curve ends."""
+    full = len(curve.losses) // width
+    means = torch.tensor(curve.losses[: full * width]).unflatten(0, (full, width)).mean(1)
+    return torch.cat((means, torch.full((points - full,), torch.nan)))

@@ -15,27 +15,27 @@ APART = 30
 
 
 class Live:
-    """Writes the page of what a study has found so far.
+    """Writes the page of a study under way.
 
     Args:
-        so_far: what it has found now.
+        so_far: gives the outcome up to now.
         folder, command, study: as ``write`` takes them.
     """
 
     def __init__(self, so_far: Callable[[], Outcome], folder: Path, command: str, study: Study) -> None:
         self.so_far, self.folder, self.command, self.study = so_far, folder, command, study
-        self.next, self.hindered = time.monotonic() + FIRST, False
+        self.next, self.failed = time.monotonic() + FIRST, False
 
     def look(self, say: Callable[[str], None]) -> None:
-        """Write the page, unless that was done just now; whatever hinders it is said once, and ends no run."""
+        """Write the page, unless that was done just now; an error is reported once and ends no run."""
         started = time.monotonic()
         if started < self.next:
             return
         try:
             write(self.so_far(), self.folder, self.command, self.study)
         except Exception as error:
-            if not self.hindered:
+            if not self.failed:
                 say(f"the page cannot be written yet ({type(error).__name__}: {error}); the runs go on")
-            self.hindered = True
+            self.failed = True
         ended = time.monotonic()
         self.next = ended + APART * (ended - started)

@@ -1,4 +1,4 @@
-"""A study in sentences: what holds, what stays flat without being good, and what was never learnt."""
+"""A study in sentences: which encodings hold, which stay flat without being good, and which never learnt."""
 
 import math
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ def answer(results: Sequence[TaskResult]) -> str:
     if not results:
         return "No run has finished yet."
     furthest = results[0].longest / results[0].lengths[0]
-    said = "; ".join(f"{_held(result)} on {result.task.name}" for result in results)
-    return f"At {short(furthest)}× the trained length {said}."
+    verdicts = "; ".join(f"{_verdict(result)} on {result.task.name}" for result in results)
+    return f"At {short(furthest)}× the trained length {verdicts}."
 
 
-def _held(result: TaskResult) -> str:
+def _verdict(result: TaskResult) -> str:
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         return f"none passed the gate ({_nearest(result)})"
@@ -36,10 +36,10 @@ def _reads_well(result: TaskResult, row: Row) -> bool:
     """Whether it does at the trained length what the best does there, or nearly."""
     start = result.lengths[0]
     values = [other.values[start].mean for other in result.rows if other.ranked]
-    own = row.values[start].mean
+    value = row.values[start].mean
     if result.task.measure == "loss":
-        return own <= min(values) + math.log1p(NEAR)
-    return own >= max(values) * (1 - NEAR)
+        return value <= min(values) + math.log1p(NEAR)
+    return value >= max(values) * (1 - NEAR)
 
 
 def _at_trained(result: TaskResult, row: Row) -> str:
@@ -48,7 +48,7 @@ def _at_trained(result: TaskResult, row: Row) -> str:
 
 
 def _nearest(result: TaskResult) -> str:
-    """What came nearest to the gate at the trained length, beside chance or the gate itself."""
+    """The encoding nearest to the gate at the trained length, with the gate and chance."""
     start, task = result.lengths[0], result.task
     tried = [row for row in result.rows if start in row.values]
     if not tried:
@@ -60,14 +60,14 @@ def _nearest(result: TaskResult) -> str:
 
 
 def sentence(result: TaskResult) -> str:
-    """One task in one sentence: what holds, and what becomes of the rest."""
+    """One task in one sentence: the encodings that hold, and how far the others fall."""
     ranked = [row for row in result.rows if row.ranked]
     if not ranked:
         return f"No encoding reached the gate ({_nearest(result)}), so none is ranked."
     keep = [label(row) for row in ranked if holds(result, row)]
     lose = [f"{label(row)} {_change(result, row)}" for row in ranked if not holds(result, row)]
-    held = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
-    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {held}"
+    verdict = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
+    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {verdict}"
     return span + (f"; {', '.join(lose)}." if lose else ".")
 
 

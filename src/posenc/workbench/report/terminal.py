@@ -67,7 +67,7 @@ def bar(console: Console, what: str, steps: int, unit: str = "steps") -> Iterato
 def table(result: TaskResult) -> Table:
     """One task: encodings down, lengths across, and a verdict in words."""
     task = result.task
-    made = Table(
+    rows = Table(
         title=f"{task.name}: {result.question}",
         caption=f"{words.unit(result)}; trained to {result.lengths[0]}",
         title_justify="left",
@@ -78,13 +78,13 @@ def table(result: TaskResult) -> Table:
         title_style="bold",
         caption_style="dim",
     )
-    made.add_column("encoding", overflow="fold")  # a long text wraps before a number is cut
+    rows.add_column("encoding", overflow="fold")  # a long text wraps before a number is cut
     for length in result.lengths:
-        made.add_column(str(length), justify="right", no_wrap=True)
-    made.add_column("verdict", no_wrap=True)
+        rows.add_column(str(length), justify="right", no_wrap=True)
+    rows.add_column("verdict", no_wrap=True)
     for row in result.rows:
         numbers = [words.measured(result, row.values.get(length)) for length in result.lengths]
         style = "bold" if row is result.rows[0] and row.ranked else "" if row.ranked else "dim"
         verdict = Text(result.verdict(row), style="green" if holds(result, row) else "")
-        made.add_row(words.label(row), *numbers, verdict, style=style)
-    return made
+        rows.add_row(words.label(row), *numbers, verdict, style=style)
+    return rows

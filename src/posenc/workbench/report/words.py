@@ -12,7 +12,7 @@ NOTHING = "–"
 
 
 def label(row: Row) -> str:
-    """What an encoding is called wherever a study is read."""
+    """The name of an encoding in every table and figure of a study."""
     return style(row.encoding).label
 
 
@@ -53,7 +53,7 @@ def seconds(value: float) -> str:
 
 
 def unit(result: TaskResult) -> str:
-    """What the table's numbers are."""
+    """The measure and unit of the table's numbers."""
     if result.task.measure == "loss":
         return f"perplexity per {result.unit}, lower is better"
     return "share of right answers, higher is better"

@@ -1,50 +1,103 @@
 """Writes a study's figures (SVG and PNG) and its page beside the ledger."""
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
+from posenc.pictures.palette import family, token
 from posenc.pictures.view import View
-from posenc.workbench.files import write_atomically
-from posenc.workbench.report import charts, losses
-from posenc.workbench.report.blocks import Picture
-from posenc.workbench.report.builder import build, embedded
-from posenc.workbench.report.page import page
+from posenc.workbench.report import charts, words
+from posenc.workbench.report.page import embedded, render
+from posenc.workbench.report.sentences import answer, sentence
+from posenc.workbench.run.plan import Plan
 from posenc.workbench.study.comparison import Outcome
-from posenc.workbench.study.results import TaskResult
+from posenc.workbench.study.results import LOST
 from posenc.workbench.study.study import Study
 from posenc.workbench.study.toml import as_toml
 
 
+@dataclass(frozen=True)
+class Learning:
+    """How far the runs of one encoding on one task have come.
+
+    Args:
+        loss: nats per target over the last tenth of the steps, the mean over seeds.
+        rate: tokens read in a second.
+    """
+
+    encoding: str
+    loss: float
+    steps: int
+    planned: int
+    rate: int
+
+
 def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
     """Draw every figure, embed them in ``report.html``; returns the page."""
-    pictures: dict[str, list[Picture]] = {}
+    runs = [run for result in outcome.results for run in result.runs]
+    rows = [row for result in outcome.results for row in result.rows]
+    pictures = {name: embedded(view, name, folder / "figures") for name, view in _views(outcome)}
+    training = {
+        task: _learning(plans, outcome.curves)
+        for task, plans in _by_task(outcome).items()
+        if f"{task}-steps" in pictures
+    }
+    page = render(
+        "compare.html",
+        command=command,
+        ran=runs[0].versions if runs else "",
+        answer=answer(outcome.results),
+        outcome=outcome,
+        runs=runs,
+        seeds=len({run.plan.seed for run in runs}),
+        pictures=pictures,
+        training=training,
+        refusals=list(dict.fromkeys(row.refusal for row in rows if row.refusal)),
+        clamped=any(family(row.encoding) == "learned-clamped" for row in rows),
+        lost=LOST,
+        study=as_toml(study),
+        words=words,
+        sentence=sentence,
+        token=token,
+    )
+    path = folder / "report.html"
+    with write_atomically(path) as partial:  # it may be loaded at any moment
+        partial.write_text(page, encoding="utf-8")
+    return path
+
+
+def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:
+    """Every figure by its file's name."""
     for result in outcome.results:
-        for name, caption, view in _views(result):
-            pictures.setdefault(result.task.name, []).append(embedded(view, caption, name, folder / "figures"))
-    target = folder / "report.html"
-    made = build(page(outcome, pictures, losses.part(outcome, folder), command, as_toml(study)))
-    with write_atomically(target) as partial:  # it may be loaded at any moment
-        partial.write_text(made, encoding="utf-8")
-    return target
+        name = result.task.name
+        yield name, charts.over_lengths(result)
+        if positions := charts.over_positions(result):
+            yield f"{name}-positions", positions
+        if depths := charts.by_depth(result):
+            yield f"{name}-depth", depths
+    for task, plans in _by_task(outcome).items():
+        if steps := charts.over_steps(task, plans, outcome.curves):
+            yield f"{task}-steps", steps
 
 
-def _views(result: TaskResult) -> list[tuple[str, str, View]]:
-    """File name, caption and view of every figure of a task, the one that shows the answer first."""
-    task = result.task
-    made = [(task.name, f"{result.question.capitalize()}. {_bands(result)}", charts.over_lengths(result))]
-    if positions := charts.over_positions(result):
-        caption = f"Loss at every position of windows of {result.longest}, mean over windows."
-        made.append((f"{task.name}-positions", caption, positions))
-    if depths := charts.by_depth(result):
-        caption = f"{task.name.capitalize()}: share of right answers by where the answer lies."
-        made.append((f"{task.name}-depth", caption, depths))
-    return made
+def _by_task(outcome: Outcome) -> dict[str, list[Plan]]:
+    """The plans with losses, by task."""
+    plans: dict[str, list[Plan]] = {}
+    for plan in outcome.plans:
+        if plan.id in outcome.curves:
+            plans.setdefault(plan.task, []).append(plan)
+    return plans
 
 
-def _bands(result: TaskResult) -> str:
-    """What the bands of a chart are intervals over."""
-    if len({run.plan.seed for run in result.runs}) > 1:
-        over = "seeds"
-    else:
-        what = "windows of text, of one run" if result.task.measure == "loss" else "answers, of one run"
-        over = f"{result.runs[0].plan.test_count} {what}"
-    return f"Bands are 95% intervals over {over}; hollow markers did not converge."
+def _learning(plans: Sequence[Plan], curves: Mapping[str, LossCurve]) -> list[Learning]:
+    """By encoding, the last loss, the steps and the speed of these plans."""
+    rows = []
+    for encoding in dict.fromkeys(plan.encoding for plan in plans):
+        alike = [plan for plan in plans if plan.encoding == encoding]
+        losses = [curves[plan.id] for plan in alike]
+        rate = sum(curve.tokens for curve in losses) / max(1e-9, sum(curve.seconds for curve in losses))
+        last = fmean(fmean(curve.losses[-max(1, len(curve.losses) // 10) :]) for curve in losses)
+        steps = sum(len(curve.losses) for curve in losses)
+        rows.append(Learning(encoding, last, steps, sum(plan.steps for plan in alike), round(rate)))
+    return rows

@@ -10,36 +10,36 @@ import pytest
 from matplotlib.text import Text
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.pictures import ink
+from posenc.pictures import mpl
 
 
-def drawing() -> ink.Axes:
-    with ink.ink():
-        ax = ink.sheet()[0]
+def drawing() -> mpl.Axes:
+    with mpl.styled():
+        ax = mpl.sheet()[0]
         ax.plot([0, 1], [0, 1])
-        ink.mark(ax, 0.5, 0.5, "trained to here")
-        ink.label_ends(ax, [(1.0, "up", "black"), (0.99, "nearly up", "blue"), (0.0, "down", "red")])
+        mpl.mark(ax, 0.5, 0.5, "trained to here")
+        mpl.label_ends(ax, [(1.0, "up", "black"), (0.99, "nearly up", "blue"), (0.0, "down", "red")])
     return ax
 
 
-@pytest.mark.parametrize("kind", ink.FORMATS)
+@pytest.mark.parametrize("kind", mpl.FORMATS)
 def test_identical_input_gives_identical_bytes(kind: str) -> None:
-    first, second = ink.rendered(drawing(), kind), ink.rendered(drawing(), kind)
+    first, second = mpl.rendered(drawing(), kind), mpl.rendered(drawing(), kind)
     assert first == second
     assert len(first) > 1000
 
 
 def test_labels_at_line_ends_keep_their_distance_and_their_order() -> None:
-    places = ink._spread([0.1, 0.5, 0.52, 0.53, 0.9], 0.05)
+    places = mpl._spread([0.1, 0.5, 0.52, 0.53, 0.9], 0.05)
     assert all(b - a >= 0.05 - 1e-12 for a, b in pairwise(places))
     assert places[0] == 0.1
     assert places[-1] == 0.9
 
 
 def test_lines_that_lead_to_names_end_before_them() -> None:
-    with ink.ink():
-        ax = ink.sheet()[0]
-        ink.label_ends(
+    with mpl.styled():
+        ax = mpl.sheet()[0]
+        mpl.label_ends(
             ax, [(0.02, name, "black") for name in ("NoPE", "learned (clamped)", "ALiBi", "RoPE", "sinusoidal")]
         )
         ax.figure.draw_without_rendering()
@@ -52,11 +52,11 @@ def test_lines_that_lead_to_names_end_before_them() -> None:
 
 def test_a_format_that_is_not_one(tmp_path: Path) -> None:
     with pytest.raises(InvalidArgument, match=r"a.gif' must end in \.svg, \.png, \.pdf"):
-        ink.write(drawing(), tmp_path / "a.gif")
+        mpl.write(drawing(), tmp_path / "a.gif")
 
 
 def test_writing_makes_the_folder(tmp_path: Path) -> None:
-    assert ink.write(drawing(), tmp_path / "new" / "a.svg").read_bytes().startswith(b"<?xml")
+    assert mpl.write(drawing(), tmp_path / "new" / "a.svg").read_bytes().startswith(b"<?xml")
 
 
 def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_without_matplotlib_the_message_names_the_extra(monkeypatch: pytest.Monk
             raise ModuleNotFoundError(name)
         return real(name, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.delitem(sys.modules, "posenc.pictures.ink")
+    monkeypatch.delitem(sys.modules, "posenc.pictures.mpl")
     monkeypatch.setattr(builtins, "__import__", absent)
     with pytest.raises(MissingExtra, match=r"matplotlib is not installed; type: pip install 'posenc\[plot\]'"):
-        importlib.import_module("posenc.pictures.ink")
+        importlib.import_module("posenc.pictures.mpl")

@@ -1,4 +1,4 @@
-"""The hand that draws every figure: type, sizes, axes, colour maps, labels at line ends, and saving.
+"""What every painter shares: type, sizes, axes, colour maps, labels at line ends, and saving.
 
 Figures are matplotlib's own objects, never pyplot's, so that nothing outlives them. Identical input gives
 identical bytes: the bundled typeface, no date, and a fixed salt for SVG names.
@@ -14,7 +14,8 @@ from importlib import import_module
 from pathlib import Path
 
 from posenc.errors import InvalidArgument, MissingExtra
-from posenc.pictures.colours import LIGHT, Paper, steps
+from posenc.pictures.colours import steps
+from posenc.pictures.palette import LIGHT, Paper
 from posenc.pictures.scene import Bar
 
 try:
@@ -33,7 +34,7 @@ WIDTH, HEIGHT = 7.0, 4.2
 TEXT, SMALL = 9.0, 8.0
 """Points of axis names and titles, and of the smallest text."""
 DPI = 150
-LEFT = 0.7
+PANEL_HEIGHT = 0.7
 """Share of its height that a panel keeps beside its title and names."""
 FORMATS: dict[str, tuple[str, dict[str, None]]] = {
     "svg": ("svg", {"Date": None}),
@@ -71,14 +72,14 @@ LEADER = {"arrowstyle": "-", "linewidth": 0.5, "shrinkA": 0, "shrinkB": 1, "relp
 _PAPER = ("axes.facecolor", "figure.facecolor")
 _INK = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color")
 
-_pen = threading.RLock()
+_lock = threading.RLock()
 
 
 @contextmanager
-def ink(paper: Paper = LIGHT) -> Iterator[None]:
-    """Draw in our style. matplotlib's settings belong to the process, so one thread holds the pen at a time."""
+def styled(paper: Paper = LIGHT) -> Iterator[None]:
+    """Draw in our style. matplotlib's settings belong to the process, so one thread draws at a time."""
     colours = dict.fromkeys(_PAPER, paper.paper) | dict.fromkeys(_INK, paper.ink)
-    with _pen, matplotlib.rc_context(STYLE | colours):
+    with _lock, matplotlib.rc_context(STYLE | colours):
         yield
 
 
@@ -87,7 +88,7 @@ def sheet(
 ) -> list[Axes]:
     """Axes on a new figure of ``width`` × ``height`` inches, row by row; ``ratios`` are the columns' widths.
 
-    Call it, and whatever paints, within ``ink()``.
+    Call it, and whatever paints, within ``styled()``.
     """
     figure = Figure(figsize=(width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
@@ -95,19 +96,32 @@ def sheet(
     return list(grid.flat)
 
 
+def figure_of(ax: Axes) -> Figure:
+    """The figure that these axes stand on."""
+    figure = ax.get_figure(root=True)
+    assert figure is not None, "these axes were removed from their figure"
+    return figure
+
+
 @lru_cache
-def colours(bar: Bar, paper: Paper) -> Colormap:
+def colour_map(bar: Bar, paper: Paper) -> Colormap:
     """A bar's colours as matplotlib has them; what has no value is left as paper."""
-    made = ListedColormap([tuple(v / 255 for v in step) for step in steps(bar.scale, paper)], bar.scale)
-    return made.with_extremes(bad="none")
+    colours = [tuple(v / 255 for v in step) for step in steps(bar.scale, paper)]
+    return ListedColormap(colours, bar.scale).with_extremes(bad="none")
 
 
-def folded(words: str, inches: float, size: float = TEXT) -> str:
+def inches(ax: Axes) -> tuple[float, float]:
+    """Width and height before names and bars take their part."""
+    box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
+    return box.width, box.height
+
+
+def wrapped(words: str, inches: float, size: float = TEXT) -> str:
     """Words on as many lines as they need to fit a width; a letter is about half as wide as it is high."""
     return textwrap.fill(words, max(12, int(inches * 72 / (0.56 * size))), break_long_words=False)
 
 
-def clipped(words: str, inches: float) -> str:
+def shortened(words: str, inches: float) -> str:
     """A name short enough for this width; the rest is dots."""
     most = int(inches * 72 / (0.56 * SMALL))
     return words if len(words) <= most else words[: most - 1] + "…"
@@ -141,24 +155,24 @@ def label_ends(ax: Axes, ends: Sequence[tuple[float, str, Colour]]) -> None:
         ends: (height, 0 at the bottom and 1 at the top; text; colour) of every line.
     """
     height = ax.get_window_extent().height / ax.figure.dpi * 72
-    gap = SMALL * 1.35 / (LEFT * height)
+    gap = SMALL * 1.35 / (PANEL_HEIGHT * height)
     wanted = sorted(ends, key=lambda end: end[0])
     places = _spread([end[0] for end in wanted], gap)
     moved = [abs(at - end) > gap / 2 for at, (end, _, _) in zip(places, wanted, strict=True)]
-    beside = 12 if any(moved) else 5  # beyond the lines that lead there
-    for at, (end, words, colour), led in zip(places, wanted, moved, strict=True):
+    offset = 12 if any(moved) else 5  # beyond the lines that lead there
+    for at, (end, words, colour), leads in zip(places, wanted, moved, strict=True):
         ax.annotate(
             words,
             (1, end),
             xycoords="axes fraction",
-            xytext=(beside, (at - end) * height),
+            xytext=(offset, (at - end) * height),
             textcoords="offset points",
             ha="left",
             va="center",
             fontsize=SMALL,
             color=colour,
             annotation_clip=False,
-            arrowprops={**LEADER, "color": colour} if led else None,
+            arrowprops={**LEADER, "color": colour} if leads else None,
         )
 
 
@@ -182,12 +196,11 @@ def rendered(drawing: Axes | Figure, kind: str = "svg") -> bytes:
     """The figure as bytes: ``"svg"``, ``"png"`` or ``"pdf"``."""
     if kind not in FORMATS:
         raise InvalidArgument(f"format {kind!r} is not one of {', '.join(FORMATS)}")
-    figure = drawing if isinstance(drawing, Figure) else drawing.get_figure(root=True)
-    assert figure is not None, "these axes were removed from their figure"
+    figure = drawing if isinstance(drawing, Figure) else figure_of(drawing)
     backend, undated = FORMATS[kind]
     canvas, dots = figure.canvas, figure.dpi
     out = io.BytesIO()
-    with ink():  # savefig draws once for the layout and once more for the file
+    with styled():  # savefig draws once for the layout and once more for the file
         printer = import_module(f"matplotlib.backends.backend_{backend}").FigureCanvas(figure)
         getattr(printer, f"print_{kind}")(out, metadata=undated)
     figure.set_canvas(canvas)
