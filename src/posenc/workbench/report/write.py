@@ -7,10 +7,11 @@ from statistics import fmean
 
 from posenc.pictures.palette import family, token
 from posenc.pictures.view import View
+from posenc.workbench.files import write_atomically
 from posenc.workbench.report import charts, words
 from posenc.workbench.report.page import embedded, render
 from posenc.workbench.report.sentences import answer, sentence
-from posenc.workbench.run.plan import Plan
+from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import LOST
 from posenc.workbench.study.study import Study
