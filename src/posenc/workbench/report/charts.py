@@ -114,7 +114,7 @@ def over_steps(task: str, plans: Sequence[Plan], curves: Mapping[str, LossCurve]
         lines.append(Line(style(encoding).label, torch.stack(seeds).nanmean(0), encoding))
     centres = tuple(width * (i + 0.5) for i in range(points))
     panel = Lines("training loss", tuple(lines), Axis("step", centres, "steps"), "loss", "nats per target")
-    return View(f"{task.capitalize()}: how each encoding learnt", (panel,))
+    return View(f"{task.capitalize()}: training loss", (panel,))
 
 
 def _points(curve: LossCurve, width: int, points: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""A study in sentences: which encodings hold, which stay flat without being good, and which never learnt."""
+"""A study in sentences: which encodings hold, which stay flat without being good, and which never learned."""
 
 import math
 from collections.abc import Sequence
