@@ -29,7 +29,7 @@ FLOORS = {
     "encodings": {"arguments", "errors", "names", "positions", "scaling", "clock", "kernels"},
     "attend": {"arguments", "errors", "mask", "encodings", "kernels"},
     "laws": {"errors", "positions", "mask", "encodings", "attend", "kernels"},
-    "integrations": LIBRARY | {"laws"},
+    "integrations": LIBRARY | {"kernels", "laws"},
     "pictures": PICTURES,
     "workbench": RESEARCH,
     "teaching": RESEARCH | {"laws", "names", "teaching"},

@@ -1,5 +1,7 @@
 """What tensors stand on: whether two share memory, and whether their memory may be looked at."""
 
+import os
+
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
@@ -53,3 +55,10 @@ def overlap(a: Tensor, b: Tensor) -> bool:
 def _span(x: Tensor) -> int:
     """Elements from the first to the last of x in memory, both included."""
     return 1 + sum((n - 1) * s for n, s in zip(x.shape, x.stride(), strict=True))
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that can still be used there."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

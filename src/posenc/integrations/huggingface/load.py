@@ -5,7 +5,6 @@ with the square of their length, and each piece's logits are gone before the nex
 """
 
 import copy
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cached_property
@@ -25,6 +24,7 @@ from posenc.integrations.huggingface.folder import identity, open_model, save
 from posenc.integrations.huggingface.language_model import text_config
 from posenc.integrations.huggingface.patch import patched
 from posenc.integrations.huggingface.write import changes
+from posenc.kernels.memory import free_memory
 from posenc.scaling import LengthScaling, Scaling
 
 PIECE = 512
@@ -226,10 +226,3 @@ class Pretrained:
                 f"length {length} needs about {(fixed + length * each) / 2**30:.1f} GiB beside the weights "
                 f"and {free / 2**30:.1f} GiB are free; about {max(0, fits) // 1024 * 1024} tokens fit"
             )
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that can still be used there."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

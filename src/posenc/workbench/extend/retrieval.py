@@ -79,7 +79,7 @@ def reader(model: LanguageModel) -> Reader:
     """
     if not isinstance(model, Reader):
         raise InvalidArgument(
-            f"--needle asks in words, and {model.name} reads {model.unit}s that it was trained on for a minute: pass a "
+            f"--needle asks in words, and {model.name} reads {model.unit}s after a minute of training: pass a "
             "Hugging Face folder or a .gguf file, or measure small models with posenc compare --tasks needle"
         )
     questions, _ = _questions(model)

@@ -12,7 +12,7 @@ from torch.overrides import TorchFunctionMode
 
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
-from posenc.integrations.huggingface.load import free_memory
+from posenc.kernels.memory import free_memory
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import config
 from posenc.workbench.run.transformer import Transformer
