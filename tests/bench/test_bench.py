@@ -11,6 +11,7 @@ from torch import Tensor
 import posenc
 from posenc import Mask
 from posenc.encodings.alibi import LinearBias
+from posenc.kernels.rotary import eager
 
 SHAPE = (1, 2, 16, 8)
 
@@ -43,9 +44,9 @@ def test_what_is_right_is_timed(pairing: str, backward: bool) -> None:
 def test_a_broken_kernel_turns_its_row_red_and_gets_no_speed(
     backward: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = blocks._turn_block
+    right = eager._rotate_block
     monkeypatch.setattr("posenc.kernels.rotary.entry.FEW", 0)  # small as they are, q and k go the blocks' way
-    monkeypatch.setattr(blocks, "_turn_block", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
+    monkeypatch.setattr(eager, "_rotate_block", lambda x, cos, sin, pairing: right(x, cos, -sin, pairing))
     table = small(backward)
     results = measure(table, rounds=2)
     assert red(results) == {"posenc, eager"}

@@ -8,6 +8,7 @@ import pytest
 
 from posenc.pictures.numbers import count
 from posenc.workbench.report import charts, live
+from posenc.workbench.report.write import write
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve
@@ -54,5 +55,6 @@ def test_a_study_that_has_told_nothing_has_no_such_part(tmp_path: Path) -> None:
 
     with Ledger(tmp_path, write=True) as ledger:
         found = Comparison(STUDY, python_text(), ledger).run(nothing)
-    assert losses.part(found, tmp_path) == ()
+    assert "<h2>Training loss</h2>" not in write(found, tmp_path, "posenc compare", STUDY).read_text()
+    assert not list(tmp_path.glob("figures/*-steps.svg"))
     assert (found.ended, len(found.plans)) == (0, 2)
