@@ -2,9 +2,9 @@
 
     placed = encoding.at(positions)                          # all work that depends on positions alone
     x = placed.embed(x)                                      # token embeddings
-    here, state = placed[layer].with_content(x, state)               # what depends on content
+    here, state = placed[layer].with_content(x, state)       # what depends on content
     q, k = here.rotate(q, k)                                 # queries and keys, v never
-    y = posenc.attention(q, k, v, here, causal=True)          # scores, through here.bias and here.scale
+    y = posenc.attention(q, k, v, here, causal=True)         # scores, through here.bias and here.scale
 
 What it declares, laws and callers rely on.
 """
@@ -37,7 +37,7 @@ class Encoding(ConstantBuffers, ABC):
     """The name in the catalogue."""
 
     acts_on: tuple[str, ...]
-    """Which of ``embed``, ``rotate``, ``bias`` and ``scale`` it uses."""
+    """Where it acts: any of ``"embeddings"``, ``"queries_keys"``, ``"bias"`` and ``"scale"``."""
 
     relative: bool
     """Whether scores depend on offsets only, so that shifting every position changes nothing."""

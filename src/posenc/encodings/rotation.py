@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, one_of
+from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
@@ -60,6 +60,7 @@ class Rotation(Encoding):
         super().__init__()
         one_of("pairing", pairing, get_args(Pairing))
         self.head_dim = as_integer(head_dim, "head_dim")
+        at_least_one(head_dim=self.head_dim)
         self.pairing: Pairing = pairing
 
     @abstractmethod
