@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from posenc.errors import InvalidArgument, PosencError, UnknownName
 from posenc.names import canonical
 from posenc.pictures.palette import style
+from posenc.workbench.run.settings import TASKS
 
 MAX_QUERY = 12_000
 """Characters of a query string: a pasted config is the longest that a page sends."""
@@ -139,6 +140,13 @@ class Choice(Control):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TaskChoice(Choice):
+    """One of the tasks of a study."""
+
+    options: Mapping[str, str] | Sequence[str] = tuple(TASKS)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Switch(Control):
     """On or off: ``1`` or ``0`` in the address."""
 
@@ -209,6 +217,7 @@ KINDS: dict[str, type[Control]] = {
     "number": Number,
     "numbers": Numbers,
     "choice": Choice,
+    "task": TaskChoice,
     "switch": Switch,
     "sentence": Sentence,
     "arrangement": Arrangement,

@@ -126,6 +126,17 @@ def setting(
     return field(default=default, metadata={"setting": declaration})
 
 
+TASKS = {
+    "language": "Language",
+    "ordering": "Ordering",
+    "needle": "Needle",
+    "recent": "Recent",
+    "copying": "Copying",
+    "neighbours": "Neighbours",
+}
+"""Every task: its module in ``posenc.workbench.tasks`` and its class there, known to ``--help`` without torch."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Grid:
     """What is compared, and how it is tested."""
@@ -134,9 +145,7 @@ class Grid:
         ("nope", "sinusoidal", "learned-clamped", "rotary", "alibi"),
         "such as t5, rotary(base=500000), layers(rotary*3 + nope), heads(alibi*2, rotary*2), my_file:Mine",
     )
-    tasks: tuple[str, ...] = setting(
-        ("language", "ordering", "needle"), "any of language, ordering, needle, recent, copying, neighbours"
-    )
+    tasks: tuple[str, ...] = setting(("language", "ordering", "needle"), f"any of {', '.join(TASKS)}")
     seeds: tuple[int, ...] = setting((0,), "one run for each; one number n stands for 0 to n−1", low=0, high=2**31)
     lengths: tuple[float, ...] = setting(
         (1.0, 2.0, 4.0, 8.0), "test lengths; 1 is always among them", "× the trained length", 1, 65536

@@ -1,12 +1,10 @@
 """One file per task: sequences, right answers, chance, and the gate that shows that a model has learned it."""
 
+from importlib import import_module
+
 from posenc.errors import UnknownName
-from posenc.workbench.tasks.copying import Copying
+from posenc.workbench.run import settings
 from posenc.workbench.tasks.language import Language
-from posenc.workbench.tasks.needle import Needle
-from posenc.workbench.tasks.neighbours import Neighbours
-from posenc.workbench.tasks.ordering import Ordering
-from posenc.workbench.tasks.recent import Recent
 from posenc.workbench.tasks.task import IGNORE as IGNORE
 from posenc.workbench.tasks.task import Batch as Batch
 from posenc.workbench.tasks.task import Criteria as Criteria
@@ -16,8 +14,10 @@ from posenc.workbench.tasks.task import Task as Task
 from posenc.workbench.tasks.text import Source as Source
 from posenc.workbench.tasks.text import Text as Text
 
-DRAWN: dict[str, type[DrawnTask]] = {t.name: t for t in (Ordering, Needle, Recent, Copying, Neighbours)}
-TASKS: dict[str, type[Task]] = {Language.name: Language, **DRAWN}
+TASKS: dict[str, type[Task]] = {
+    name: getattr(import_module(f"posenc.workbench.tasks.{name}"), kind) for name, kind in settings.TASKS.items()
+}
+DRAWN = {name: kind for name, kind in TASKS.items() if issubclass(kind, DrawnTask)}
 
 
 def task(name: str, text: Text, longest: int, train_length: int | None = None) -> Task:
