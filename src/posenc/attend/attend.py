@@ -244,15 +244,14 @@ def _explained(
 
 def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
     """The way that was asked for, else the first that serves."""
-    needed = _operators_alone(call)
-    if call.dropout and (needed or call.needs_scores):
+    if call.dropout and (_operators_alone(call) or call.needs_scores):
         raise InvalidArgument(
             f"dropout={call.dropout} is not offered for a bias that reads scores, nor inside a function transform; "
             "use 0"
         )
     if call.backend != "auto":
         reason, run = WAYS[call.backend](q, k, v, call)
-        if needed and call.backend != "operators":
+        if call.backend != "operators" and (needed := _operators_alone(call)):
             reason, run = needed, None
         if run is None:
             raise InvalidArgument(

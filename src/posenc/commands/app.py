@@ -32,7 +32,7 @@ def posenc(
     version: Annotated[bool, typer.Option("--version", help="Print the versions a bug report needs.")] = False,
 ) -> None:
     """The position layer for transformers: which encoding, and how far past its training length?"""
-    if version:  # alone it is answered by ``entry``, which needs no typer
+    if version:  # alone it is answered by ``posenc.cli``, which needs no typer
         print(versions())
         raise typer.Exit
     if context.invoked_subcommand is None:

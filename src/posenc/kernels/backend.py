@@ -6,7 +6,8 @@ from functools import lru_cache
 from importlib.util import find_spec
 from typing import Literal, get_args
 
-from posenc.errors import BackendUnavailable, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 
 Backend = Literal["auto", "torch", "eager", "native", "triton"]
@@ -31,8 +32,7 @@ EAGER = Selection(
 
 def check_backend(backend: str) -> None:
     """Refuse a name that is none, and an implementation that this installation cannot serve on any device."""
-    if backend not in get_args(Backend):
-        raise UnknownName("backend", backend, get_args(Backend))
+    one_of("backend", backend, get_args(Backend))
     if backend == "triton" and not has_triton():
         raise BackendUnavailable(
             "backend='triton' needs the triton package; type: pip install 'posenc[triton]', or use backend='auto'"

@@ -7,6 +7,7 @@ missing original length, and goes on with other numbers.
 from collections.abc import Mapping
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.schema import ROPE
 from posenc.scaling import (
@@ -65,9 +66,7 @@ def rope_type(parameters: Mapping[str, Any]) -> str:
             "this model_type does not have; name the one that does, such as qwen2_vl_text"
         )
     kind = types.pop() if types else "default"
-    if kind not in KEYS_OF_TYPE:
-        raise UnknownName("rope_type", kind, KEYS_OF_TYPE)
-    return str(kind)
+    return str(one_of("rope_type", kind, KEYS_OF_TYPE))
 
 
 def check_type_keys(parameters: Mapping[str, Any], kind: str) -> None:

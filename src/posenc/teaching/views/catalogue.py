@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Callable, Mapping
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.pictures.view import View
 from posenc.teaching.views import (
     added,
@@ -74,12 +75,10 @@ def make(name: str, settings: Mapping[str, str]) -> View:
         UnknownName: no view, or no setting of it, has that name.
         InvalidArgument: a word that is not a value of the setting's kind, or a value out of range.
     """
-    if name not in VIEWS:
-        raise UnknownName("view", name, VIEWS)
+    one_of("view", name, VIEWS)
     parameters = inspect.signature(VIEWS[name]).parameters
     for setting in settings:
-        if setting not in parameters:
-            raise UnknownName(f"setting of {name}", setting, parameters)
+        one_of(f"setting of {name}", setting, parameters)
     given = {setting: _value(setting, word, parameters[setting].default) for setting, word in settings.items()}
     return VIEWS[name](**given)
 

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.workbench.study.study import Study
 
 
@@ -113,6 +114,4 @@ def preset(name: object) -> Study:
     """The study of this name."""
     if not isinstance(name, str):
         raise InvalidArgument(f"preset={name!r} must be one of {', '.join(PRESETS)}")
-    if name not in PRESETS:
-        raise UnknownName("preset", name, PRESETS)
-    return PRESETS[name].study
+    return PRESETS[one_of("preset", name, PRESETS)].study

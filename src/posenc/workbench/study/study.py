@@ -6,10 +6,11 @@ from typing import Any
 
 import torch
 
+from posenc.arguments import one_of
 from posenc.encodings.catalogue import canonical_text
 from posenc.encodings.foreign import source_hash
 from posenc.encodings.text import parse
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.settings import ByTask, Grid, Model, TextSettings, Training, check_settings, declared
 from posenc.workbench.tasks import TASKS, Source, Text
@@ -41,8 +42,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         check_settings(self)
         object.__setattr__(self, "encodings", tuple(canonical_text(text) for text in self.encodings))
         for name in self.tasks:
-            if name not in TASKS:
-                raise UnknownName("task", name, TASKS)
+            one_of("task", name, TASKS)
         for name, values in (("encodings", self.encodings), ("tasks", self.tasks), ("seeds", self.seeds)):
             if not values or len(set(values)) != len(values):
                 joined = ",".join(map(str, values))
@@ -52,8 +52,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         for name in declared(ByTask):
             value = getattr(self, name)
             for task in value if isinstance(value, dict) else ():
-                if task not in TASKS:
-                    raise UnknownName(f"task under {name}", task, TASKS)
+                one_of(f"task under {name}", task, TASKS)
         self._check_model()
         self._check_devices()
 

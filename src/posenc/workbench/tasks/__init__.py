@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from posenc.errors import UnknownName
+from posenc.arguments import one_of
 from posenc.workbench.run import settings
 from posenc.workbench.tasks.language import Language
 from posenc.workbench.tasks.task import IGNORE as IGNORE
@@ -25,8 +25,7 @@ def task(name: str, text: Text, longest: int, train_length: int | None = None) -
 
     Only language reads the text.
     """
-    if name not in TASKS:
-        raise UnknownName("task", name, TASKS)
+    one_of("task", name, TASKS)
     if name == "language":
         return Language(text, longest, train_length)
     return DRAWN[name](train_length)
