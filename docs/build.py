@@ -11,8 +11,8 @@ from tools.pages.models import Model, table
 
 import posenc.workbench
 from posenc import CATALOGUE, Encoding
+from posenc.pictures.draw import both_papers
 from posenc.pictures.mpl import rendered
-from posenc.pictures.papers import both_papers
 from posenc.teaching.claims.properties import measured
 from posenc.teaching.lab.rooms import ROOMS, find
 from posenc.teaching.three_panels import three_panels

@@ -1,13 +1,13 @@
 """Counts the files of the library that a call enters, for a reader who follows it: python tools/entered.py
 
-Files count in whichever thread they are entered; bodies of modules, which run once on import, are left out.
+Files count in whichever thread they are entered, templates of pages too. What runs while a module is imported, such
+as its decorators and defaults, runs once and is left out.
 """
 
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from inspect import CO_NEWLOCALS
 from pathlib import Path
 from types import FrameType
 from unittest.mock import patch
@@ -26,8 +26,9 @@ def entered(call: Callable[[], object]) -> list[str]:
     files = set()
 
     def profile(frame: FrameType, event: str, argument: object) -> None:
-        if event == "call" and frame.f_code.co_flags & CO_NEWLOCALS:  # which modules' bodies lack
-            files.add(frame.f_code.co_filename)
+        file = frame.f_code.co_filename
+        if event == "call" and file.startswith(str(SOURCE)) and file not in files and not _importing(frame):
+            files.add(file)
 
     sys.setprofile(profile)
     threading.setprofile(profile)
@@ -36,7 +37,16 @@ def entered(call: Callable[[], object]) -> list[str]:
     finally:
         sys.setprofile(None)
         threading.setprofile(None)  # type: ignore[arg-type]
-    return sorted(str(Path(file).relative_to(SOURCE)) for file in files if file.startswith(str(SOURCE)))
+    return sorted(str(Path(file).relative_to(SOURCE)) for file in files)
+
+
+def _importing(frame: FrameType | None) -> bool:
+    """Whether this call belongs to the body of one of posenc's modules."""
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_code.co_filename.startswith(str(SOURCE)):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def attending(encoding: posenc.Encoding) -> list[str]:

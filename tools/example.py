@@ -13,8 +13,8 @@ from contextlib import closing
 from pathlib import Path
 
 from posenc.teaching.lessons.example import EXAMPLE
+from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.weights import FOLDER
 
 TASKS = ("language", "ordering", "needle")
 

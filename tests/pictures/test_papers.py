@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from posenc.pictures.colours import LINES, line, partners, text
-from posenc.pictures.draw import draw
+from posenc.pictures.draw import both_papers, draw
 from posenc.pictures.mpl import rendered
 from posenc.pictures.palette import DARK, PAPERS
-from posenc.pictures.papers import both_papers
 from posenc.pictures.view import Axis, Heatmap, Line, Lines, View, counted
 
 LENGTHS = Axis("test length", (128.0, 256.0, 512.0), "tokens", log=True)

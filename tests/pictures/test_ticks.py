@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posenc.pictures.ticks import ENOUGH, linear_limits, log_limits, round_steps, tick_indices
+from posenc.pictures.compose import ENOUGH, linear_limits, log_limits, round_steps, tick_indices
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from posenc.errors import StudyError
-from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.run import trainer
-from posenc.workbench.run.job import Failure, Job, unheard
+from posenc.workbench.run.job import Failure, Job, in_process, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.run.training import TrainingJob

@@ -13,10 +13,10 @@ import torch.multiprocessing as mp
 
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.launch.choose import choose
+from posenc.workbench.run.checkpoint import forget
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.ranks import WAYS, Ranks
 from posenc.workbench.run.sharded import ShardedState
-from posenc.workbench.run.state import forget
 from posenc.workbench.run.training import TrainingJob, build, task_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.study import Study

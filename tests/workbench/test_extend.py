@@ -18,7 +18,7 @@ from posenc.scaling import NTK, Default, DynamicNTK, Linear, YaRN
 from posenc.workbench.extend.extend import Request, extend, work
 from posenc.workbench.extend.methods import NAMES, methods
 from posenc.workbench.extend.models import StudyModel, Tick, config_patch, open_model
-from posenc.workbench.launch.in_process import in_process
+from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text

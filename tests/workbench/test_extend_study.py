@@ -12,8 +12,8 @@ from posenc.commands.extend import extend as command
 from posenc.errors import StudyError
 from posenc.scaling import Default
 from posenc.workbench.extend.models import config_patch, open_model
+from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.weights import path_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.tasks.text import Source, load
 from support.studies import TINY, inline, python_text

@@ -17,10 +17,11 @@ from posenc.workbench import notebook
 from posenc.workbench.extend.extend import Extension, MethodLosses
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.verdict import judge
-from posenc.workbench.report import live, words
+from posenc.workbench.report import words
+from posenc.workbench.report import write as live
 from posenc.workbench.report.charts import over_lengths, over_positions
 from posenc.workbench.report.extension import answer as recommended
-from posenc.workbench.report.sentences import answer, sentence
+from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Cell, Run

@@ -11,7 +11,7 @@ from posenc.workbench.extend.extend import Request, extend
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import open_model
 from posenc.workbench.extend.verdict import judge
-from posenc.workbench.launch.in_process import in_process
+from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"

@@ -8,8 +8,8 @@ import pytest
 from posenc.errors import StudyError
 from posenc.workbench.report import words
 from posenc.workbench.report.charts import by_depth, over_lengths
-from posenc.workbench.report.sentences import answer, sentence
 from posenc.workbench.report.terminal import table
+from posenc.workbench.report.words import answer, sentence
 from posenc.workbench.run.plan import Cell, Run
 from posenc.workbench.study.results import holds, newest, summarise
 from posenc.workbench.study.statistics import over_seeds, paired, student, wilson

@@ -21,9 +21,9 @@ from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import methods
 from posenc.workbench.extend.models import PretrainedModel, StudyModel, Tick, open_model
 from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
-from posenc.workbench.launch.in_process import in_process
 from posenc.workbench.report.extension import write
 from posenc.workbench.report.retrieval import answer, over_depth, table
+from posenc.workbench.run.job import in_process
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 from posenc.workbench.tasks.text import Text

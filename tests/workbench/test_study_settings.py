@@ -13,10 +13,10 @@ from posenc.commands.app import app
 from posenc.commands.options import PANELS
 from posenc.errors import InvalidArgument, PosencError, StudyError, UnknownName
 from posenc.workbench.launch.local import Local
+from posenc.workbench.run.checkpoint import path_of
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Setting, declared
 from posenc.workbench.run.training import build, config
-from posenc.workbench.run.weights import path_of
 from posenc.workbench.study.comparison import Comparison
 from posenc.workbench.study.presets import PRESETS, preset
 from posenc.workbench.study.study import Study, check_device

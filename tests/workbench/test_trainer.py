@@ -9,11 +9,11 @@ import torch
 
 from posenc.errors import StudyError
 from posenc.workbench.run import trainer
+from posenc.workbench.run.checkpoint import Trained
 from posenc.workbench.run.job import Progress
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.settings import Training
-from posenc.workbench.run.state import Trained
 from posenc.workbench.run.trainer import factor
 from posenc.workbench.run.training import build, learn, task_of
 from posenc.workbench.study.comparison import Comparison

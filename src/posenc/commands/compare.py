@@ -74,13 +74,13 @@ def _run(console: Console, study: "Study", launch: "Launcher", folder: "StudyFol
     """Run what is missing, with a bar and a line for every run that ends."""
     from posenc.workbench.launch.local import Local
     from posenc.workbench.report import terminal
-    from posenc.workbench.report.live import Live
+    from posenc.workbench.report.write import Live
     from posenc.workbench.run.ledger import Ledger
     from posenc.workbench.run.plan import Run
     from posenc.workbench.study.comparison import Comparison
 
     with Ledger(folder.path, write=True) as ledger:
-        comparison = Comparison(study, study.source.load(), ledger)
+        comparison = Comparison(study, study.read_text(), ledger)
         comparison.check(launch.devices if isinstance(launch, Local) else ())
         missing, total = comparison.missing, len(comparison.plans)
         runs = "1 run" if total == 1 else f"{total} runs"
@@ -110,7 +110,7 @@ def _typed() -> str:
 def _print(console: Console, outcome: "Outcome", folder: str) -> None:
     """A table and a sentence for every task, the answer, and where to look next."""
     from posenc.workbench.report import terminal
-    from posenc.workbench.report.sentences import answer, sentence
+    from posenc.workbench.report.words import answer, sentence
 
     for result in outcome.results:
         console.print()

@@ -177,7 +177,7 @@ def _write(
     from posenc.workbench.extend.models import PretrainedModel, config_patch
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report.extension import write
-    from posenc.workbench.run.weights import load_weights
+    from posenc.workbench.run.checkpoint import load_weights
 
     patch = config_patch(model, judge(extension).chosen.curve.method, extension.length)
     write(extension, folder.path, shlex.join(["posenc", *sys.argv[1:]]), seconds, patch, needles)

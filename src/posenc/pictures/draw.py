@@ -1,14 +1,16 @@
 """Draws a whole view: its title, its panels side by side, its readouts underneath; on light or dark paper."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from posenc.pictures import mpl
+from posenc.pictures.colours import partners
 from posenc.pictures.compose import compose
 from posenc.pictures.heatmap import colour_bar, heatmap
 from posenc.pictures.lines import lines
 from posenc.pictures.mpl import Axes, Figure
-from posenc.pictures.palette import LIGHT, Paper
+from posenc.pictures.palette import DARK, LIGHT, Paper
 from posenc.pictures.plane import plane
 from posenc.pictures.scene import Chart, Disc, Map, Scene
 from posenc.pictures.view import Heatmap, Lines, Plane, View
@@ -100,6 +102,24 @@ def _readout_lines(scene: Scene, width: float, a_line: int) -> str:
 def save(view: View, path: str | Path, paper: Paper = LIGHT, *, narrow: bool = False) -> Path:
     """Draw and write to ``path``; its ending says the format (svg, png, pdf)."""
     return mpl.write(draw(view, paper, narrow=narrow), path)
+
+
+def both_papers(view: View, *, narrow: bool = False, png: Path | None = None) -> tuple[bytes, bytes]:
+    """The figure on light paper and on dark; the light one also as pixels in a file."""
+    figure = draw(view, narrow=narrow)
+    light = mpl.rendered(figure)
+    if png is not None:
+        figure.set_layout_engine("none")  # everything stands where it belongs
+        mpl.write(figure, png)
+    if any(isinstance(panel, Heatmap) and panel.scale == "signed" for panel in view.panels):
+        return light, mpl.rendered(draw(view, DARK, narrow=narrow))  # zero is paper: every cell has another colour
+    return light, recoloured(light)
+
+
+def recoloured(svg: bytes) -> bytes:
+    """A drawing on light paper with every colour's partner on dark paper."""
+    dark = {colour.encode(): other.encode() for colour, other in partners().items()}
+    return re.sub(rb"(?<=: )#[0-9a-f]{6}\b", lambda match: dark.get(match[0], match[0]), svg)
 
 
 @dataclass(frozen=True)

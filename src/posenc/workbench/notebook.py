@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from posenc.errors import MissingExtra, StudyError, UnknownName
-from posenc.workbench.report.sentences import sentence
+from posenc.workbench.report.words import sentence
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan, Run
 from posenc.workbench.study import table

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from posenc.pictures.numbers import count
-from posenc.workbench.report import charts, live
+from posenc.workbench.report import charts
+from posenc.workbench.report import write as live
 from posenc.workbench.report.write import write
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ledger import Ledger

@@ -19,10 +19,10 @@ from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, StudyModel
 from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, batch, score_texts
+from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Run
-from posenc.workbench.run.weights import FOLDER
 from posenc.workbench.tasks.text import Source, Text
 
 QUARTERS = 4

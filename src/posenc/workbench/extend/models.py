@@ -17,10 +17,10 @@ from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument, StudyError
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.workbench.extend.methods import Method
+from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.training import build
 from posenc.workbench.run.transformer import Transformer
-from posenc.workbench.run.weights import load_weights
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 

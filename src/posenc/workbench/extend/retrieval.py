@@ -22,9 +22,9 @@ from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import Method
 from posenc.workbench.extend.models import LanguageModel, Tick
 from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, score_texts
+from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
-from posenc.workbench.run.weights import FOLDER
 from posenc.workbench.tasks.text import Source, Text
 
 SENTENCE = "\nThe secret number of {place} is {number}.\n"

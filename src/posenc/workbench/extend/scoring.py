@@ -14,13 +14,13 @@ from torch.nn import functional as F
 from posenc.errors import StudyError
 from posenc.scaling import LengthScaling, Scaling
 from posenc.workbench.extend.models import LanguageModel
+from posenc.workbench.run.checkpoint import complete, save_weights
 from posenc.workbench.run.job import Failure, Job, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import NUMERICS, Cell, Identified, Run
 from posenc.workbench.run.settings import Training
 from posenc.workbench.run.trainer import Recipe, train
-from posenc.workbench.run.weights import complete, save_weights
 from posenc.workbench.tasks import Source
 
 TUNE_TOKENS = 1024

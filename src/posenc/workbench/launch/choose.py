@@ -1,7 +1,7 @@
 """Launchers by name."""
 
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.workbench.run.job import ONE_CORE, Launcher, Requirements
+from posenc.workbench.run.job import ONE_CORE, Launcher, Requirements, in_process
 
 NAMES = ("local", "ray", "torchrun", "in-process")
 
@@ -24,6 +24,4 @@ def choose(name: str, workers: int | None = None, requirements: Requirements = O
         from posenc.workbench.launch.torchrun import Torchrun
 
         return Torchrun()
-    from posenc.workbench.launch.in_process import in_process
-
     return in_process

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from posenc.pictures.colours import stylesheet
+from posenc.pictures.draw import both_papers
 from posenc.pictures.numbers import count
-from posenc.pictures.papers import both_papers
 from posenc.pictures.templates import templates
 from posenc.pictures.view import View
 from posenc.workbench.report.words import seconds

@@ -1,14 +1,17 @@
-"""How numbers are written in tables and pages: perplexities, shares, lengths, intervals."""
+"""A study in words: its numbers as tables and pages write them, and which encodings hold, in sentences."""
 
 import math
+from collections.abc import Sequence
 
-from posenc.pictures.numbers import fixed, signed
+from posenc.pictures.numbers import fixed, short, signed
 from posenc.pictures.palette import style
-from posenc.workbench.study.results import Row, TaskResult
+from posenc.workbench.study.results import Row, TaskResult, holds
 from posenc.workbench.study.statistics import Interval
 from posenc.workbench.study.statistics import perplexity as exp
 
 NOTHING = "–"
+NEAR = 0.1
+"""How much worse than the best at the trained length an encoding may read and still be called good there."""
 
 
 def label(row: Row) -> str:
@@ -57,3 +60,80 @@ def unit(result: TaskResult) -> str:
     if result.task.measure == "loss":
         return f"perplexity per {result.unit}, lower is better"
     return "share of right answers, higher is better"
+
+
+def answer(results: Sequence[TaskResult]) -> str:
+    """The study in one sentence: which encodings hold on which task."""
+    if not results:
+        return "No run has finished yet."
+    furthest = results[0].longest / results[0].lengths[0]
+    verdicts = "; ".join(f"{_verdict(result)} on {result.task.name}" for result in results)
+    return f"At {short(furthest)}× the trained length {verdicts}."
+
+
+def _verdict(result: TaskResult) -> str:
+    ranked = [row for row in result.rows if row.ranked]
+    if not ranked:
+        return f"none passed the gate ({_nearest(result)})"
+    keep = [row for row in ranked if holds(result, row)]
+    good = [label(row) for row in keep if _reads_well(result, row)]
+    flat = [row for row in keep if not _reads_well(result, row)]
+    parts = [f"{together(good)} {'holds' if len(good) == 1 else 'hold'}"] if good else []
+    parts += [f"{label(row)} stays flat but reads worse ({_at_trained(result, row)})" for row in flat]
+    return ", ".join(parts) if parts else "none holds"
+
+
+def _reads_well(result: TaskResult, row: Row) -> bool:
+    """Whether it does at the trained length what the best does there, or nearly."""
+    start = result.lengths[0]
+    values = [other.values[start].mean for other in result.rows if other.ranked]
+    value = row.values[start].mean
+    if result.task.measure == "loss":
+        return value <= min(values) + math.log1p(NEAR)
+    return value >= max(values) * (1 - NEAR)
+
+
+def _at_trained(result: TaskResult, row: Row) -> str:
+    name = "perplexity " if result.task.measure == "loss" else ""
+    return f"{name}{measured(result, row.values.get(result.lengths[0]))} at {result.lengths[0]}"
+
+
+def _nearest(result: TaskResult) -> str:
+    """The encoding nearest to the gate at the trained length, with the gate and chance."""
+    start, task = result.lengths[0], result.task
+    tried = [row for row in result.rows if start in row.values]
+    if not tried:
+        return "nothing was measured"
+    best = min(tried, key=lambda row: row.values[start].mean * (1 if task.measure == "loss" else -1))
+    if task.measure == "loss":
+        return f"best: {label(best)} {measured(result, best.values[start])}, gate {math.exp(task.gate):.2f}"
+    return f"best: {label(best)} {best.values[start].mean:.2f}, gate {task.gate:.2f}, chance {task.chance:.2f}"
+
+
+def sentence(result: TaskResult) -> str:
+    """One task in one sentence: the encodings that hold, and how far the others fall."""
+    ranked = [row for row in result.rows if row.ranked]
+    if not ranked:
+        return f"No encoding reached the gate ({_nearest(result)}), so none is ranked."
+    keep = [label(row) for row in ranked if holds(result, row)]
+    lose = [f"{label(row)} {_change(result, row)}" for row in ranked if not holds(result, row)]
+    verdict = f"{together(keep)} {'holds' if len(keep) == 1 else 'hold'}" if keep else "no encoding holds"
+    span = f"Trained at {result.lengths[0]} and tested at {result.longest}, {verdict}"
+    return span + (f"; {', '.join(lose)}." if lose else ".")
+
+
+def _change(result: TaskResult, row: Row) -> str:
+    start = row.values[result.lengths[0]].mean
+    if row.not_finite:
+        return f"has a loss that is not finite at {row.not_finite[0]}"
+    if result.longest not in row.values:
+        return f"has no value past {max(row.values)}"
+    end = row.values[result.longest].mean
+    if result.task.measure == "loss":
+        return f"goes from perplexity {perplexity(start)} to {perplexity(end)}"
+    return f"falls from {start:.2f} to {end:.2f}"
+
+
+def together(names: Sequence[str]) -> str:
+    """``a, b and c``."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

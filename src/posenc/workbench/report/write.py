@@ -1,6 +1,7 @@
-"""Writes a study's figures (SVG and PNG) and its page beside the ledger."""
+"""Writes a study's figures (SVG and PNG) and its page beside the ledger, at its end and while it goes on."""
 
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -10,12 +11,16 @@ from posenc.pictures.view import View
 from posenc.workbench.files import write_atomically
 from posenc.workbench.report import charts, words
 from posenc.workbench.report.page import embedded, render
-from posenc.workbench.report.sentences import answer, sentence
 from posenc.workbench.run.plan import LossCurve, Plan
 from posenc.workbench.study.comparison import Outcome
 from posenc.workbench.study.results import LOST
 from posenc.workbench.study.study import Study
 from posenc.workbench.study.toml import as_toml
+
+FIRST = 300
+"""Seconds before the first page: a study of minutes keeps its processors for its runs."""
+APART = 30
+"""Times as long as a page takes to write that pass before the next: a thirtieth of the time goes into pages."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +53,7 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         "compare.html",
         command=command,
         ran=runs[0].versions if runs else "",
-        answer=answer(outcome.results),
+        answer=words.answer(outcome.results),
         outcome=outcome,
         runs=runs,
         seeds=len({run.plan.seed for run in runs}),
@@ -59,13 +64,39 @@ def write(outcome: Outcome, folder: Path, command: str, study: Study) -> Path:
         lost=LOST,
         study=as_toml(study),
         words=words,
-        sentence=sentence,
         token=token,
     )
     path = folder / "report.html"
     with write_atomically(path) as partial:  # it may be loaded at any moment
         partial.write_text(page, encoding="utf-8")
     return path
+
+
+class Live:
+    """Writes the page of a study under way.
+
+    Args:
+        so_far: gives the outcome up to now.
+        folder, command, study: as ``write`` takes them.
+    """
+
+    def __init__(self, so_far: Callable[[], Outcome], folder: Path, command: str, study: Study) -> None:
+        self.so_far, self.folder, self.command, self.study = so_far, folder, command, study
+        self.next, self.failed = time.monotonic() + FIRST, False
+
+    def look(self, say: Callable[[str], None]) -> None:
+        """Write the page, unless that was done just now; an error is reported once and ends no run."""
+        started = time.monotonic()
+        if started < self.next:
+            return
+        try:
+            write(self.so_far(), self.folder, self.command, self.study)
+        except Exception as error:
+            if not self.failed:
+                say(f"the page cannot be written yet ({type(error).__name__}: {error}); the runs go on")
+            self.failed = True
+        ended = time.monotonic()
+        self.next = ended + APART * (ended - started)
 
 
 def _views(outcome: Outcome) -> Iterator[tuple[str, View]]:

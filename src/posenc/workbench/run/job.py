@@ -1,4 +1,4 @@
-"""Jobs, the progress that they report, and the contract of launchers, which run them."""
+"""Jobs, the progress that they report, the contract of launchers, which run them, and the simplest launcher."""
 
 import multiprocessing as mp
 import os
@@ -139,3 +139,21 @@ class Launcher(Protocol):
     """Runs jobs; calls ``done`` for every run or failure and ``report`` meanwhile, from one thread."""
 
     def __call__(self, jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None: ...
+
+
+def in_process(jobs: Sequence[Job], done: Callable[[Run | Failure], None], report: Report) -> None:
+    """Run the jobs in this process, on all its threads: for large models, of which one fits."""
+    broken: list[Exception] = []
+
+    def guarded(progress: Progress) -> None:
+        try:
+            report(progress)
+        except Exception as error:  # an error of the listener, and no failure of the job
+            broken.append(error)
+            raise
+
+    for job in jobs:
+        result = attempt(job, guarded)
+        if broken:
+            raise broken[0]
+        done(result)

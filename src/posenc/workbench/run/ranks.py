@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 import posenc
 from posenc.errors import InvalidArgument
-from posenc.workbench.run.state import State
+from posenc.workbench.run.checkpoint import State
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks import IGNORE, Batch
 

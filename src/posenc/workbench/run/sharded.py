@@ -11,7 +11,7 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-from posenc.workbench.run.state import Trained, folders, remove, unwritten
+from posenc.workbench.run.checkpoint import Trained, folders, remove, unwritten
 
 
 class ShardedState:

@@ -11,10 +11,10 @@ from typing import Protocol
 import torch
 from torch import Tensor, nn
 
+from posenc.workbench.run.checkpoint import Trained
 from posenc.workbench.run.job import Progress, Report
 from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Training
-from posenc.workbench.run.state import Trained
 
 REPORT_EVERY = 0.25
 """Seconds between two reports. Losses are fetched from the device then, and not at every step."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 import posenc
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
+from posenc.workbench.run.checkpoint import Trained, forget, save_weights
 from posenc.workbench.run.devices import run_on_devices
 from posenc.workbench.run.evaluate import evaluate
 from posenc.workbench.run.job import Report, find_modules, unheard
@@ -17,10 +18,8 @@ from posenc.workbench.run.machine import hardware, versions
 from posenc.workbench.run.plan import Cell, Plan, Run
 from posenc.workbench.run.ranks import ALONE, Alone
 from posenc.workbench.run.settings import Model
-from posenc.workbench.run.state import Trained, forget
 from posenc.workbench.run.trainer import Recipe, train
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
-from posenc.workbench.run.weights import save_weights
 from posenc.workbench.tasks import Source, Task, Text
 from posenc.workbench.tasks import task as task_named
 
@@ -46,8 +45,8 @@ class TrainingJob:
         """The part of one process: all train, then the first one tests alone and returns the run."""
         find_modules(self.modules)
         started, plan = time.perf_counter(), self.plan
-        text = self.source.load()
-        if plan.text_sha256 not in ("", text.sha256):
+        text = self.source.load() if plan.text_sha256 else None
+        if text and text.sha256 != plan.text_sha256:
             raise StudyError(f"text {text.name!r} is no longer what the study began with; run the command again")
         state = self.folder / f"{plan.id}.state"
         taught = teach(plan, text, report, state, ranks)
@@ -87,7 +86,7 @@ class Taught:
 
 
 def teach(
-    plan: Plan, text: Text, report: Report = unheard, state: Path | None = None, ranks: Alone = ALONE
+    plan: Plan, text: Text | None, report: Report = unheard, state: Path | None = None, ranks: Alone = ALONE
 ) -> Taught:
     """Build the transformer of a plan, train it on the plan's task and test it; writes no weights."""
     task = task_of(plan, text)
@@ -98,7 +97,7 @@ def teach(
     return Taught(task, model, trained, evaluate(model, task, plan.lengths, plan.test_count) if tested else ())
 
 
-def task_of(plan: Plan, text: Text) -> Task:
+def task_of(plan: Plan, text: Text | None) -> Task:
     """The task of a plan, trained and tested at the plan's lengths."""
     return task_named(plan.task, text, plan.lengths[-1], plan.train_length)
 

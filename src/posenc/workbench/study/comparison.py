@@ -9,12 +9,12 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.foreign import modules
 from posenc.encodings.text import parse
 from posenc.errors import PosencError, StudyError
+from posenc.workbench.run.checkpoint import FOLDER, complete, path_of
 from posenc.workbench.run.footprint import check_room, footprint
 from posenc.workbench.run.job import Failure, Launcher, Progress, Report, unheard
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import LossCurve, Plan, Run
 from posenc.workbench.run.training import TrainingJob, encoding, task_of
-from posenc.workbench.run.weights import FOLDER, complete, path_of
 from posenc.workbench.study.results import TaskResult, summarise
 from posenc.workbench.study.study import Study
 from posenc.workbench.tasks import Text
@@ -33,7 +33,7 @@ class Outcome:
 
     results: tuple[TaskResult, ...]
     failures: tuple[Failure, ...]
-    text: Text
+    text: Text | None
     plans: tuple[Plan, ...] = ()
     curves: Mapping[str, LossCurve] = field(default_factory=dict)
     ended: int = 0
@@ -47,14 +47,14 @@ class Comparison:
 
     Args:
         study: what is compared.
-        text: that the language task reads.
+        text: that the language task reads; None where no task does.
         ledger: of finished runs; ``run`` writes to it.
 
     Raises:
         StudyError: the text is too short for a task.
     """
 
-    def __init__(self, study: Study, text: Text, ledger: Ledger) -> None:
+    def __init__(self, study: Study, text: Text | None, ledger: Ledger) -> None:
         self.study, self.text, self.ledger = study, text, ledger
         self.plans = tuple(study.plans(text))
         of_task = {plan.task: plan for plan in self.plans}

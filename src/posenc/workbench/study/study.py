@@ -102,14 +102,18 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
         trained = self.portions(task)["train_length"]
         return tuple(sorted({trained, *(round(n * trained) for n in self.lengths)}))
 
-    def plans(self, text: Text) -> list[Plan]:
-        """The grid, longest trainings first so that no worker starts one when the others are done.
+    def read_text(self) -> Text | None:
+        """The text, where a task reads it."""
+        return self.source.load() if "language" in self.tasks else None
+
+    def plans(self, text: Text | None) -> list[Plan]:
+        """The grid on ``read_text()``, longest trainings first so that no worker starts one when others are done.
 
         Sources of custom classes are read for their hash; nothing is imported.
         """
         sources = {encoding: source_hash(parse(encoding).foreign) for encoding in self.encodings}
         settings = {name: getattr(self, name) for group in (Model, Training) for name in declared(group)}
-        of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name}
+        of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         plans = [
             Plan(
                 encoding=encoding,
@@ -118,7 +122,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                 lengths=self.test_lengths(name),
                 test_count=(
                     min(self.blocks, blocks(text, self.test_lengths(name)[-1]))
-                    if TASKS[name].measure == "loss"
+                    if text and TASKS[name].measure == "loss"
                     else self.answers
                 ),
                 device=self.device,

@@ -10,11 +10,11 @@ from torch import Tensor
 from posenc.encodings.catalogue import CATALOGUE
 from posenc.encodings.learned import Learned
 from posenc.encodings.learned_grid import LearnedGrid
+from posenc.workbench.run.checkpoint import load_weights
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.plan import Plan
 from posenc.workbench.run.training import encoding
 from posenc.workbench.run.transformer import draw_parameters
-from posenc.workbench.run.weights import load_weights
 
 
 @dataclass(frozen=True)

@@ -20,12 +20,13 @@ TASKS: dict[str, type[Task]] = {
 DRAWN = {name: kind for name, kind in TASKS.items() if issubclass(kind, DrawnTask)}
 
 
-def task(name: str, text: Text, longest: int, train_length: int | None = None) -> Task:
+def task(name: str, text: Text | None, longest: int, train_length: int | None = None) -> Task:
     """The task of this name, tested up to ``longest`` tokens, trained at its default length or at ``train_length``.
 
-    Only language reads the text.
+    Only language reads the text, and needs it.
     """
     one_of("task", name, TASKS)
     if name == "language":
+        assert text is not None
         return Language(text, longest, train_length)
     return DRAWN[name](train_length)
