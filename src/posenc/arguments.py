@@ -41,6 +41,13 @@ def as_number(value: Any, name: str) -> float:
     return value if isinstance(value, int | float) else float(value)
 
 
+def as_scale(value: float | None, name: str) -> float | None:
+    """A number above 0, or None for the default."""
+    if value is not None and not (is_number(value) and 0 < value < math.inf):
+        raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; leave it out for the default")
+    return value
+
+
 def at_least_one(**counts: int) -> None:
     """An error that names them all where one of these counts is below 1, or the one that is no integer."""
     for name, count in counts.items():

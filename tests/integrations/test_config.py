@@ -13,6 +13,7 @@ from posenc.encodings.catalogue import canonical
 from posenc.encodings.text import Recipe, parse
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import changes, read, write
+from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.scaling import (
     NTK,
     Default,
@@ -97,7 +98,7 @@ def test_what_real_configs_say_besides() -> None:
     assert [gemma.layer_types[i] for i in (4, 5)] == ["sliding_attention", "full_attention"]
     assert any(note.startswith("rope_theta = 1000000,") for note in gemma.assumed)
     assert read(config("smollm3-3b")).layer_types[:4] == ("rotary", "rotary", "rotary", "nope")
-    assert read(config("deepseek-v3")).softmax_factor == pytest.approx(1.8738542070926265)
+    assert softmax_factor(read(config("deepseek-v3")).rotary) == pytest.approx(1.8738542070926265)
     phi = read(config("phi-3-mini-128k")).rotary.get("scaling")
     assert isinstance(phi, LongRoPE)
     assert (phi.original_length, phi.factor) == (4096, 32)

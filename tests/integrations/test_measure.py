@@ -14,6 +14,7 @@ from posenc.integrations.huggingface.measuring.asked import layer_of
 from posenc.integrations.huggingface.measuring.maps import rotation_of
 from posenc.integrations.huggingface.measuring.record import Attention
 from posenc.integrations.huggingface.measuring.shrink import shrunk
+from posenc.integrations.huggingface.model_positions import softmax_factor
 from support.small_models import check_found_out, small
 from support.tiny_models import tiny
 
@@ -93,7 +94,7 @@ def test_a_factor_that_was_read_wrongly_is_found_out(model_type: str) -> None:
 def test_a_model_that_forgets_the_factor_of_its_scores_is_found_out() -> None:
     model = small("deepseek_v3", rope_parameters={**YARN, "mscale": 1.0, "mscale_all_dim": 1.0})
     positions = read(model.config)
-    assert positions.softmax_factor == pytest.approx(1.8739, rel=1e-4)
+    assert softmax_factor(positions.rotary) == pytest.approx(1.8739, rel=1e-4)
     assert differences(measure(model), positions) == []
     for layer in model.layers:
         layer.self_attn.scaling = layer.self_attn.qk_head_dim**-0.5

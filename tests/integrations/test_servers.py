@@ -12,6 +12,7 @@ import torch
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.integrations.servers import gguf, mlx, vllm
 from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 from support.served import (
@@ -150,7 +151,7 @@ def test_deepseek_has_its_factors_in_one_pair() -> None:
             1 + 0.1 * entry[key] * torch.tensor(2.0).log().item() for key in ("mscale", "mscale_all_dim")
         )
         assert first / second == pytest.approx(1.5)
-        assert second**2 == pytest.approx(model.softmax_factor)
+        assert second**2 == pytest.approx(softmax_factor(model.rotary))
         assert not {"attention_factor", "attn_factor"} & set(entry)
         assert entry["rope_type"] == "yarn"
 

@@ -9,7 +9,7 @@ import torch
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.scaling import (
     NTK,
     Default,
@@ -123,12 +123,12 @@ def test_deepseek_keeps_its_factor_on_scores(scaling: Scaling | LengthScaling | 
     """The patched model and the model reloaded from what is written compute the same."""
     model, ids = tiny("deepseek-v3"), tokens()
     positions = read(model.config)
-    assert positions.softmax_factor > 1.8
+    assert softmax_factor(positions.rotary) > 1.8
     ours = positions if scaling is None else positions.with_scaling(scaling)
     with patched(model, ours.as_layers(48, "float32")):
         want = logits(model, ids)
     written = write(positions, scaling, max_length=_length(positions, scaling))
-    assert read(written).softmax_factor == pytest.approx(positions.softmax_factor)
+    assert softmax_factor(read(written).rotary) == pytest.approx(softmax_factor(positions.rotary))
     other = type(model)(from_json(json.loads(json.dumps(written)))).eval()
     other.load_state_dict(model.state_dict())
     torch.testing.assert_close(logits(other, ids), want, rtol=0, atol=1e-4 * want.abs().max().item())
@@ -139,7 +139,7 @@ def test_deepseek_without_a_place_for_its_factor() -> None:
     with pytest.raises(InvalidArgument, match="factor 1 has no place for DeepSeek's second number; use Default"):
         write(positions, DynamicNTK(1.0, 64), max_length=64)
     stated: Any = YaRN(8.0, 64, mscale=1.0, mscale_all_dim=1.0)
-    assert read(write(positions, stated)).softmax_factor == pytest.approx(stated.softmax_factor)
+    assert softmax_factor(read(write(positions, stated)).rotary) == pytest.approx(stated.softmax_factor)
     assert FAMILIES["deepseek_v3"].mscale_scores
 
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from posenc.integrations.huggingface import read
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.servers import gguf, mlx, vllm
 from posenc.scaling import (
     NTK,
@@ -125,7 +125,7 @@ class Case:
         if positions.model_type != "deepseek_v3":
             return 1.0
         stated = isinstance(self.scaling, YaRN) and self.scaling.mscale_all_dim is not None
-        return float(self.scaling.softmax_factor if stated else positions.softmax_factor)  # type: ignore[union-attr]
+        return float(self.scaling.softmax_factor if stated else softmax_factor(positions.rotary))  # type: ignore[union-attr]
 
     def vllm(self) -> dict[str, Any]:
         """What vLLM is asked."""

@@ -4,7 +4,6 @@
 call takes, and ``backend=`` names one.
 """
 
-import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -124,7 +123,8 @@ def attention(
         mask: who may see whom. A query that sees no key returns zeros.
         causal, window: the short form of ``Mask(causal=…, window=…)``. A causal query sees itself and what comes
             before it, both sequences ending at the same token; ``window`` keys of those, itself included.
-        scale: multiplies the scores before the bias; 1/√D by default, D without channels that rotate added.
+        scale: multiplies the scores before the bias, in place of the encoding's: 1/√D, D without channels that
+            ``rotate`` added, unless its ``softmax_scale`` or YaRN's ``mscale_all_dim`` says otherwise.
         dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
             row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
@@ -202,7 +202,7 @@ def _prepared(
         )
     if settings.backend not in get_args(Backend):
         raise UnknownName("backend", settings.backend, get_args(Backend))
-    scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
+    scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import as_scale
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
@@ -197,9 +198,13 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
             f"q has {q.shape[3]} channels a head, and rotate of this encoding adds {placed.added}; pass what it "
             "returned"
         )
-    if scale is not None and not 0 < scale < math.inf:
-        raise InvalidArgument(f"scale={scale} must be a finite number above 0; leave it out for 1/√D")
+    as_scale(scale, "scale")
     mask = mask.within(placed.window)
+    if placed.causal and not mask.causal and (q.shape[2] > 1 or mask.q_order is not None):
+        raise InvalidArgument(
+            "this encoding is defined for causal models, and the mask shows keys ahead of their queries; pass "
+            "causal=True, or posenc.Mask(causal=True, …)"
+        )
     mask.check(q.shape[0], q.shape[2], k.shape[2], q.device)
     _ends(q, k, mask)
     return mask

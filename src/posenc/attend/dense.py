@@ -29,7 +29,7 @@ def scores(
     mask = check(q, k, None, placed, Mask.of(mask, causal, window), scale)
     T, S = q.shape[2], k.shape[2]
     plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
-    scale = 1 / math.sqrt(q.shape[-1] - placed.added) if scale is None else scale
+    scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
     result = plain * scale
     if placed.scale is not None:
         result = result * placed.scale

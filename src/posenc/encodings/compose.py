@@ -2,6 +2,7 @@
 
 import copy
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import ClassVar, final
 
 import torch
@@ -40,6 +41,7 @@ class Composed(Encoding):
         self.signed = all(part.signed for part in parts)
         self.needs_content = any(part.needs_content for part in parts)
         self.uses_queries = any(part.uses_queries for part in parts)
+        self.causal = any(part.causal for part in parts)
         self.scaling = next((part.scaling for part in parts if part.scaling is not None), None)
         self.position_limit = min(part.position_limit for part in parts)
 
@@ -99,6 +101,7 @@ class PlacedParts(Placed):
         self.state_size = sum(part.state_size for part in parts)
         self.awaits_content = any(part.awaits_content for part in parts)
         self.stamps = tuple(stamp for part in parts for stamp in part.stamps)
+        self.causal = any(part.causal for part in parts)
         for part in parts:
             if part.window is not None:
                 super().narrow(part.window)
@@ -107,6 +110,16 @@ class PlacedParts(Placed):
         super().narrow(window)
         for part in self.parts:  # from which the same of other parts learns it
             part.narrow(window)
+
+    def agree(self, parts: Sequence[Placed]) -> None:
+        """Take the scale of scores that these parts have, which must be one."""
+        scales = {(part.softmax_scale, part.softmax_factor) for part in parts}
+        if len(scales) > 1:
+            raise InvalidArgument(
+                f"these encodings have (softmax_scale, softmax_factor) {sorted(scales, key=str)}; a layer has one: "
+                "give all of them the same settings"
+            )
+        self.softmax_scale, self.softmax_factor = next(iter(scales), (None, 1.0))
 
     @abstractmethod
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
@@ -153,6 +166,7 @@ class PlacedStack(PlacedParts):
                 "them for as many as the model has"
             )
         self.added = sum(part.added for part in parts)
+        self.agree([part for part in parts if (part.softmax_scale, part.softmax_factor) != (None, 1.0)])
         for part in parts:
             if part.decay is not None:
                 self.decay = part.decay if self.decay is None else self.decay + part.decay
@@ -226,6 +240,7 @@ class PlacedHeads(PlacedParts):
                     raise InvalidArgument(
                         f"an encoding on {count} of the heads has a {what} of {heads}; make it with heads={count}"
                     )
+        self.agree(parts)
         self.added = parts[0].added
         if any(part.added != self.added for part in parts):
             raise InvalidArgument(

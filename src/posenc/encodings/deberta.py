@@ -3,7 +3,7 @@
     score(q_i, k_j) = (q·k + q·K[h, δ(p_i − p_j)] + k·Q[h, δ(p_i − p_j)])·scale
 
 K and Q have a row of D numbers for each of 2N buckets; the scale of its checkpoints is 1/√(3D), as three terms are
-added: pass ``scale=(3 * head_dim) ** -0.5`` to attention. δ keeps distances up to m = N/2; a distance n > m falls
+added: ``softmax_scale=(3 * head_dim) ** -0.5``. δ keeps distances up to m = N/2; a distance n > m falls
 into bucket m + ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉, with the sign of p_i − p_j: query − key, the opposite of T5. Rows are
 δ + N, at most 2N − 1: behind the query N − 1 and everything beyond share the last row, ahead of it N − 1 has row 1
 and what is beyond row 0. The authors' code takes the logarithm in floating point; here the last distance of every
@@ -21,7 +21,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one
+from posenc.arguments import as_integer, as_scale, at_least_one
 from posenc.encodings.bias import SumBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.looked_up import KeyTable, QueryTable
@@ -55,6 +55,7 @@ class DeBERTa(Encoding):
         buckets: N, of each side; even, at least 4. 256 in DeBERTa-v3 (``position_buckets``).
         max_distance: M; from M−1 on all distances of a side share a bucket. 512 (``max_relative_positions``).
         std: tables start as N(0, std²).
+        softmax_scale: what all three terms are multiplied by; 1/√D by default, and 1/√(3D) in checkpoints.
     """
 
     name: ClassVar[str] = "deberta"
@@ -66,7 +67,14 @@ class DeBERTa(Encoding):
     lasts: Tensor
 
     def __init__(
-        self, head_dim: int, heads: int, *, buckets: int = 256, max_distance: int = 512, std: float = 0.02
+        self,
+        head_dim: int,
+        heads: int,
+        *,
+        buckets: int = 256,
+        max_distance: int = 512,
+        std: float = 0.02,
+        softmax_scale: float | None = None,
     ) -> None:
         super().__init__()
         at_least_one(head_dim=head_dim, heads=heads)
@@ -78,7 +86,7 @@ class DeBERTa(Encoding):
                 f"max_distance={max_distance} must be above {buckets // 2 + 1}; nearer ones have their own buckets"
             )
         self.head_dim, self.heads, self.buckets, self.max_distance = head_dim, heads, buckets, max_distance
-        self.std = std
+        self.std, self.softmax_scale = std, as_scale(softmax_scale, "softmax_scale")
         self.keys = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.queries = nn.Parameter(torch.empty(2 * buckets, heads * head_dim))
         self.register_constants(lasts=torch.tensor(last_distances(buckets // 2, max_distance), device="cpu"))
@@ -102,4 +110,5 @@ class DeBERTa(Encoding):
             for table in (self.keys, self.queries)
         )
         at = self.bucket, self.heads, q_positions, k_positions
-        return Placed(q_positions, k_positions, bias=SumBias((QueryTable(keys, *at), KeyTable(queries, *at))))
+        bias = SumBias((QueryTable(keys, *at), KeyTable(queries, *at)))
+        return Placed(q_positions, k_positions, bias=bias, softmax_scale=self.softmax_scale)

@@ -57,6 +57,9 @@ class Encoding(ConstantBuffers, ABC):
     uses_queries: bool = False
     """Whether its bias reads queries and keys as they enter attention: rotated, if something rotates them."""
 
+    causal: bool = False
+    """Whether its paper defines it for causal models alone; attention then refuses a mask that shows later keys."""
+
     per_layer: bool = False
     """Whether every layer has a module of its own, with parameters of its own."""
 
@@ -95,6 +98,7 @@ class Encoding(ConstantBuffers, ABC):
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         """``place``, which remembers the parameters that its numbers were made from."""
         placed = self.place(q_positions, k_positions, dtype)
+        placed.causal = self.causal
         if not torch.compiler.is_compiling():
             placed.stamps = tuple(Stamp(x) for x in self.parameters() if not x.is_inference())
         return placed

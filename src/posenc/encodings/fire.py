@@ -94,6 +94,7 @@ class FIRE(Encoding):
     name: ClassVar[str] = "fire"
     acts_on = ("bias",)
     relative = False
+    causal = True
 
     def __init__(self, heads: int, *, units: int = 32, nearest: float = 512.0, shared: bool = False) -> None:
         super().__init__()

@@ -123,6 +123,7 @@ class FoX(Encoding):
     acts_on = ("bias",)
     relative = True
     needs_content = True
+    causal = True
     per_layer = True
 
     def __init__(self, width: int, heads: int, *, bias: float = 5.0) -> None:

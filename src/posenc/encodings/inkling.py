@@ -67,6 +67,7 @@ class Inkling(Encoding):
 
     name: ClassVar[str] = "inkling"
     needs_content = True
+    causal = True
     per_layer = True
 
     def __init__(

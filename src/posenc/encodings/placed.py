@@ -8,6 +8,7 @@
 Whatever an encoding does not act on passes unchanged.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -52,6 +53,7 @@ class Placed:
         axes: coordinates of a position; with more than one, positions state them as a leading axis.
         bias: what is added to the scores, after they are scaled.
         scale: what the scores of each query row are multiplied by, beside 1/√D.
+        softmax_scale: what q·k is multiplied by in place of 1/√D.
     """
 
     state_size: int = 0
@@ -73,6 +75,12 @@ class Placed:
     added: int = 0
     """Channels that ``rotate`` adds to every head; the 1/√D of scores leaves them out."""
 
+    softmax_factor: float = 1.0
+    """What q·k is multiplied by beside ``softmax_scale`` or 1/√D: YaRN's second number."""
+
+    causal: bool = False
+    """Whether it has no numbers for keys ahead of their query; attention then refuses a mask that shows them."""
+
     asked_by: set[int] | None = None
     """The layers that asked for it, where its parameters are those of one layer."""
 
@@ -84,10 +92,16 @@ class Placed:
         *,
         bias: Bias | None = None,
         scale: Float[Tensor, "#B #H T 1"] | None = None,
+        softmax_scale: float | None = None,
     ) -> None:
         self.q_positions, self.k_positions, self.axes = q_positions, k_positions, axes
-        self.bias, self.scale = bias, scale
+        self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
         self._made: dict[object, Any] = {}
+
+    def scale_of_scores(self, width: int) -> float:
+        """What the products of so many channels are multiplied by where attention is given no ``scale``."""
+        unscaled = 1 / math.sqrt(width - self.added) if self.softmax_scale is None else self.softmax_scale
+        return unscaled * self.softmax_factor
 
     def __getitem__(self, layer: int) -> "Placed":
         """What layer ``layer`` has; the same in every layer, unless this is ``Layers``."""

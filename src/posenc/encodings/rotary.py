@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_integer, as_number
+from posenc.arguments import as_integer, as_number, as_scale
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
@@ -72,6 +72,7 @@ class PlacedRotary(Placed):
         super().__init__(q_positions, k_positions, rotary.axes)
         self.rotary = rotary
         self.dtype = dtype
+        self.softmax_factor = rotary.softmax_factor
         self._step: Step | None = None
         self._both = self._tables(q_positions) if k_positions is q_positions else None
 
@@ -135,6 +136,9 @@ class Rotary(Rotation):
         axes: which coordinate of a position every pair rotates by, such as ``chunked(16, 24, 24)`` of
             ``posenc.encodings.axes``; positions are then ``(A, T)`` or ``(A, B, T)``. None for plain positions.
         signed: whether positions may be negative, as coordinates around a centre are.
+        softmax_factor: what attention's 1/√D is multiplied by; by default that of the scaling, which is not 1 for
+            ``YaRN(…, mscale_all_dim=…)`` alone. 1 for models whose code ignores it. ``scale=`` of attention
+            overrides it.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
         backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
             ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device and by what was built on this
@@ -155,6 +159,7 @@ class Rotary(Rotation):
         scaling: Scaling | None = None,
         axes: AxisMap | None = None,
         signed: bool = False,
+        softmax_factor: float | None = None,
         phases: Phases = "exact",
         backend: Backend = "auto",
     ) -> None:
@@ -175,6 +180,7 @@ class Rotary(Rotation):
                 f"axes={axes} has {axes.pairs} pairs, {2 * axes.pairs} channels, and rotary_dim={rotary_dim} rotate"
             )
         self.axis_map, self.signed = axes, signed
+        self.softmax_factor = as_scale(softmax_factor, "softmax_factor") or self.scaling.softmax_factor
         self.axes = 1 if axes is None else axes.axes
         if axes is None:
             frequencies = self.scaling.frequencies(rotary_dim, self.base)

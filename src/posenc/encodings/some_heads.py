@@ -29,7 +29,8 @@ class PlacedSomeHeads(Placed):
             unsharded.awaits_content,
             unsharded.added,
         )
-        self.stamps, self.window = unsharded.stamps, unsharded.window
+        self.stamps, self.window, self.causal = unsharded.stamps, unsharded.window, unsharded.causal
+        self.softmax_scale, self.softmax_factor = unsharded.softmax_scale, unsharded.softmax_factor
         if unsharded.bias is not None:
             self.bias = SomeHeadsBias(unsharded.bias, first, last)
         if unsharded.decay is not None:

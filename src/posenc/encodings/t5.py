@@ -7,7 +7,7 @@ serve keys behind, and every key ahead falls into bucket 0. Of a side's N bucket
 distance each; distance n ≥ e falls into e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋, at most N−1, so that the last is open: no
 position is too far.
 
-T5 itself does not divide q·k by √D: pass ``scale=1.0`` to attention for its checkpoints. The authors' code takes
+T5 itself does not divide q·k by √D: its checkpoints need ``softmax_scale=1.0``. The authors' code takes
 the logarithm in floating point; here the first distance of every bucket is found with integers, so that no type
 moves it.
 """
@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from posenc.arguments import as_integer, at_least_one
+from posenc.arguments import as_integer, as_scale, at_least_one
 from posenc.encodings.bias import OffsetBias
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
@@ -55,6 +55,7 @@ class T5(Encoding):
             is then never used, as in T5.
         shared: whether all layers read one table (T5), or each has its own (UMT5).
         std: the table starts as N(0, std²).
+        softmax_scale: what q·k is multiplied by; 1/√D by default, and 1 in checkpoints of T5.
     """
 
     name: ClassVar[str] = "t5"
@@ -72,6 +73,7 @@ class T5(Encoding):
         two_sided: bool = False,
         shared: bool = True,
         std: float = 0.02,
+        softmax_scale: float | None = None,
     ) -> None:
         super().__init__()
         at_least_one(heads=heads)
@@ -85,6 +87,7 @@ class T5(Encoding):
             )
         self.heads, self.buckets, self.max_distance = heads, buckets, max_distance
         self.two_sided, self.per_layer, self.std = two_sided, not shared, std
+        self.softmax_scale = as_scale(softmax_scale, "softmax_scale")
         self.weight = nn.Parameter(torch.empty(buckets, heads))
         self.register_constants(firsts=torch.tensor(first_distances(side, max_distance)[1:], device="cpu"))
         self.reset_parameters()
@@ -105,6 +108,5 @@ class T5(Encoding):
         def values(offsets: Int[Tensor, "*shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
             return nn.functional.embedding(self.bucket(offsets), table).movedim(-1, 0)
 
-        return Placed(
-            q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, (table,))
-        )
+        bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,))
+        return Placed(q_positions, k_positions, bias=bias, softmax_scale=self.softmax_scale)

@@ -41,6 +41,7 @@ class XPos(Encoding):
     name: ClassVar[str] = "xpos"
     acts_on = ("queries_keys",)
     relative = True
+    causal = True
     not_rerotatable = ""
 
     def __init__(

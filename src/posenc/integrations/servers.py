@@ -16,7 +16,7 @@ from torch import Tensor
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.families import FAMILIES
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.huggingface.write import Spelling, rope_dictionary, write
 from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE, Scaling, YaRN
@@ -196,7 +196,7 @@ def gguf(
     if isinstance(now, DynamicNTK):
         raise InvalidArgument(f"{now} is not in llama.cpp; {_PLAN}")
     entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
-    if family.mscale_scores and (entry["rope_type"] != "default" or positions.softmax_factor != 1):
+    if family.mscale_scores and (entry["rope_type"] != "default" or softmax_factor(recipe) != 1):
         raise InvalidArgument(
             f"{now} of model_type {positions.model_type!r} multiplies the scores, too, and llama.cpp has one "
             "number for both; use Default() or NTK, or take the fields of llama.cpp's own converter"

@@ -95,8 +95,8 @@ def _slotted(state: ContentState | None, slots: tuple[int, int]) -> Tensor | Non
 
 
 def _ways(subject: Subject) -> tuple[bool, ...]:
-    """Causal and not; content read along the sequence has no meaning from keys ahead of their query."""
-    return (True,) if subject.declared.needs_content else (True, False)
+    """Causal, and not where the encoding has numbers for keys ahead of their query."""
+    return (True,) if subject.declared.causal else (True, False)
 
 
 LAWS = (whole_is_pieces, batch_is_singles, packed_is_separate, slots_are_a_cache)

@@ -33,6 +33,11 @@ class Scaling(ABC):
     def frequencies(self, rotary_dim: int, base: float) -> Frequencies:
         """The frequencies for ``rotary_dim`` channels (``rotary_dim / 2`` pairs) and this ``base``."""
 
+    @property
+    def softmax_factor(self) -> float:
+        """What attention's 1/√D is multiplied by besides: YaRN's second number, 1 elsewhere."""
+        return 1.0
+
 
 class LengthScaling(ABC):
     """A recipe whose frequencies depend on how long a request gets; ``plan`` fixes them for one request.

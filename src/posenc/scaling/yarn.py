@@ -10,7 +10,7 @@ g_i = 1 − clip((i − low)/(high − low), 0, 1). The two ramps differ by up t
 
 The attention factor a = 0.1·ln s + 1 multiplies cos and sin, so scores grow by a²: attention gets sharper.
 DeepSeek states two numbers, a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), and multiplies the softmax
-scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which is attention's business and not the clock's.
+scale by (0.1·mscale_all_dim·ln s + 1)²: ``softmax_factor``, which a placed encoding carries to attention.
 """
 
 import math

@@ -13,7 +13,7 @@ from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.pictures.view import View
 from posenc.scaling import (
     NTK,
@@ -226,10 +226,9 @@ def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if spectrum.attention_factor != 1:
         a = spectrum.attention_factor
         facts.append(f"Attention factor {a:.4g}: scores are multiplied by {a * a:.4g}, which sharpens attention.")
-    if positions.softmax_factor != 1:
-        facts.append(
-            f"Besides, the softmax scale is multiplied by {positions.softmax_factor:.4g} (mscale_all_dim)."
-        )
+    factor = softmax_factor(recipe)
+    if factor != 1:
+        facts.append(f"Besides, the softmax scale is multiplied by {factor:.4g} (mscale_all_dim).")
     return facts
 
 

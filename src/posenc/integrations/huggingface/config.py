@@ -112,7 +112,6 @@ def _positions(reader: Reader) -> ModelPositions:
         scales=scales(reader, recipes, reader.rope_parameters()),
         original_length=next((n for n in originals if n), reader.length),
         max_length=reader.length,
-        softmax_factor=reader.softmax_factor(),
         assumed=tuple(reader.assumed),
         layout=family.tower.layout,
         wrong_up_to_version=family.wrong_up_to_version,

@@ -1,5 +1,6 @@
 """What a config says about positions: a recipe per layer type, and the type of every layer."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import Layers, stretched
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.schema import NEAR
 from posenc.scaling import Default, LengthScaling, Scaling
 
@@ -22,6 +24,18 @@ KNOWN_ISSUES = {
     "slope·key form loses the bias of near keys at a few thousand positions"
 }
 """What is known to go wrong with an encoding in transformers, by its name."""
+
+
+def softmax_factor(recipe: Recipe) -> float:
+    """What attention's 1/√D is multiplied by in layers of this recipe (DeepSeek's second number); 1 elsewhere."""
+    return float(recipe.get("softmax_factor") or getattr(recipe.get("scaling"), "softmax_factor", 1.0))
+
+
+def with_softmax_factor(recipe: Recipe, factor: float) -> Recipe:
+    """The same with this factor, stated where its scaling has another."""
+    if math.isclose(factor, softmax_factor(recipe.with_(softmax_factor=None))):
+        return recipe.with_(softmax_factor=None)
+    return recipe.with_(softmax_factor=factor)
 
 
 @dataclass(frozen=True)
@@ -36,7 +50,6 @@ class ModelPositions:
         original_length: the trained length, before any scaling, where the config states it; else max_length.
         max_length: the longest input that the config allows.
         scales: the scale of queries of every layer type that has one; ``as_layers`` stacks it on the type.
-        softmax_factor: what attention's 1/√D is multiplied by (DeepSeek's second number); 1 elsewhere.
         assumed: each value that the config leaves out and every released model of the family has, and what of it
             ``as_layers`` cannot say.
         layout: of a tower that rotates by rows and columns, the name in ``posenc.integrations.attention_layouts``
@@ -54,7 +67,6 @@ class ModelPositions:
     original_length: int
     max_length: int
     scales: Mapping[str, Recipe] = field(default_factory=dict)
-    softmax_factor: float = 1.0
     assumed: tuple[str, ...] = ()
     layout: str | None = None
     wrong_up_to_version: str | None = None
@@ -108,7 +120,11 @@ class ModelPositions:
             return self
         recipes = dict(self.recipes)
         for name in self.stretched:
-            recipes[name] = NOPE if scaling is None else recipes[name].with_(scaling=scaling)
+            factor = softmax_factor(recipes[name])
+            if FAMILIES[self.model_type].mscale_scores and getattr(scaling, "mscale_all_dim", None):
+                factor = scaling.softmax_factor  # type: ignore[union-attr]
+            scaled = with_softmax_factor(recipes[name].with_(scaling=scaling), factor)
+            recipes[name] = NOPE if scaling is None else scaled
         original = getattr(scaling, "original_length", self.original_length)
         return replace(self, recipes=recipes, original_length=original)
 

@@ -56,7 +56,7 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
             ``phases="float32"`` for the model's own angles, bit for bit; the default angles are exact. Windows
             stay the model's.
 
-    The model's attention scale stays as it was loaded: DeepSeek's second number (``YaRN.softmax_factor``) is
+    The model's attention scale stays as it was loaded: DeepSeek's second number (``Rotary.softmax_factor``) is
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
     or hear keep their own positions; a tower loaded alone is patched as any other model. T5 takes masks of keys
     and refuses those of which every query has its own.

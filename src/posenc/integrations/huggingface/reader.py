@@ -13,6 +13,7 @@ from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.huggingface.model_positions import with_softmax_factor
 from posenc.integrations.huggingface.scaling import rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
@@ -189,6 +190,7 @@ class Reader:
             scaling=scaling,
         )
         recipe = recipe if axes is None else recipe.with_(axes=axes)
+        recipe = with_softmax_factor(recipe, self.softmax_factor())
         build(recipe, ModelShape(), total_length=self.length)  # lists of factors and sections must fit
         return recipe
 

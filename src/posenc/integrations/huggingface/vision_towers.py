@@ -114,6 +114,7 @@ def t5(reader: Reader) -> Recipes:
         heads=reader.need(reader.family.heads),
         buckets=reader.need("relative_attention_num_buckets"),
         max_distance=reader.need("relative_attention_max_distance"),
+        softmax_scale=1.0,
     )
     kinds, layers = _stacks(reader, bias.with_(two_sided=True), bias)
     if not reader.family.tables.per_layer:
@@ -143,6 +144,7 @@ def deberta(reader: Reader) -> Recipes:
         head_dim=width // heads,
         buckets=reader.need("position_buckets"),
         max_distance=stated if stated > 0 else reader.need(reader.family.length),
+        softmax_scale=(3 * (width // heads)) ** -0.5,
     )
     build(bias, ModelShape())
     return {"all": bias}, ("all",) * int(reader.need(reader.family.layers))

@@ -9,7 +9,7 @@ from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.class_defaults import class_defaults
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.keys import BOTH_FORMS
-from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.scaling import Default, DynamicNTK, LengthScaling, Scaling
 
@@ -152,8 +152,9 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
     refused = model_type == "phi3" and entry["rope_type"] not in ("default", "longrope")  # all that Phi-3 accepts
     if dropped or refused:
         entry = per_pair(scaling, rotary_dim, base)
-    if family.mscale_scores and not math.isclose(positions.softmax_factor, 1.0):
-        entry = _with_softmax(entry, scaling, positions.softmax_factor, rotary_dim, base)
+    factor = softmax_factor(recipe)
+    if family.mscale_scores and not math.isclose(factor, 1.0):
+        entry = _with_softmax(entry, scaling, factor, rotary_dim, base)
     if family.partial and entry["rope_type"] != "proportional":
         entry["partial_rotary_factor"] = rotary_dim / recipe.get("head_dim")
     return entry
@@ -162,7 +163,7 @@ def _entry(positions: ModelPositions, recipe: Recipe) -> dict[str, Any]:
 def _with_softmax(
     entry: dict[str, Any],
     scaling: Scaling | LengthScaling,
-    softmax_factor: float,
+    factor: float,
     rotary_dim: int,
     base: float,
 ) -> dict[str, Any]:
@@ -176,7 +177,7 @@ def _with_softmax(
         entry = {**per_pair(scaling, rotary_dim, base), "factor": 2.0}
     if entry.get("factor", 1.0) <= 1:
         raise InvalidArgument(f"{scaling} with factor 1 has no place for DeepSeek's second number; use Default()")
-    amount = (math.sqrt(softmax_factor) - 1) / (0.1 * math.log(entry["factor"]))
+    amount = (math.sqrt(factor) - 1) / (0.1 * math.log(entry["factor"]))
     if entry["rope_type"] == "yarn":
         entry = {**entry, "attention_factor": scaling.frequencies(rotary_dim, base).attention_factor}  # type: ignore[union-attr]
     return {**entry, "mscale_all_dim": amount}

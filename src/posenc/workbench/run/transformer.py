@@ -116,7 +116,7 @@ class Attention(nn.Module):
         if cache is not None:
             cache.states[layer] = state
             k, v = cache.extend(layer, k, v)
-        y = posenc.attention(q, k, v, placed, mask, scale=self.head_dim**-0.5)
+        y = posenc.attention(q, k, v, placed, mask)
         return self.out(y.transpose(1, 2).flatten(-2))
 
 

@@ -88,8 +88,9 @@ def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding
             texts.append(f"read cos and sin times {read:.5g}, measured {layer.factor:.5g}")
     if layer.scores is not None and family.mscale_scores:
         measured = layer.scores.scale * layer.head_dim**0.5
-        if not math.isclose(positions.softmax_factor, measured, rel_tol=EXACT):
-            texts.append(f"read scores times {positions.softmax_factor:.5g} / √D, measured {measured:.5g} / √D")
+        factor = getattr(encoding, "softmax_factor", 1.0)
+        if not math.isclose(factor, measured, rel_tol=EXACT):
+            texts.append(f"read scores times {factor:.5g} / √D, measured {measured:.5g} / √D")
     return texts
 
 
