@@ -45,13 +45,12 @@ class Kerple(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         r1, r2 = (r.to(torch.promote_types(dtype, torch.float32)) for r in (self.r1, self.r2))
-
-        def values(offsets: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
-            shape = (-1, *[1] * offsets.dim())
-            return -r1.view(shape) * torch.log1p(r2.view(shape) * offsets.abs())
-
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, (r1, r2))
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (r1, r2))
         return Placed(q_positions, k_positions, bias=bias)
+
+    def values(self, offsets: Tensor, r1: Tensor, r2: Tensor) -> Tensor:
+        shape = (-1, *[1] * offsets.dim())
+        return -r1.view(shape) * torch.log1p(r2.view(shape) * offsets.abs())
 '''
 
 

@@ -8,6 +8,7 @@ sequence, and never its position: positions restart in packed documents and repe
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -16,6 +17,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, visible_mask_mod
 from posenc.kernels.memory import may_be_looked_at
+from posenc.pytrees import Pytree
 
 Queries = Int[Tensor, " T"] | Int[Tensor, "#B T"]
 Keys = Int[Tensor, " S"] | Int[Tensor, "#B S"]
@@ -32,8 +34,8 @@ mask without a bias is made once for all heads."""
 
 
 @dataclass(frozen=True, eq=False)
-class Mask:
-    """What queries may see of the keys. ``Mask()`` is everything.
+class Mask(Pytree):
+    """What queries may see of the keys; a pytree of its tensors. ``Mask()`` is everything.
 
     Args:
         causal: a query sees itself and what comes before it in order.
@@ -58,6 +60,8 @@ class Mask:
 
     A query that may see no key attends to nothing and returns zeros.
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("document_lengths", "left_padding")
 
     causal: bool = False
     q_order: Queries | None = None

@@ -168,11 +168,17 @@ def test_a_step_is_kept_for_decoding_and_none_is_made_while_gradients_are_record
 @pytest.mark.parametrize(
     "encoding", ["rotary-learned(groups=2, heads=4)", "fope(num_positions=16, groups=2, heads=4)"]
 )
-def test_tables_of_other_keys_are_made_once_for_all_layers(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_at_makes_the_tables_for_all_layers_but_none_of_a_cache(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys in a cache are rotated already; those that are not are placed by themselves."""
     made = posenc.encoding(f"{encoding[:-1]}, pairing='half')", head_dim=8, heads=4)
-    here = made.at(positions.arange(3), positions.arange(5))
-    counted, tables = [], made.tables
-    monkeypatch.setattr(made, "tables", lambda *args: counted.append(1) or tables(*args))
+    lengths, tables = [], made.tables
+    monkeypatch.setattr(made, "tables", lambda at, *rest: lengths.append(at.shape[-1]) or tables(at, *rest))
+    new, keys = made.at(positions.arange(3), positions.arange(5)), made.at(positions.arange(5))
+    assert lengths == [3, 5]
     for _ in range(4):
-        here.rotate(torch.randn(1, 4, 3, 8), torch.randn(1, 2, 5, 8))
-    assert len(counted) == 1
+        rotated_k = keys.rotate(torch.randn(1, 4, 5, 8), torch.ones(1, 2, 5, 8))[1]
+        new.rotate(torch.randn(1, 4, 3, 8), torch.randn(1, 2, 3, 8))
+    assert lengths == [3, 5]
+    assert torch.equal(new.rotate(torch.randn(1, 4, 3, 8), torch.ones(1, 2, 5, 8))[1], rotated_k)

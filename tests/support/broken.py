@@ -4,6 +4,7 @@ Each is named with the law that must reject it in mutants.py; test_mutants.py as
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -30,7 +31,7 @@ class PlacedTables(Placed):
         self.tables = tables
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        k_positions = self.q_positions if self.meets_cache(k) else self.k_positions
+        k_positions = self.q_positions if self.are_at_queries(k) else self.k_positions
         return rotate(q, *self.tables(self.q_positions), "half"), rotate(k, *self.tables(k_positions), "half")
 
 
@@ -51,7 +52,7 @@ class BrokenRotary(Encoding):
         return over_heads(cos), over_heads(sin)
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        return PlacedTables(q_positions, k_positions, lambda positions: self.tables(positions, dtype))
+        return PlacedTables(q_positions, k_positions, partial(self.tables, dtype=dtype))
 
 
 class FloatPositions(BrokenRotary):
@@ -276,13 +277,11 @@ class BrokenALiBi(Encoding):
         self.formula = formula
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        def values(offsets: Tensor) -> Tensor:
-            return self.formula(
-                torch.tensor(slopes(4), dtype=torch.float32, device=offsets.device).view(-1, *[1] * offsets.dim()),
-                offsets,
-            )
+        return Placed(q_positions, k_positions, bias=OffsetBias(self.values, 4, q_positions, k_positions))
 
-        return Placed(q_positions, k_positions, bias=OffsetBias(values, 4, q_positions, k_positions))
+    def values(self, offsets: Tensor) -> Tensor:
+        slope = torch.tensor(slopes(4), dtype=torch.float32, device=offsets.device)
+        return self.formula(slope.view(-1, *[1] * offsets.dim()), offsets)
 
 
 class RowsInsteadOfPositions(BrokenALiBi):

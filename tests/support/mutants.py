@@ -107,6 +107,7 @@ MUTANTS = [
     Mutant("frequencies in a float buffer", broken.FloatBuffer, survival.survives_casts),
     Mutant("frequencies in state_dict", broken.PersistentTable, survival.survives_copies),
     Mutant("a lambda in a module", lambda: BrokenALiBi(lambda m, o: -m * o.abs()), survival.survives_pickle),
+    Mutant("a rotation in a closure", broken.RoundedTables, survival.placings_survive_copies),
     Mutant("frequencies lost on meta", broken.FloatBuffer, survival.survives_meta),
     Mutant("buffers that nothing but a draw fills", broken.FilledWithParameters, survival.survives_loading),
     Mutant("parameters never filled", broken.NoReset, survival.survives_meta),
@@ -123,6 +124,7 @@ MUTANTS = [
 TRACED = [
     Mutant("lengths told apart", broken_scores.TellsLengthsApart, tracing.compiles_to_one_graph),
     Mutant("a look at positions, compiled", broken_scores.LooksAtPositions, tracing.compiles_to_one_graph),
+    Mutant("tables in a closure, exported", broken.RoundedTables, tracing.exports_with_a_placing),
     Mutant("lengths told apart in export", broken_scores.TellsLengthsApart, tracing.exports_to_one_graph),
 ]
 """Those of laws that compile; compiling.py holds them."""

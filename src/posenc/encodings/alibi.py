@@ -19,7 +19,7 @@ from posenc.encodings.bias import Bias, Visible, climbs, consecutive, cut, heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.flex import alibi_score_mod
+from posenc.kernels.attention.flex import ScoreMod, alibi_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels, linear
 from posenc.kernels.memory import may_be_looked_at
 from posenc.positions import LIMIT
@@ -46,13 +46,16 @@ class LinearBias(Bias):
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.modifier = alibi_score_mod(slopes, q_positions, k_positions)
         if consecutive(q_positions, k_positions):
             last = k_positions.shape[0] - 1
             self.toeplitz = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
             self.near = last < NEAR
         else:
             self.near = spans_less(NEAR, q_positions, k_positions)
+
+    @property
+    def modifier(self) -> ScoreMod:  # type: ignore[override]
+        return alibi_score_mod(self.slopes, self.q_positions, self.k_positions)
 
     def values(self, distances: Tensor) -> Float[Tensor, "H *shape"]:
         """−m_h·distance, heads in front."""

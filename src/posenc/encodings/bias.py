@@ -13,6 +13,7 @@ from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import ScoreMod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
+from posenc.pytrees import Pytree
 
 Values = Callable[..., Float[Tensor, "H *shape"]]
 """A bias as a function of the offset, key position − query position, int64 of any shape, and of its trainable
@@ -21,7 +22,7 @@ tensors; heads in front."""
 Visible = Bool[Tensor, "#B 1 #rows S"] | None
 
 
-class Bias(ABC):
+class Bias(Pytree, ABC):
     """A score bias at given positions, added after the scores were scaled.
 
     ``heads`` is H, the query heads that it has values for.
@@ -69,7 +70,7 @@ class Bias(ABC):
         other.derive()
         return other
 
-    def derive(self) -> None:  # noqa: B027  most have nothing of the kind
+    def derive(self) -> None:
         """Make anew what is kept of numbers that depend on ``trainable``, such as ``toeplitz``."""
 
     def check_trainable(self, scores: Float[Tensor, "B H 1 1"]) -> None:

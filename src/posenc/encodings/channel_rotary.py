@@ -111,7 +111,7 @@ class PlacedChannelRotary(Placed):
     def rotate(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
-        new = self.meets_cache(k) or self.k_positions is self.q_positions
+        new = self.are_at_queries(k)
         k_positions = self.q_positions if new else self.k_positions
         check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
         check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)

@@ -9,6 +9,7 @@ Swin's windows, takes (2·size_y − 1)(2·size_x − 1) a head; these tables ta
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar, final
 
 import torch
@@ -85,10 +86,11 @@ class Decomposed(Encoding):
         wide = torch.promote_types(dtype, torch.float32)
         parts = []
         for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
-
-            def row(offsets: Int[Tensor, "*shape"], last: int = places - 1) -> Int[Tensor, "*shape"]:
-                return (last - offsets).clamp(0, 2 * last)
-
-            at = q_positions[axis], k_positions[axis]
+            row, at = partial(_row, places - 1), (q_positions[axis], k_positions[axis])
             parts.append(QueryTable(table.to(wide).T[None], row, self.heads, *at, scaled=False))
         return Placed(q_positions, k_positions, self.axes, bias=SumBias(tuple(parts)))
+
+
+def _row(last: int, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+    """The row of every offset along an axis whose last place is ``last``."""
+    return (last - offsets).clamp(0, 2 * last)

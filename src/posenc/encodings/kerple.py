@@ -84,15 +84,15 @@ class Kerple(Encoding):
         growth = self.growth.to(wide)
         return self.size.to(wide).exp(), growth.exp() if self.kernel == "log" else 2 * growth.sigmoid()
 
+    def values(self, offsets: Int[Tensor, "*shape"], *numbers: Tensor) -> Float[Tensor, "H *shape"]:
+        """The bias at every offset from these r and g, heads in front."""
+        size, growth = (number.view(-1, *[1] * offsets.dim()) for number in numbers)
+        distance = offsets.abs().to(size.dtype)
+        if self.kernel == "log":
+            return -size * torch.log1p(growth * distance)
+        # 0^g has no second derivative in floating point: its logarithm is infinite.
+        return -size * distance.clamp(min=1) ** growth * (distance > 0)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        both = self.numbers(dtype)
-
-        def values(offsets: Int[Tensor, "*shape"], *numbers: Tensor) -> Float[Tensor, "H *shape"]:
-            size, growth = (number.view(-1, *[1] * offsets.dim()) for number in numbers)
-            distance = offsets.abs().to(size.dtype)
-            if self.kernel == "log":
-                return -size * torch.log1p(growth * distance)
-            # 0^g has no second derivative in floating point: its logarithm is infinite.
-            return -size * distance.clamp(min=1) ** growth * (distance > 0)
-
-        return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions, both))
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, self.numbers(dtype))
+        return Placed(q_positions, k_positions, bias=bias)

@@ -62,14 +62,15 @@ class LayoutLM(Encoding):
             T5(heads, buckets=n, max_distance=furthest, two_sided=True, std=std) for n, furthest in each
         )
 
+    def _axes(self) -> list[T5]:
+        return list(self.tables)  # type: ignore[arg-type]
+
+    def values(self, offsets: Int[Tensor, "A *shape"], *tables: Tensor) -> Float[Tensor, "H *shape"]:
+        """The sum of the axes' numbers for every offset, heads in front."""
+        each = zip(self._axes(), offsets, tables, strict=True)
+        return torch.stack([axis.values(along, table) for axis, along, table in each]).sum(0)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
-        axes: list[T5] = list(self.tables)  # type: ignore[arg-type]
-        tables = tuple(axis.weight.to(torch.promote_types(dtype, torch.float32)) for axis in axes)
-
-        def values(offsets: Int[Tensor, "A *shape"], *tables: Tensor) -> Float[Tensor, "H *shape"]:
-            each = zip(axes, offsets, tables, strict=True)
-            rows = [nn.functional.embedding(axis.bucket(along), table) for axis, along, table in each]
-            return torch.stack(rows).sum(0).movedim(-1, 0)
-
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, tables, self.axes)
+        tables = tuple(axis.weight.to(torch.promote_types(dtype, torch.float32)) for axis in self._axes())
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, tables, self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)

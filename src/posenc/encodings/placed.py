@@ -9,8 +9,7 @@ Whatever an encoding does not act on passes unchanged.
 """
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -18,16 +17,13 @@ from torch import Tensor
 
 from posenc.encodings.bias import Bias
 from posenc.errors import InvalidArgument
-from posenc.kernels.memory import may_be_looked_at
+from posenc.pytrees import Pytree
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
 ContentState = Float[Tensor, "B n _"]
 """One raw value per key, n of them: gathered, sharded and cached like keys and values, so the last axis is as long
 as the keys are so far: those of a cache, then all."""
-
-
-Made = TypeVar("Made", bound=tuple[Any, ...])
 
 
 class Stamp:
@@ -44,8 +40,10 @@ class Stamp:
         return Stamp, ()
 
 
-class Placed:
+class Placed(Pytree):
     """An encoding at given positions. Every method is the identity until a subclass overrides it.
+
+    A pytree of its tensors: it may be an argument of an exported program and travels between processes.
 
     Args:
         q_positions: of the queries, and of the token embeddings.
@@ -55,6 +53,8 @@ class Placed:
         scale: what the scores of each query row are multiplied by, beside 1/√D.
         softmax_scale: what q·k is multiplied by in place of 1/√D.
     """
+
+    facts: ClassVar[tuple[str, ...]] = ("stamps", "asked_by")
 
     state_size: int = 0
     """Values that it keeps per key."""
@@ -96,7 +96,6 @@ class Placed:
     ) -> None:
         self.q_positions, self.k_positions, self.axes = q_positions, k_positions, axes
         self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
-        self._made: dict[object, Any] = {}
 
     def scale_of_scores(self, width: int) -> float:
         """What the products of so many channels are multiplied by where attention is given no ``scale``."""
@@ -138,26 +137,10 @@ class Placed:
         """Queries and keys, with their positions. Values are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when new tokens meet a cache, or all S keys at
-        ``k_positions``.
+        ``k_positions``. Tables of other positions than the queries' are made in every call; for a cache of keys
+        that are not rotated, place all keys by themselves, once for all layers.
         """
         return q, k
-
-    def once(self, what: object, make: Callable[[], Made]) -> Made:
-        """The tables that ``make`` gives, a tensor first: made for the first layer that asks for ``what``.
-
-        They are not kept where a later call could not use them: while a compiler traces, or inside a transform.
-        """
-        if torch.compiler.is_compiling():
-            return make()
-        asked = what, torch.is_grad_enabled()
-        cached: Made | None = self._made.get(asked)
-        if cached is not None:
-            return cached
-        with torch.inference_mode(False), torch.set_grad_enabled(asked[1]):
-            tables = make()
-        if may_be_looked_at(tables[0]):
-            self._made[asked] = tables
-        return tables
 
     def narrow(self, window: int) -> None:
         """Let its layer see no further than this."""
@@ -180,8 +163,10 @@ class Placed:
         """How it rotates the heads ``first`` to ``last`` (excluded) alone; itself where all rotate alike."""
         return self
 
-    def meets_cache(self, k: Float[Tensor, "B K S D"]) -> bool:
-        """Whether k are the keys of the T new tokens, and the other keys are in a cache."""
+    def are_at_queries(self, k: Float[Tensor, "B K S D"]) -> bool:
+        """Whether k stand where the queries do: all keys, or those of T new tokens, the others being in a cache."""
+        if self.k_positions is self.q_positions:
+            return True
         # Decided by a branch, and so a plain bool also where a compiler holds lengths as symbols.
         if k.shape[-2] != self.k_positions.shape[-1] and k.shape[-2] == self.q_positions.shape[-1]:  # noqa: SIM103
             return True

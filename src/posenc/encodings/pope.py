@@ -40,12 +40,12 @@ Start = Literal["zero", "uniform"]
 
 
 class PlacedPoPE(Placed):
-    """cos and sin of every channel at the queries' positions; those of other keys are made when needed."""
+    """cos and sin of every channel at the queries' positions; other keys' are made where they are rotated."""
 
     def __init__(self, pope: "PoPE", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> None:
         super().__init__(q_positions, k_positions)
         self.pope, self.dtype, self.added = pope, dtype, pope.rotary_dim
-        self.delta: Tensor = pope.weight
+        self.delta = pope.weight.clone()  # as it is now, whatever becomes of the parameter
         self.q_tables = pope.tables(q_positions, dtype)
 
     def some_heads(self, first: int, last: int) -> Placed:
@@ -58,7 +58,7 @@ class PlacedPoPE(Placed):
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
         """Queries and keys with ``rotary_dim`` more channels."""
         self.check_current()
-        pope, alike = self.pope, self.meets_cache(k) or self.k_positions is self.q_positions
+        pope, alike = self.pope, self.are_at_queries(k)
         check_heads("q", q, self.q_positions, pope.head_dim)
         check_heads("k", k, self.q_positions if alike else self.k_positions, pope.head_dim)
         if q.shape[1] != len(self.delta):
@@ -66,7 +66,7 @@ class PlacedPoPE(Placed):
                 f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
                 "of a model takes posenc.SomeHeads(encoding, first, last)"
             )
-        tables = self.q_tables if alike else self.once("k", lambda: pope.tables(self.k_positions, self.dtype))
+        tables = self.q_tables if alike else pope.tables(self.k_positions, self.dtype)
         return pope.polar(q, *self.q_tables, self.delta), pope.polar(k, *tables)
 
 

@@ -8,7 +8,7 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import ClassVar, final
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float
@@ -59,32 +59,20 @@ def interleaved_from_half(rotary_dim: int) -> list[int]:
 
 
 class PlacedRotary(Placed):
-    """cos and sin of every pair at the queries' and keys' positions.
-
-    Where both stand at the same positions the tables are made here, once for all layers. Where they differ they
-    are made when first asked for: a model with a cache rotates new keys at their own positions and then attends
-    over all of them, and that second placing never needs a table.
+    """cos and sin of every pair at the queries' positions. Those of other keys are made where they are rotated: a
+    model that caches rotated keys attends over all of them and never needs them.
     """
+
+    transient: ClassVar[dict[str, Any]] = {"_step": None}
 
     def __init__(
         self, rotary: "Rotary", q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
         super().__init__(q_positions, k_positions, rotary.axes)
-        self.rotary = rotary
-        self.dtype = dtype
+        self.rotary, self.dtype = rotary, dtype
         self.softmax_factor = rotary.softmax_factor
         self._step: Step | None = None
-        self._both = self._tables(q_positions) if k_positions is q_positions else None
-
-    @property
-    def q_tables(self) -> Tables:
-        """cos and sin at the queries' positions, heads' axis inserted."""
-        return self._both or self.once("q", lambda: self._tables(self.q_positions))
-
-    @property
-    def k_tables(self) -> Tables:
-        """cos and sin at the keys' positions, heads' axis inserted."""
-        return self._both or self.once("k", lambda: self._tables(self.k_positions))
+        self.q_tables = self._tables(q_positions)
 
     def _tables(self, positions: Positions) -> Tables:
         rotary = self.rotary
@@ -108,11 +96,11 @@ class PlacedRotary(Placed):
             again = self._step(q, k)
             if again is not None:
                 return again
-        new = self.meets_cache(k)
-        k_positions = self.q_positions if new else self.k_positions
+        alike = self.are_at_queries(k)
+        k_positions = self.q_positions if alike else self.k_positions
         check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
         check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
-        k_tables = self.q_tables if new else self.k_tables
+        k_tables = self.q_tables if alike else self._tables(k_positions)
         pairing, backend = self.rotary.pairing, self.rotary.backend
         if not tracing and out is None:
             self._step = step(q, k, self.q_tables, k_tables, pairing, backend)

@@ -101,13 +101,14 @@ class Rotation(Encoding):
 
 
 class PlacedRotation(Placed):
-    """cos and sin ``(#B, groups, T, pairs)`` at the queries' positions; other keys' are made when needed."""
+    """cos and sin ``(#B, groups, T, pairs)`` at the queries' positions; other keys' are made where they are
+    rotated."""
 
     def __init__(
         self, encoding: Rotation, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype
     ) -> None:
         super().__init__(q_positions, k_positions, encoding.axes)
-        self.encoding, self.dtype, self.of_groups = encoding, dtype, slice(None)
+        self.encoding, self.dtype, self.of_groups = encoding, dtype, (0, encoding.groups)
         self.q_tables = self._tables(q_positions)
 
     def some_heads(self, first: int, last: int) -> Placed:
@@ -125,7 +126,7 @@ class PlacedRotation(Placed):
                 f"first={first} and last={last} cut groups of {size} heads; take whole groups, or part of one"
             )
         some = copy.copy(self)
-        some.of_groups = slice(first // size, (last - 1) // size + 1)
+        some.of_groups = first // size, (last - 1) // size + 1
         return some
 
     def rotate(
@@ -133,11 +134,15 @@ class PlacedRotation(Placed):
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
         self.check_current()
         head_dim, pairing, axes = self.encoding.head_dim, self.encoding.pairing, self.axes
-        alike = self.meets_cache(k) or self.k_positions is self.q_positions
+        alike = self.are_at_queries(k)
         check_heads("q", q, self.q_positions, head_dim, axes)
         check_heads("k", k, self.q_positions if alike else self.k_positions, head_dim, axes)
-        q_tables, q_fixed = self._for_heads("q", q.shape[1])
-        k_tables, k_fixed = self._for_heads("q" if alike else "k", k.shape[1])
+        for_q = self._for_heads(self.q_tables, q.shape[1])
+        if alike and (self.encoding.groups == 1 or q.shape[1] == k.shape[1]):
+            for_k = for_q
+        else:
+            for_k = self._for_heads(self.q_tables if alike else self._tables(self.k_positions), k.shape[1])
+        (q_tables, q_fixed), (k_tables, k_fixed) = for_q, for_k
         rotated_q, rotated_k = rotate_both(q, k, q_fixed, k_fixed, pairing)
         if not (q_tables[0].requires_grad or q_tables[1].requires_grad):
             return rotated_q, rotated_k
@@ -145,23 +150,17 @@ class PlacedRotation(Placed):
         # that numbers are the same whether gradients are recorded or not.
         return _with_gradients(rotated_q, q, q_tables, pairing), _with_gradients(rotated_k, k, k_tables, pairing)
 
-    def _for_heads(self, side: str, heads: int) -> tuple[Pair, Tables]:
+    def _for_heads(self, of_all: Pair, heads: int) -> tuple[Pair, Tables]:
         """The tables of so many heads, with gradients and without."""
-        of_all = self.q_tables if side == "q" else self.once("k", lambda: self._tables(self.k_positions))
-        if of_all[0].shape[1] == 1:
-            return of_all, self.once((side, 1), lambda: self._fixed(of_all))
-        groups = self.of_groups
-        key = side, heads, groups.start, groups.stop
-        some = self.once(key, lambda: for_heads(heads, *(table[:, groups] for table in of_all)))
-        return some, self._fixed(some)
+        some = of_all
+        if of_all[0].shape[1] > 1:
+            some = for_heads(heads, *(table[:, slice(*self.of_groups)] for table in of_all))
+        cos, sin = (table.detach() for table in some)
+        return some, tables(cos, sin, self.encoding.pairing, self.encoding.head_dim, "auto")
 
     def _tables(self, positions: Positions) -> Pair:
         cos, sin = (over_heads(table) for table in self.encoding.tables(positions, self.dtype))
         return (cos, sin) if cos.dim() == 4 else (cos[None, None], sin[None, None])
-
-    def _fixed(self, trained: Pair) -> Tables:
-        cos, sin = (table.detach() for table in trained)
-        return tables(cos, sin, self.encoding.pairing, self.encoding.head_dim, "auto")
 
 
 def for_heads(heads: int, cos: Tensor, sin: Tensor) -> Pair:

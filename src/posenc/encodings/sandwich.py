@@ -81,6 +81,10 @@ class Sandwich(Encoding):
         self.heads, self.channels, self.base, self.first = heads, channels, base, first
         self.clock = Clock(sandwich_frequencies(channels, base, first))
 
+    def values(self, offsets: Int[Tensor, "*shape"], factors: Tensor, sums: Tensor) -> Float[Tensor, "H *shape"]:
+        """The bias at every offset from the sums of cosines at every distance, heads in front."""
+        return scaled(factors, sums[offsets.abs()], self.channels)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide, device = widest(k_positions.device), k_positions.device
         heads = torch.arange(1, self.heads + 1, device=device)
@@ -90,8 +94,5 @@ class Sandwich(Encoding):
             q, k = (torch.cat(self.clock(at - k_positions[..., :1], wide), -1) for at in (q_positions, k_positions))
             return Placed(q_positions, k_positions, bias=SandwichBias(factors, q, k))
         sums = self.clock(torch.arange(k_positions.shape[-1], device=device), wide)[0].sum(-1)
-
-        def values(offsets: Int[Tensor, "*shape"]) -> Float[Tensor, "H *shape"]:
-            return scaled(factors, sums[offsets.abs()], self.channels)
-
-        return Placed(q_positions, k_positions, bias=OffsetBias(values, self.heads, q_positions, k_positions))
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (factors, sums))
+        return Placed(q_positions, k_positions, bias=bias)

@@ -102,11 +102,11 @@ class T5(Encoding):
         bucket = torch.bucketize(distance, self.firsts, right=True)
         return bucket + (offsets > 0) * (self.buckets // 2) if self.two_sided else bucket
 
+    def values(self, offsets: Int[Tensor, "*shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
+        """The table's number for the bucket of every offset, heads in front."""
+        return nn.functional.embedding(self.bucket(offsets), table).movedim(-1, 0)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
-
-        def values(offsets: Int[Tensor, "*shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
-            return nn.functional.embedding(self.bucket(offsets), table).movedim(-1, 0)
-
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,))
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (table,))
         return Placed(q_positions, k_positions, bias=bias, softmax_scale=self.softmax_scale)

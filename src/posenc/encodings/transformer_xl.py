@@ -9,10 +9,12 @@ where positions count up by one; where they do not, sin and cos of a difference 
 its two ends, so that packed and padded sequences, and a few tokens that meet a cache, get the same numbers.
 """
 
+import operator
+from functools import partial
 from typing import ClassVar, final
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from posenc.arguments import as_integer, at_least_one, one_of
@@ -125,11 +127,7 @@ class TransformerXL(Encoding):
         distances = torch.arange(last, -q_positions.shape[-1], -1, device=k_positions.device)
         cos, sin = self.clock(distances, weight.dtype)
         table = product(weight, sinusoids(cos, sin, self.width, self.order).T)
-
-        def column(offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-            return offsets + last
-
-        return QueryTable(table, column, self.heads, q_positions, k_positions, added=v)
+        return QueryTable(table, partial(operator.add, last), self.heads, q_positions, k_positions, added=v)
 
     def _multiplied(self, weight: Tensor, v: Tensor, q_positions: Tensor, k_positions: Tensor) -> Bias:
         """From the sinusoids of both ends, counted from the first key so that only distances matter."""

@@ -61,11 +61,11 @@ class Window(Encoding):
             row = row * (2 * places - 1) + places - 1 - offset
         return row
 
+    def values(self, offsets: Int[Tensor, "A *shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
+        """The table's number for every offset, heads in front."""
+        return nn.functional.embedding(self.row(offsets), table).movedim(-1, 0)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
-
-        def values(offsets: Int[Tensor, "A *shape"], table: Tensor) -> Float[Tensor, "H *shape"]:
-            return nn.functional.embedding(self.row(offsets), table).movedim(-1, 0)
-
-        bias = OffsetBias(values, self.heads, q_positions, k_positions, (table,), self.axes)
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (table,), self.axes)
         return Placed(q_positions, k_positions, self.axes, bias=bias)

@@ -3,11 +3,15 @@
 import copy
 import math
 import pickle
+from collections.abc import Callable
 
 import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map
 
 from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
 from posenc.laws.effects import effects, inputs
 from posenc.laws.law import Broken, law, near, owed, same
@@ -56,6 +60,34 @@ def survives_pickle(subject: Subject) -> None:
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         owed(False, f"it cannot be pickled: {error}")
     same(effects(subject, copied, at), effects(subject, encoding, at), "unpickled")
+
+
+@law()
+def placings_survive_copies(subject: Subject) -> None:
+    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not."""
+    x, q, k, v = inputs(subject)
+    encoding = subject.build()
+
+    def attended(placed: Placed) -> Tensor:
+        return attention(*placed.rotate(q, k), v, placed, causal=True)
+
+    ways: dict[str, Callable[[Placed], Placed]] = {
+        "unpickled": lambda placed: pickle.loads(pickle.dumps(placed)),
+        "a deepcopy": copy.deepcopy,
+        "rebuilt by tree_map": lambda placed: tree_map(torch.clone, placed),
+    }
+    for layer, awaiting in each_layer(encoding.at(_late(subject)), subject.period):
+        here = awaiting.with_content(x)[0]
+        with torch.no_grad():
+            want = attended(encoding.at(_late(subject))[layer].with_content(x)[0])
+            for when in ("fresh", "rotated and attended"):
+                for name, copied in ways.items():
+                    try:
+                        got = attended(copied(here))
+                    except (pickle.PicklingError, AttributeError, TypeError) as error:
+                        raise Broken(f"{when}, it is not {name}: {error}") from error
+                    near(got, want, 0.0, f"layer {layer}, {when}, {name}")
+                attended(here)
 
 
 @law()
@@ -191,6 +223,7 @@ LAWS = (
     survives_casts,
     survives_copies,
     survives_pickle,
+    placings_survive_copies,
     survives_meta,
     survives_loading,
     survives_autocast,

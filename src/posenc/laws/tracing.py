@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from posenc.attend import attention
 from posenc.encodings.encoding import Encoding
+from posenc.encodings.placed import Placed
 from posenc.laws.effects import inputs
 from posenc.laws.law import Broken, law, near, owed
 from posenc.laws.subject import Subject, each_layer
@@ -117,6 +118,29 @@ def exports_to_one_graph(subject: Subject) -> None:
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
 
 
+class _Attends(nn.Module):
+    """What a layer does with a placed encoding that it is given."""
+
+    def forward(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask) -> Tensor:
+        return attention(*placed.rotate(q, k), v, placed, mask)
+
+
+@law(traces=True)
+def exports_with_a_placing(subject: Subject) -> None:
+    """torch.export takes a placed encoding and a mask as arguments, and the program serves other positions."""
+    encoding, offset = subject.build().requires_grad_(False), min(5, subject.declared.position_limit - 9)
+    x, q, k, v = inputs(subject)
+    masks = [Mask(causal=True, q_segments=torch.arange(9) // n) for n in (3, 4)]
+    at = [encoding.at(subject.plain(9, first)) for first in (0, offset)]
+    for layer, _ in each_layer(at[0], subject.period):
+        first, later = (placed[layer].with_content(x)[0] for placed in at)
+        with traceable("torch.export"):
+            exported = torch.export.export(_Attends(), (q, k, v, first, masks[0])).module()
+            got = exported(2 * q, k, v, later, masks[1])
+        want = _Attends()(2 * q, k, v, later, masks[1])
+        near(got, want, SINGLE * (1 + want.abs().max()), f"layer {layer} from position {offset}")
+
+
 @law()
 def survives_fake_tensors(subject: Subject) -> None:
     """Under FakeTensorMode and on the meta device it gives the shapes and types that it gives."""
@@ -163,4 +187,11 @@ def survives_vmap(subject: Subject) -> None:
             near(mapped[i], alone, SINGLE * (1 + alone.abs().max()), f"result {j} of the {('first', 'second')[i]}")
 
 
-LAWS = (compiles_to_one_graph, exports_to_one_graph, survives_fake_tensors, survives_make_fx, survives_vmap)
+LAWS = (
+    compiles_to_one_graph,
+    exports_to_one_graph,
+    exports_with_a_placing,
+    survives_fake_tensors,
+    survives_make_fx,
+    survives_vmap,
+)
