@@ -150,7 +150,7 @@ class Mask(Pytree):
     @property
     def only_causal(self) -> bool:
         """Whether nothing hides keys but causality in the default order, or nothing at all."""
-        return all(x is None for x in (self.q_order, self.window, self.q_segments, self.key_mask))
+        return self.window is None and self.by_offset
 
     def spans(self, T: int, S: int, biased: bool = True) -> Spans | None:
         """How a batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
@@ -194,9 +194,20 @@ class Mask(Pytree):
         (q, k), (q_names, k_names) = _ranks(q, k), _ranks(self.q_segments, self.k_segments)
         return q + q_names * (S + 1), k + k_names * (S + 1)
 
+    @property
+    def by_offset(self) -> bool:
+        """Whether nothing hides keys but causality and a window, in the default order."""
+        return all(x is None for x in (self.q_order, self.q_segments, self.key_mask))
+
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
-        return last + S - T if self.causal and self.q_order is None else S
+        if self.q_order is not None or not (self.causal or self.window is not None):
+            return S
+        return last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
+
+    def keys_from(self, first: int, T: int, S: int) -> int:
+        """How many of the first keys no query from ``first`` on can see, out of its window."""
+        return 0 if self.window is None or self.q_order is not None else max(0, S - T + first - self.window + 1)
 
     def rows(self, first: int, last: int, T: int, S: int, device: torch.device) -> "Mask":
         """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""

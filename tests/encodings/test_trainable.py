@@ -47,8 +47,9 @@ class Anything(Bias):
     def __init__(self, weight: Tensor) -> None:
         self.weight, self.heads = weight, len(weight)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
-        return self.weight.view(1, -1, 1, 1).expand(1, -1, last - first, keys) * torch.arange(float(keys))
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        along = torch.arange(float(start), float(keys))
+        return self.weight.view(1, -1, 1, 1).expand(1, -1, last - first, keys - start) * along
 
 
 class Named(Anything):

@@ -56,8 +56,8 @@ def _near_only(offsets: Tensor) -> Tensor:
 class FirstRows(LinearBias):
     """Every block has the first rows' distances."""
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
-        return super().rows(0, last - first, keys, scores)
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        return super().rows(0, last - first, keys, scores, start)
 
 
 class BlocksFromTheStart(Biased):
@@ -68,9 +68,9 @@ class BlocksFromTheStart(Biased):
 class KeepsQuiet(LinearBias):
     """Leaves out how far a query stands from its nearest key, also where its rows are asked for."""
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
         self.near = False
-        return self.differences(first, last, keys, None)
+        return self.differences(first, last, keys, None, scores, start)
 
 
 class LeavesOutUntold(Biased):

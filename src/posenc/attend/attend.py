@@ -371,7 +371,7 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 def _toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if not _offers_line(call):
-        return "no bias along one line of offsets, and only causality hiding keys", None
+        return "no bias along one line of offsets with only causality or a window hiding keys", None
     if call.trained and (call.dropout or not fused(q, k, v)):
         return "no gradient flows to a bias through views of it", None
     return "the bias depends on the offset alone, and each block views one line of it", partial(

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.attend.call import AttentionCall
@@ -38,25 +39,30 @@ TRAINING_ROWS = 256
 class Masks:
     """The masks of a call's blocks: none where one call does it, views of a line, or made by ``call``."""
 
-    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype) -> None:
+    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, banded: bool = False) -> None:
         self.call, self.is_one, self.line = call, call.backend == "sdpa", None
         self.size = max(call.queries, 1) if self.is_one else rows
+        self.far = banded and call.sees_far and call.backend != "toeplitz"
         if call.backend == "toeplitz" and call.line is not None:
-            self.line = call.line.detach().to(dtype)
-            if call.keys(1) < call.all_keys:  # of the future, a block sees at most as many keys as it has rows
-                future = self.line.new_full((self.line.shape[0], rows), -math.inf)
-                self.line = torch.cat((self.line[:, : call.all_keys], future), dim=1)
+            self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
+            behind = max(0, S - window) if window else 0
+            # Of the future, causal rows of a block see at most as many keys as it has rows.
+            ahead = rows if call.mask.causal else max(0, S - window) if window else 0
+            if behind or ahead:
+                last = S if call.mask.causal else 2 * S - 1 - ahead
+                self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
-    def __iter__(self) -> Iterator[tuple[int, int, int]]:
-        """(first row, last row, keys that any of them may see) of every block; one empty block for no rows."""
+    def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
+        """Of every block (first row, last row, first key, last key), the last ones excluded; one block for no rows.
+
+        Rows see no other keys, or, where ``far``, all those before the first alike.
+        """
         for first in range(0, max(self.call.queries, 1), self.size):
             last = min(first + self.size, self.call.queries)
-            yield first, last, self.call.all_keys if self.is_one else self.call.keys(last)
-
-    def start(self, first: int) -> int:
-        """How many keys a block from ``first`` on sees alike; none where they are too few to be worth a call."""
-        start = 0 if self.is_one or self.line is not None else self.call.start(first)
-        return start if 2 * start >= self.size else 0
+            start = 0 if self.is_one or (self.call.sees_far and not self.far) else self.call.start(first)
+            if self.far and 2 * start < self.size:  # too few to be worth a call
+                start = 0
+            yield first, last, start, self.call.all_keys if self.is_one else self.call.keys(last)
 
     def at(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
         """The mask of a block from key ``start`` on, its rows reversed if it lies along a line."""
@@ -64,8 +70,8 @@ class Masks:
             return None
         if self.line is None:
             return self.call.additive_mask(first, last, start=start)
-        tail = self.line[:, self.call.queries - last :]
-        return tail.as_strided((1, tail.shape[0], last - first, keys), (0, self.line.shape[1], 1, 1))
+        tail = self.line[:, self.call.queries - last + start :]
+        return tail.as_strided((1, tail.shape[0], last - first, keys - start), (0, self.line.shape[1], 1, 1))
 
     def flipped(self, x: Tensor) -> Tensor:
         """Rows in the order in which their mask has them; once more puts them back."""
@@ -75,16 +81,15 @@ class Masks:
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
     """Every block by torch's attention; for inference, and where weights are dropped."""
     q, k, v = readable(q, k, v)
-    masks = Masks(call, ROWS, mask_dtype(q))
-    out = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1])
-    blocks, bands = [], not call.dropout and fused(q, k, v)
-    for first, last, keys in masks:
-        rows, of = masks.flipped(q[:, :, first:last]), (k[:, :, :keys], v[:, :, :keys])
-        start = masks.start(first) if bands else 0
-        mask = masks.at(first, last, keys, start)
-        if start and mask is not None:
+    masks = Masks(call, ROWS, mask_dtype(q), not call.dropout and fused(q, k, v))
+    out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
+    for first, last, start, keys in masks:
+        rows, mask = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+        if start and masks.far and mask is not None:
+            of = k[:, :, :keys], v[:, :, :keys]
             block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)[0]
         else:
+            of = k[:, :, start:keys], v[:, :, start:keys]
             gqa = bool(q.shape[1] != k.shape[1])
             block = sdpa(rows, *of, attn_mask=mask, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa)
             block = masks.flipped(block)
@@ -98,11 +103,9 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:
     """Output and logsumexp by plain operators, which every transform of functions knows."""
     results = []
-    for first in range(0, max(call.queries, 1), TRAINING_ROWS):
-        last = min(first + TRAINING_ROWS, call.queries)
-        keys = call.keys(last)
-        scores = block_scores(q[:, :, first:last], k[:, :, :keys], call, first, last)
-        results.append(plain_forward(scores, v[:, :, :keys]))
+    for first, last, start, keys in Masks(call, TRAINING_ROWS, call.dtype):
+        scores = block_scores(q[:, :, first:last], k[:, :, start:keys], call, first, last, start)
+        results.append(plain_forward(scores, v[:, :, start:keys]))
     out, lse = (torch.cat(parts, dim=2) for parts in zip(*results, strict=True))
     return out, lse
 
@@ -131,13 +134,14 @@ class _Recomputed(torch.autograd.Function):
         if call.backend == "sdpa":
             out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
         elif ctx.fused:
-            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q)), []
-            for first, last, keys in masks:
-                start, of = masks.start(first), (k[:, :, :keys], v[:, :, :keys])
+            masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=True), []
+            for first, last, start, keys in masks:
                 rows, mask = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
-                if start and mask is not None:
+                if start and masks.far and mask is not None:
+                    of = k[:, :, :keys], v[:, :, :keys]
                     block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)
                 else:
+                    of = k[:, :, start:keys], v[:, :, start:keys]
                     block = fused_forward(rows, *of, mask, False, call.scale)
                 results.append([masks.flipped(x) for x in block])
             out, lse = (
@@ -162,14 +166,13 @@ class _Recomputed(torch.autograd.Function):
         grad = torch.zeros_like(out) if grad is None else grad
         if call.backend == "sdpa":
             return None, *fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
-        masks = Masks(call, TRAINING_ROWS, mask_dtype(q))
+        masks = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=ctx.fused)
         along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
         through = ctx.fused and (along or not trained)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         trained_grads = [torch.zeros_like(tensor) for tensor in trained]
-        for first, last, keys in masks:
-            start = masks.start(first) if ctx.fused else 0
+        for first, last, start, keys in masks:
             to, of = k[:, :, start:keys], v[:, :, start:keys]
             block = [x[:, :, first:last] for x in (grad, q, out, lse)]
             if through:
@@ -178,13 +181,16 @@ class _Recomputed(torch.autograd.Function):
                 if diagonals is None or mask is None:
                     more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, total)
                 else:
-                    more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, last, call.scale, total)
+                    place = call.queries - last + start
+                    more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, place, call.scale, total)
                 more_q = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
-                more_q, more_k, more_v, *rest = _by_autograd(block, more_lse, to, of, call, (first, last, start))
+                more_q, more_k, more_v, *rest = _by_autograd(
+                    block, more_lse, to, of, call, (first, last, start), masks.far and start > 0
+                )
                 trained_grads = [a + b for a, b in zip(trained_grads, rest, strict=True)]
-            if start:
+            if start and masks.far:
                 rows, about, *result = block
                 far = k[:, :, :start], v[:, :, :start]
                 beyond, total = call.beyond(first, last), (result[0], result[1])
@@ -216,20 +222,21 @@ def _by_autograd(
     v: Tensor,
     call: AttentionCall,
     at: tuple[int, int, int],
+    far: bool,
 ) -> tuple[Tensor, ...]:
     """Gradients of q, k, v and of the trained tensors of one block, its scores differentiated by autograd.
 
-    ``at`` is its first row, its last, and its first key; those before it get a number from each row.
+    ``at`` is its first row, its last, and its first key; where ``far``, those before it get a number from each row.
     """
     first, last, start = at
     grad, q, out, lse = block
     with torch.enable_grad():
         q, k = q.detach().requires_grad_(), k.detach().requires_grad_()
         scores = block_scores(q, k, call, first, last, start)
-        beyond = call.beyond(first, last) if start else None
+        beyond = call.beyond(first, last) if far else None
     dead = scores.detach().amax(-1) == -math.inf if scores.shape[-1] else torch.ones_like(lse, dtype=torch.bool)
     lse, share = lse.to(scores.dtype).masked_fill(dead, -math.inf), None
-    if start:
+    if far:
         near = scores.detach().logsumexp(-1)
         lse, share = near, (near - lse).exp()[..., None]
     grad_scores, dv = plain_backward(grad, grad_lse, scores.detach(), v, out, lse, share)

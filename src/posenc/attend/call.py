@@ -82,8 +82,8 @@ class AttentionCall:
 
     @property
     def line(self) -> Tensor | None:
-        """The bias along a line of offsets, where nothing hides keys besides causality."""
-        return self.bias.toeplitz if self.bias is not None and self.mask.only_causal else None
+        """The bias along a line of offsets, where nothing hides keys besides causality and a window."""
+        return self.bias.toeplitz if self.bias is not None and self.mask.by_offset else None
 
     @property
     def widens(self) -> bool:
@@ -122,13 +122,17 @@ class AttentionCall:
         """How many of the first keys the first ``last`` rows may see at most."""
         return self.mask.keys_before(last, self.queries, self.all_keys)
 
+    @property
+    def sees_far(self) -> bool:
+        """Whether rows see every key behind ``start``, where the bias gives each row one number for all of them."""
+        constant = self.bias is not None and self.bias.constant_beyond is not None
+        return constant and self.mask.only_causal and not self.exact_rows and not self.needs_scores
+
     def start(self, first: int) -> int:
-        """How many keys every row from ``first`` on sees alike, since they are out of the bias's reach."""
-        if self.bias is None or self.bias.constant_beyond is None:
-            return 0
-        if not self.mask.only_causal or self.exact_rows or self.needs_scores:
-            return 0
-        return max(0, self.all_keys - self.queries + first - self.bias.constant_beyond)
+        """How many of the first keys no row from ``first`` on sees, or, where it ``sees_far``, all see alike."""
+        if self.bias is not None and self.bias.constant_beyond is not None and self.sees_far:
+            return max(0, self.all_keys - self.queries + first - self.bias.constant_beyond)
+        return self.mask.keys_from(first, self.queries, self.all_keys)
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         """What the bias gives those keys."""
@@ -146,12 +150,10 @@ class AttentionCall:
             return hidden.expand(-1, 1, last - first, keys - start)
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
-        if start:
-            bias = self.bias.within(first, last, start, keys)
-        elif self.exact_rows:
-            bias = self.bias.rows(first, last, keys, scores)
+        if self.exact_rows or (start and self.sees_far):
+            bias = self.bias.rows(first, last, keys, scores, start)
         else:
-            bias = self.bias.differences(first, last, keys, visible, scores)
+            bias = self.bias.differences(first, last, keys, visible, scores, start)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 

@@ -87,8 +87,8 @@ class RowsBias(Bias):
         self.bias, self.start, self.heads = bias, start, bias.heads
         self.needs_scores = bias.needs_scores
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Tensor:
-        return self.bias.rows(self.start + first, self.start + last, keys, scores)
+    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        return self.bias.rows(self.start + first, self.start + last, keys, scores, start)
 
 
 def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H T S"]:

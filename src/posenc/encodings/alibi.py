@@ -61,15 +61,17 @@ class LinearBias(Bias):
         """−m_h·distance, heads in front."""
         return -self.slopes.view(-1, *[1] * distances.dim()) * distances.to(self.slopes.dtype)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return heads_second(self.values(self._distances(first, last, keys)))
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        return heads_second(self.values(self._distances(first, last, keys, start)))
 
     def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         """The bias beyond that of the nearest visible key, which is taken off in int64, before float32 rounds."""
-        distances = self._distances(first, last, keys)
-        if keys and not self.near:
+        distances = self._distances(first, last, keys, start)
+        if keys > start and not self.near:
             visible_distances = distances if visible is None else distances.masked_fill(~visible.squeeze(1), LIMIT)
             distances = distances - visible_distances.amin(-1, keepdim=True)
         return heads_second(self.values(distances))
@@ -88,8 +90,8 @@ class LinearBias(Bias):
         q, k = (cut(at, row, first, last) for at in (self.q_positions, self.k_positions))
         return LinearBias(self.slopes, q, k)
 
-    def _distances(self, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
-        return offsets(self.q_positions, self.k_positions, first, last, keys).abs()
+    def _distances(self, first: int, last: int, keys: int, start: int) -> Int[Tensor, "*B rows near"]:
+        return offsets(self.q_positions, self.k_positions, first, last, keys, start).abs()
 
 
 NEAR = 1 << 14

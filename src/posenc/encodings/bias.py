@@ -36,7 +36,7 @@ class Bias(Pytree, ABC):
       or it plus a number that is the same along a row of scores, which softmax does not see.
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
     - ``constant_beyond``: keys more than so many positions behind their query all get ``beyond`` from its row, and
-      the others have ``within``, where positions count up by one and the queries are the last T of the S keys.
+      the others have their ``rows``, where positions count up by one and the queries are the last T of the S keys.
     """
 
     heads: int
@@ -86,22 +86,30 @@ class Bias(Pytree, ABC):
 
     @abstractmethod
     def rows(
-        self, first: int, last: int, keys: int, scores: Float[Tensor, "B H rows S"] | None = None
-    ) -> Float[Tensor, "#B H rows S"]:
-        """The bias of query rows ``first`` to ``last`` (excluded) for the first ``keys`` keys, at least float32."""
+        self,
+        first: int,
+        last: int,
+        keys: int,
+        scores: Float[Tensor, "B H rows near"] | None = None,
+        start: int = 0,
+    ) -> Float[Tensor, "#B H rows near"]:
+        """The bias of query rows ``first`` to ``last`` (excluded) for the keys ``start`` to ``keys`` (excluded), at
+        least float32."""
 
     def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Float[Tensor, "B H rows S"] | None = None
-    ) -> Float[Tensor, "#B H rows S"]:
+        self,
+        first: int,
+        last: int,
+        keys: int,
+        visible: Visible,
+        scores: Float[Tensor, "B H rows near"] | None = None,
+        start: int = 0,
+    ) -> Float[Tensor, "#B H rows near"]:
         """``rows``, or, where it has more digits then, less a number that all visible keys of a row share.
 
         Softmax does not see such a number. ``visible`` broadcasts against the block; None is every key.
         """
-        return self.rows(first, last, keys, scores)
-
-    def within(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "#B H rows near"]:
-        """``rows`` of the keys ``start`` to ``keys`` (excluded)."""
-        return self.rows(first, last, keys)[..., start:]
+        return self.rows(first, last, keys, scores, start)
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         """What the rows give every key that is further than ``constant_beyond``; None for nothing."""
@@ -175,8 +183,10 @@ class OffsetBias(Bias):
             along = torch.arange(-last, last + 1, device=self.k_positions.device)
             self.toeplitz = self.values(along, *self.parameters).contiguous()
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        apart = offsets(self.q_positions, self.k_positions, first, last, keys)
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         return heads_second(self.values(apart, *self.parameters))
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
@@ -193,8 +203,11 @@ class PartBias(Bias):
         self.bias, self.row, self.first, self.last = bias, row, first, last
         self.heads, self.needs_scores = bias.heads, bias.needs_scores
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        block = self.bias.rows(self.first + first, self.first + last, self.first + keys, scores)[..., self.first :]
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        ends = self.first + first, self.first + last, self.first + keys
+        block = self.bias.rows(*ends, scores, self.first + start)
         return block if self.row is None or block.shape[0] == 1 else block[self.row : self.row + 1]
 
 
@@ -213,13 +226,15 @@ class SumBias(Bias):
         if all(line is not None for line in lines):
             self.toeplitz = torch.stack([line for line in lines if line is not None]).sum(0)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return added([part.rows(first, last, keys, scores) for part in self.parts])
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        return added([part.rows(first, last, keys, scores, start) for part in self.parts])
 
     def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return added([part.differences(first, last, keys, visible, scores) for part in self.parts])
+        return added([part.differences(first, last, keys, visible, scores, start) for part in self.parts])
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
@@ -272,9 +287,11 @@ def check_named(values: Tensor, name: str) -> None:
         )
 
 
-def offsets(q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int) -> Int[Tensor, "*B rows S"]:
+def offsets(
+    q_positions: Tensor, k_positions: Tensor, first: int, last: int, keys: int, start: int = 0
+) -> Int[Tensor, "*B rows near"]:
     """Key position − query position of a block of rows."""
-    return k_positions[..., :keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
+    return k_positions[..., start:keys].unsqueeze(-2) - q_positions[..., first:last].unsqueeze(-1)
 
 
 def check_channels(name: str, x: Float[Tensor, "B H n D"], channels: int) -> None:

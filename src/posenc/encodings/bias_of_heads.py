@@ -20,18 +20,20 @@ class HeadsBias(Bias):
         self.parts, self.heads = parts, sum(heads for _, heads in parts)
         self.needs_scores = any(part is not None and part.needs_scores for part, _ in parts)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
         return self._joined(
-            lambda part, some_scores: part.rows(first, last, keys, some_scores), last - first, keys, scores
+            lambda part, some: part.rows(first, last, keys, some, start), last - first, keys - start, scores
         )
 
     def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         def block(part: Bias, some_scores: Tensor | None) -> Tensor:
-            return part.differences(first, last, keys, visible, some_scores)
+            return part.differences(first, last, keys, visible, some_scores, start)
 
-        return self._joined(block, last - first, keys, scores)
+        return self._joined(block, last - first, keys - start, scores)
 
     def _joined(
         self, block: Callable[[Bias, Tensor | None], Tensor], rows: int, keys: int, scores: Tensor | None
@@ -90,13 +92,15 @@ class SomeHeads(Bias):
     def derive(self) -> None:
         self.toeplitz = None if self.unsharded.toeplitz is None else self.unsharded.toeplitz[self.first : self.last]
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        return self.unsharded.rows(first, last, keys, self._own(scores))[:, self.first : self.last]
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        return self.unsharded.rows(first, last, keys, self._own(scores), start)[:, self.first : self.last]
 
     def differences(
-        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None
+        self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        of_all = self.unsharded.differences(first, last, keys, visible, self._own(scores))
+        of_all = self.unsharded.differences(first, last, keys, visible, self._own(scores), start)
         return of_all[:, self.first : self.last]
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:

@@ -56,25 +56,27 @@ class CountedBias(Bias):
         check_channels("q", q, self.table.shape[1])
         return CountedBias(self.table, self.heads, self.order, linear(q, self.table))
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "B H rows S"]:
         if scores is None or self.products is None or self.order is None:
             raise InvalidArgument(
                 "this bias counts by scores: call bias.ordered(q_order, k_order).meeting(q, k, scale) first, and "
                 "rows with the scores of its block"
             )
-        counted = self._counted(scores.sigmoid(), keys).clamp(max=len(self.table) - 1)
+        counted = self._counted(scores.sigmoid(), start, keys).clamp(max=len(self.table) - 1)
         below = counted.detach().floor().clamp(max=max(len(self.table) - 2, 0))
         products = self.products[:, :, first:last].to(counted.dtype)
         low = products.gather(-1, below.long())
         high = products.gather(-1, (below.long() + 1).clamp(max=len(self.table) - 1))
         return low + (counted - below) * (high - low)
 
-    def _counted(self, gates: Float[Tensor, "B H rows S"], keys: int) -> Float[Tensor, "B H rows S"]:
+    def _counted(self, gates: Float[Tensor, "B H rows near"], start: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """Sums of gates from every key on, along the order."""
         assert self.order is not None
         if self.straight:
             return gates.flip(-1).cumsum(-1).flip(-1)
-        place = self.order[..., :keys].sort(dim=-1, descending=True).indices
+        place = self.order[..., start:keys].sort(dim=-1, descending=True).indices
         place = (place if place.dim() == 1 else place[:, None, None]).expand(gates.shape)
         sums = gates.gather(-1, place).cumsum(-1)
         return torch.empty_like(sums).scatter(-1, place, sums)

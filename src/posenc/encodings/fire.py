@@ -75,9 +75,12 @@ class FireBias(Bias):
         """ln(c·x + 1)."""
         return torch.log1p(self.c * x)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         normaliser = torch.maximum(self.q_positions[..., first:last, None].to(self.c.dtype), self.nearest)
-        return heads_second(self.values(offsets(self.q_positions, self.k_positions, first, last, keys), normaliser))
+        return heads_second(self.values(apart, normaliser))
 
 
 @final

@@ -57,18 +57,19 @@ class ForgetBias(Bias):
         padded = torch.cat((sums.new_zeros(B, H, 1), sums), dim=-1)
         return ForgetBias(self.gates, padded.gather(-1, upto[:, None].expand(B, H, T)), k_sums)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "B H rows S"]:
         q_sums, k_sums = self._sums()
-        difference = q_sums[..., first:last, None] - k_sums[..., None, :keys]
+        difference = q_sums[..., first:last, None] - k_sums[..., None, start:keys]
         return difference.to(self.gates.dtype)
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         return of_sums(*self._sums(), dtype, scale)
 
     def part(self, row: int | None, first: int, last: int) -> Bias:
-        gates, *both = (
-            x[slice(row, None if row is None else row + 1), :, first:last] for x in (self.gates, *self._sums())
-        )
+        every = self.gates, *self._sums()
+        gates, *both = ((x if row is None or len(x) == 1 else x[row : row + 1])[:, :, first:last] for x in every)
         return type(self)(gates, *both)
 
     def _sums(self) -> tuple[Tensor, Tensor]:

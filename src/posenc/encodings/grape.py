@@ -65,12 +65,14 @@ class GatedSlopes(Bias):
         )
         return GatedSlopes(self.slopes, self.reads, self.q_positions, self.k_positions, (of_q, of_k))
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
-        distance = offsets(self.q_positions, self.k_positions, first, last, keys).abs().to(self.slopes.dtype)
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "B H rows S"]:
+        distance = offsets(self.q_positions, self.k_positions, first, last, keys, start).abs().to(self.slopes.dtype)
         slopes = self.slopes.view(-1, *[1] * distance.dim())
         of_q, of_k = self.gates
         rates = [] if of_q is None else [of_q[:, :, first:last]]
-        rates += [] if of_k is None else [of_k[:, :, :keys].mT]
+        rates += [] if of_k is None else [of_k[:, :, start:keys].mT]
         return -heads_second(slopes * distance) * (rates[0] if len(rates) == 1 else rates[0] + rates[1])
 
 

@@ -72,19 +72,16 @@ class QueryTable(Bias):
         other.queries = queries
         return other
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         queries = self.queries[:, :, first:last]
         if self.straight:
-            return self._along(queries, first, 0, keys)
+            return self._along(queries, first, start, keys)
         products = product(queries, self.table)
-        picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
+        picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys, start))
         return products.gather(-1, among_heads(picked, products))
-
-    def within(self, first: int, last: int, start: int, keys: int) -> Float[Tensor, "B H rows near"]:
-        if not self.straight or self.queries is None:
-            return super().within(first, last, start, keys)
-        return self._along(self.queries[:, :, first:last], first, start, keys)
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "B H rows 1"] | None:
         assert self.queries is not None
@@ -125,31 +122,35 @@ class KeyTable(Bias):
         met = for_every_head(k.to(torch.promote_types(k.dtype, torch.float32)), q.shape[1]) * scale
         return KeyTable(self.table, self.column, self.heads, self.q_positions, self.k_positions, met)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "B H rows S"]:
         assert self.keys is not None
         if self.straight and self.table.shape[-1] > 1:
-            return self._along(first, last, keys)
-        products = product(self.table.mT, self.keys[:, :, :keys].mT)
+            return self._along(first, last, start, keys)
+        products = product(self.table.mT, self.keys[:, :, start:keys].mT)
         if products.shape[-2] == 1:
             return products.expand(-1, -1, last - first, -1)
-        picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys))
+        picked = self.column(offsets(self.q_positions, self.k_positions, first, last, keys, start))
         return products.gather(-2, among_heads(picked, products))
 
-    def _along(self, first: int, last: int, keys: int) -> Float[Tensor, "B H rows S"]:
+    def _along(self, first: int, last: int, begin: int, keys: int) -> Float[Tensor, "B H rows S"]:
         """The same where positions count up: tiles of keys meet the columns of their offsets, the last first, and a
         view in which each key begins one number earlier than the one before is the bias."""
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
-        tiles = -(-keys // TILE)
-        tile_offsets = torch.arange(tiles * TILE - 1 - start, -start - rows, -1, device=self.k_positions.device)
+        (tiles, rest), nearest = divmod(keys - begin, -TILE), begin - start
+        tiles = -tiles
+        tile_offsets = torch.arange(tiles * TILE - 1 + nearest, nearest - rows, -1, device=self.k_positions.device)
         columns = (
             self.table.index_select(-1, self.column(tile_offsets)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
         )
-        tiled = pad(self.keys[:, :, :keys], (0, 0, 0, tiles * TILE - keys)).unflatten(2, (tiles, TILE)).flip(2)
+        padded = pad(self.keys[:, :, begin:keys], (0, 0, 0, -rest))
+        tiled = padded.unflatten(2, (tiles, TILE)).flip(2)
         products = product(tiled, columns).contiguous()
         tile, wide = products.stride()[:3], rows + TILE - 1
         skewed = products.as_strided((*products.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
-        return skewed.flip(2).transpose(2, 3).flatten(-2)[..., :keys]
+        return skewed.flip(2).transpose(2, 3).flatten(-2)[..., : keys - begin]
 
 
 def among_heads(picked: Int[Tensor, "*B rows S"], products: Float[Tensor, "B H n m"]) -> Int[Tensor, "B H rows S"]:

@@ -44,8 +44,10 @@ class SandwichBias(Bias):
     ) -> None:
         self.factors, self.heads, self.q, self.k = factors, len(factors), q, k
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "#B H rows S"]:
-        sums = product(self.q[..., first:last, :], self.k[..., :keys, :].mT)
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "#B H rows S"]:
+        sums = product(self.q[..., first:last, :], self.k[..., start:keys, :].mT)
         return heads_second(scaled(self.factors, sums, self.q.shape[-1]))
 
 

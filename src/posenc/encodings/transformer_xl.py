@@ -60,11 +60,13 @@ class WaveBias(Bias):
         met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
         return WaveBias(self.maps, self.added, self.waves, met)
 
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None) -> Float[Tensor, "B H rows S"]:
+    def rows(
+        self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
+    ) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         a, b = (product(self.queries[:, :, first:last], part) for part in self.maps)
         cos, sin = (over_heads(wave[..., first:last, :]) for wave in self.waves[0])
-        key_waves = over_heads(torch.cat(self.waves[1], -1)[..., :keys, :])
+        key_waves = over_heads(torch.cat(self.waves[1], -1)[..., start:keys, :])
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
 
 

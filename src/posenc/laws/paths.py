@@ -79,7 +79,7 @@ def _near_reach(bias: Bias, dense: Tensor, distances: Tensor, off: Tensor, where
     )
     for start, keys in ((1, S), (S - 1, S), (0, S - 1)):
         rows = dense[:, :, 1:T, start:keys]
-        near(bias.within(1, T, start, keys), rows, off, f"keys {start} to {keys} at {where}")
+        near(bias.rows(1, T, keys, start=start), rows, off, f"keys {start} to {keys} at {where}")
 
 
 def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float, where: str) -> None:
@@ -117,9 +117,10 @@ def rows_are_scores(subject: Subject) -> None:
             dense, got = bias.rows(0, S, S), scores(*given, here, causal=here.causal)
             want = dense.masked_fill(torch.ones(S, S).triu(1).bool(), -math.inf) if here.causal else dense
             near(got, want.expand_as(got), 0.0, f"scores at {zeros} of zeros, {where}")
-            for first, last, keys in ((0, 1, S), (2, S, S - 1), (S - 1, S, S)):
-                part, what = dense[..., first:last, :keys], f"rows {first} to {last} of {keys} keys, {where}"
-                near(bias.rows(first, last, keys), part, off * (1 + part.abs().max()), what)
+            for first, last, start, keys in ((0, 1, 0, S), (2, S, 1, S - 1), (S - 1, S, S - 1, S)):
+                part = dense[..., first:last, start:keys]
+                what = f"rows {first} to {last} of keys {start} to {keys}, {where}"
+                near(bias.rows(first, last, keys, start=start), part, off * (1 + part.abs().max()), what)
 
 
 Way = tuple[str, Mask, float | None]

@@ -22,7 +22,7 @@ class Diagonals:
         longest = min(rows, T)
         size = B * H * longest * (k.shape[2] + longest)
         self.first, self.second = (torch.empty(size, dtype=dtype, device=q.device) for _ in range(2))
-        self.line, self.queries = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype), T
+        self.line = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype)
 
     def backward(
         self,
@@ -31,11 +31,11 @@ class Diagonals:
         k: Float[Tensor, "B K S D"],
         v: Float[Tensor, "B K S V"],
         mask: Float[Tensor, "1 H rows S"],
-        last: int,
+        place: int,
         scale: float,
         of: Block,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of q, k and v of the block that ends before row ``last``."""
+        """Gradients of q, k and v of a block whose mask begins at this place of the line."""
         (out, lse), wide = of, mask.dtype
         (B, H, R, _), (_, K, S, _) = q.shape, k.shape
         grad, q = (split(x.to(wide), K).flatten(0, 1) for x in (grad, q))
@@ -54,6 +54,5 @@ class Diagonals:
 
         dq, dk = (scores @ k).mul_(scale).view(B, H, R, -1), (scores.mT @ q).mul_(scale)
         strides = H * R * (S + R), R * (S + R), S + R - 1, 1
-        places = slice(self.queries - last, self.queries - last + R + S - 1)
-        self.line[:, places] += padded.as_strided((B, H, R, S + R - 1), strides).sum(2).sum(0)
+        self.line[:, place : place + R + S - 1] += padded.as_strided((B, H, R, S + R - 1), strides).sum(2).sum(0)
         return dq, dk.view(B, K, S, -1), dv.view(B, K, S, -1)

@@ -1,0 +1,133 @@
+"""Windows and causality cost what is visible: what they hide is never multiplied, forward or backward."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+import posenc
+from posenc import Mask, attention, explain, scores
+from posenc.positions import arange
+
+HEADS, D, T = 2, 8, 2048
+BIASES = (
+    "nope",
+    "alibi",
+    "t5",
+    "shaw",
+    "kerple",
+    "fire",
+    "sandwich",
+    "cope",
+    "deberta",
+    "grape-a",
+    "fox",
+    "inkling",
+)
+
+
+class Multiplied(TorchDispatchMode):
+    """Counts the scores that attention computes, a query's product with a key each: by its kernels and by products
+    of matrices whose result is one block's scores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = 0
+
+    def __torch_dispatch__(
+        self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+    ) -> object:
+        name = func.name()
+        if "scaled_dot_product" in name and "cpu" in name:
+            q, k = args[:2] if "backward" not in name else args[1:3]
+            self.scores += q.shape[:-1].numel() * k.shape[2]
+        return func(*args, **kwargs or {})
+
+
+def placed(name: str, S: int, T: int, dtype: torch.dtype) -> tuple[posenc.Placed, list[Tensor]]:
+    """An encoding at the last T of S positions, with what it reads; and what gradients flow to."""
+    torch.manual_seed(0)
+    encoding = posenc.encoding(name, width=8, heads=HEADS, head_dim=D, num_positions=S).to(dtype)
+    x, at = torch.randn(1, S, 8, dtype=dtype), arange(S)
+    here = encoding.at(at[S - T :], at, dtype=dtype)
+    state = encoding.at(at, dtype=dtype).with_content(x)[1]
+    return here.with_content(x[:, S - T :])[0].with_state(state), list(encoding.parameters())
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("name", BIASES)
+def test_cost_is_what_is_visible(name: str, training: bool) -> None:
+    """Of T queries with a window of W each block of R rows meets R + W − 1 keys: with R = W twice what is seen."""
+    if name == "cope":
+        pytest.skip("it reads scores, so that plain operators compute them")
+    window = 128
+    here, _ = placed(name, T, T, torch.float32)
+    q, k, v = (x.requires_grad_(training) for x in torch.randn(3, 1, HEADS, T, D))
+    with Multiplied() as counted, torch.set_grad_enabled(training):
+        attention(q, k, v, here, causal=True, window=window)
+    rows = 256 if training else 128
+    assert 0 < counted.scores <= HEADS * T * (rows + window)
+    if here.causal:
+        return
+    with Multiplied() as two_sided, torch.set_grad_enabled(training):
+        attention(q, k, v, here, window=window)
+    assert 0 < two_sided.scores <= HEADS * T * (rows + 2 * window)
+
+
+@pytest.mark.parametrize("name", ["nope", "alibi"])
+def test_the_backward_pass_costs_what_is_visible_too(name: str) -> None:
+    here, _ = placed(name, T, T, torch.float32)
+    q, k, v = (x.requires_grad_() for x in torch.randn(3, 1, HEADS, T, D))
+    y = attention(q, k, v, here, causal=True, window=128)
+    with Multiplied() as counted:
+        y.sum().backward()
+    assert 0 < counted.scores <= HEADS * T * (256 + 128)
+
+
+def cases() -> Iterator[tuple[str, int, bool, int | None]]:
+    for name in BIASES:
+        yield name, 300, True, 7
+        yield name, 300, False, 70
+        yield name, 20, True, 140
+        yield name, 1, True, 9
+
+
+@pytest.mark.parametrize(("name", "queries", "causal", "window"), list(cases()))
+@pytest.mark.parametrize("padded", [False, True])
+def test_windows_are_those_of_scores(name: str, queries: int, causal: bool, window: int, padded: bool) -> None:
+    """Forward, and every gradient, along lines and block by block."""
+    S = 300
+    here, parameters = placed(name, S, queries, torch.float64)
+    causal = causal or here.causal
+    k, v = torch.randn(2, 2, 1, S, D, dtype=torch.float64)
+    leaves = [torch.randn(2, HEADS, queries, D, dtype=torch.float64), k, v]
+    for leaf in leaves:
+        leaf.requires_grad_()
+    keys = torch.arange(S) >= torch.tensor([[4], [0]]) if padded else None
+    mask = Mask(causal, window=window, key_mask=keys)
+    dense = scores(leaves[0], leaves[1], here, mask)
+    dead = (dense == -torch.inf).all(-1, keepdim=True)
+    want = dense.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0) @ leaves[2]
+    y = attention(*leaves, here, mask)
+    torch.testing.assert_close(y, want, rtol=0, atol=1e-12)
+    with torch.no_grad():
+        torch.testing.assert_close(attention(*leaves, here, mask), want, rtol=0, atol=1e-12)
+    weight = torch.randn_like(y)
+    mine, theirs = (
+        torch.autograd.grad((x * weight).sum(), [*leaves, *parameters], allow_unused=True, retain_graph=True)
+        for x in (y, want)
+    )
+    for got, expected in zip(mine, theirs, strict=True):
+        if got is None or expected is None:
+            assert got is None or not got.any()
+            assert expected is None or not expected.any()
+        else:
+            torch.testing.assert_close(got, expected, rtol=0, atol=1e-10 * (1 + float(expected.abs().max())))
+
+
+def test_a_window_along_a_line_stays_on_it() -> None:
+    here, _ = placed("t5", 300, 300, torch.float32)
+    q = torch.randn(1, HEADS, 300, D)
+    assert explain(q, q, q, here, causal=True, window=9).backend == "toeplitz"
