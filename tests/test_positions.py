@@ -5,8 +5,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+import posenc
 from posenc.errors import InvalidArgument, PositionOutOfRange
+from posenc.laws.effects import effects
+from posenc.laws.law import same
 from posenc.positions import LIMIT, arange, check, left_padded, packed
+from support.cases import CASES, Case
 
 
 @given(st.integers(0, 50), st.integers(0, LIMIT - 50))
@@ -65,8 +69,11 @@ def test_packed_refuses_empty_documents() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (torch.tensor([0.0]), "positions is torch.float32; positions are exact integers: pass torch.int64"),
-        (torch.tensor([0], dtype=torch.int32), "positions is torch.int32"),
+        (
+            torch.tensor([0.0]),
+            "positions is torch.float32; positions are exact integers: pass int64 or int32",
+        ),
+        (torch.tensor([0], dtype=torch.int16), "positions is torch.int16"),
         (torch.tensor(0), r"positions has shape \(\); expected \(T,\) or \(B, T\)"),
         (torch.zeros(1, 1, 1, dtype=torch.int64), r"positions has shape \(1, 1, 1\)"),
     ],
@@ -87,3 +94,18 @@ def test_what_is_out_of_range_is_refused() -> None:
         check(torch.tensor([8]), limit=8)
     check(torch.tensor([], dtype=torch.int64))
     check(torch.tensor([0, LIMIT - 1]))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_int32_positions_are_those_positions(case: Case) -> None:
+    """Widened before anything is computed with them: bit for bit, at the last position too."""
+    at = case.plain(9, case.declared.position_limit - 9)
+    same(effects(case, case.build(), at.int()), effects(case, case.build(), at), "in int32")
+    assert case.build().at(at.int(), at).q_positions.dtype == torch.int64
+
+
+def test_cached_keys_move_from_and_to_int32_positions() -> None:
+    rotary, at = posenc.Rotary(8, pairing="half"), arange(9, offset=LIMIT - 40)
+    k = torch.randn(1, 2, 9, 8, generator=torch.Generator().manual_seed(0))
+    moved = posenc.rerotate(k, at.int(), rotary, rotary, (at + 31).int())
+    assert torch.equal(moved, posenc.rerotate(k, at, rotary, rotary, at + 31))

@@ -188,7 +188,8 @@ class Mask(Pytree):
     def order(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The same with documents one after the other, for what sums along it and must not mix them."""
         q, k = self.places(T, S, device)
-        already = self.q_order is None and self.document_lengths is not None
+        # A compiled program serves documents of any lengths, and is given no shortcut for some.
+        already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
         (q, k), (q_names, k_names) = _ranks(q, k), _ranks(self.q_segments, self.k_segments)

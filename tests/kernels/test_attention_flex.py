@@ -52,6 +52,31 @@ def test_any_bias_along_a_line() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+def test_layers_share_a_block_mask_until_the_mask_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = []
+
+    def counting(*args, **settings):
+        counted.append(1)
+        return create_block_mask(*args, **settings)
+
+    monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, counting))
+    q, k, v = torch.randn(3, 1, HEADS, S, 16, generator=torch.Generator().manual_seed(0))
+    placed = posenc.NoPE().at(positions.arange(S))
+
+    def attended(mask: Mask) -> Tensor:
+        return flex.flexible(q, k, v, None, mask.modifier(S, S, q.device), 0.25, tuple(vars(mask).values()))
+
+    masks = [Mask(causal=True, q_segments=torch.arange(S) // n) for n in (3, 5, 3)]
+    for mask in masks:
+        for layer_mask in (mask, mask, mask.within(2), mask.within(2)):
+            torch.testing.assert_close(attended(layer_mask), attention(q, k, v, placed, layer_mask))
+    assert len(counted) == 6
+    masks[0].q_segments.zero_()
+    torch.testing.assert_close(attended(masks[0]), attention(q, k, v, placed, causal=True))
+    assert len(flex._BLOCK_MASKS) <= flex.FEW
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_attention_equals_attention() -> None:
     alibi, at = ALiBi(HEADS), positions.arange(S)
     q, k, v = torch.randn(3, 2, HEADS, S, 16, generator=torch.Generator().manual_seed(0))

@@ -17,7 +17,7 @@ from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import LAWS, Broken
 from posenc.laws.law import near
-from posenc.laws.tracing import SINGLE, Whole, given
+from posenc.laws.tracing import SINGLE, Attends, Whole, given
 from posenc.positions import arange, grid, packed_rows
 from support.cases import CASES, Case
 from support.mutants import TRACED
@@ -179,6 +179,31 @@ def to_the_end(cases: list[Case]) -> Laws:
     return {f"{case}: inductor": partial(compiles_with_inductor, case) for case in cases}
 
 
+def lengths_of_documents_are_no_guard() -> None:
+    """One graph, and one exported program, for documents of any lengths, also where they do not lie end to end."""
+    q, k, v, x = (torch.randn(1, *shape, generator=torch.Generator().manual_seed(0)) for shape in SHAPES)
+    packed = [torch.arange(2).repeat_interleave(torch.tensor((n, 16 - n))) for n in (4, 5, 11)]
+    masks = [Mask(causal=True, q_segments=segments) for segments in (*packed, torch.arange(16) % 2)]
+    assert masks[0].document_lengths != masks[1].document_lengths
+    assert masks[3].document_lengths is None
+    for encoding in (Rotary(8, pairing="half"), ALiBi(4), FoX(32, 4).requires_grad_(False)):
+        here = encoding.at(arange(16)).with_content(x)[0]
+        q_rotated, k_rotated = here.rotate(q, k)
+        wants = [attention(q_rotated, k_rotated, v, here, mask) for mask in masks]
+        for only_lengths, given_masks in ((True, masks[:3]), (False, masks)):
+            torch._dynamo.reset()
+            graphs: list[object] = []
+            compiled = torch.compile(attention, backend=lambda m, _, g=graphs: g.append(m) or m, fullgraph=True)
+            for mask, want in zip(given_masks, wants, strict=False):
+                near(compiled(q_rotated, k_rotated, v, here, mask), want, SINGLE)
+            assert len(graphs) == 1 or not only_lengths, len(graphs)
+        exported = torch.export.export(Attends(), (q, k, v, here, masks[0])).module()
+        for mask, want in zip(masks, wants, strict=True):
+            near(exported(q, k, v, here, mask), want, SINGLE)
+
+
+SHAPES = ((4, 16, 8), (4, 16, 8), (4, 16, 8), (16, 32))
+
 LAWS_OF: dict[str, Callable[[], Laws]] = {
     "some": lambda: {
         **traced(called(SOME)),
@@ -187,6 +212,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "alibi over blocks": lambda: alibi_over_blocks("inductor"),
         "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
         "a causal bias": a_causal_bias_is_never_dense,
+        "lengths of documents": lengths_of_documents_are_no_guard,
         "the native kernel": the_native_kernel_is_one_operator,
         "pictures": pictures_of_all_sizes_are_one_exported_graph,
         "mutants": mutants_are_rejected,

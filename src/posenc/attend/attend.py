@@ -397,7 +397,8 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     hides = call.mask.modifier(call.queries, call.all_keys, call.device)
-    return flexible(q, k, v, None if call.bias is None else call.bias.modifier, hides, call.scale), None
+    added = None if call.bias is None else call.bias.modifier
+    return flexible(q, k, v, added, hides, call.scale, tuple(vars(call.mask).values())), None
 
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:

@@ -114,14 +114,14 @@ class Encoding(ConstantBuffers, ABC):
         """The encoding at these positions: does, once a forward, all work that depends on positions alone.
 
         Args:
-            positions: int64 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token embeddings);
-                ``(A, T)`` or ``(A, B, T)`` where the encoding has A > 1 axes.
+            positions: int64 or int32 ``(T,)`` or ``(B, T)``, the positions of the queries (and of the token
+                embeddings); ``(A, T)`` or ``(A, B, T)`` where the encoding has A > 1 axes.
             k_positions: the positions of the keys where they differ, as with a KV cache; default the same.
             dtype: of the tables computed here. float32 serves every model in float32 or below; pass float64
                 for a float64 model.
 
         Raises:
-            InvalidArgument: not int64, or another shape.
+            InvalidArgument: neither int64 nor int32, or another shape.
             PositionOutOfRange: outside the range that the encoding has a value for.
         """
         return _at(self, positions, k_positions, dtype)
@@ -210,7 +210,7 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
     _refuse_unfilled(encoding)
     # Copies: a decoding loop may count its positions up in place, and what was placed must not follow.
     if k_positions is None:
-        k_positions = positions = positions.clone()
+        k_positions = positions = positions.to(torch.int64, copy=True)
     else:
         encoding.check(k_positions, "k_positions")
         if k_positions.device != positions.device:
@@ -218,7 +218,7 @@ def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | No
                 f"positions is on {positions.device} and k_positions on {k_positions.device}; "
                 f"move one: k_positions.to({str(positions.device)!r})"
             )
-        positions, k_positions = positions.clone(), k_positions.clone()
+        positions, k_positions = (at.to(torch.int64, copy=True) for at in (positions, k_positions))
     placed = encoding.placed(positions, k_positions, dtype)
     placed.asked_by = set() if encoding.per_layer else None
     return placed

@@ -29,7 +29,7 @@ def rerotate(
 
     Args:
         k: cached keys, ``(B, K, S, D)``.
-        positions: int64, where they were rotated, in any shape that ``at`` takes: by row, and by axis.
+        positions: int64 or int32, where they were rotated, in any shape that ``at`` takes: by row, and by axis.
         from_, to: what rotated them and what shall. ``NoPE()`` stands for keys that were not rotated: from it keys
             rotate late, to it they rotate back.
         to_positions: where they shall be; default where they are.
@@ -54,4 +54,4 @@ def rerotate(
     from_.check(positions, "positions")
     to.check(to_positions, "to_positions")
     wide = widest(k.device)
-    return to.rotate_keys(from_.unrotate(k.to(wide), positions), to_positions).to(k.dtype)
+    return to.rotate_keys(from_.unrotate(k.to(wide), positions.long()), to_positions.long()).to(k.dtype)

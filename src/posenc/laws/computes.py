@@ -150,10 +150,10 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Floats, other integers, wrong shapes, negative and too large positions are errors, never garbage."""
+    """Floats, narrow integers, wrong shapes, negative and too large positions are errors, never garbage."""
     encoding = subject.build()
     one = subject.along(torch.tensor([0]))
-    for wrong in (one.double(), one.to(torch.int32), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)):
+    for wrong in (one.double(), one.to(torch.int16), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)):
         try:
             encoding.at(wrong)
         except (PosencError, TypeError):

@@ -118,7 +118,7 @@ def exports_to_one_graph(subject: Subject) -> None:
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
 
 
-class _Attends(nn.Module):
+class Attends(nn.Module):
     """What a layer does with a placed encoding that it is given."""
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask) -> Tensor:
@@ -135,9 +135,9 @@ def exports_with_a_placing(subject: Subject) -> None:
     for layer, _ in each_layer(at[0], subject.period):
         first, later = (placed[layer].with_content(x)[0] for placed in at)
         with traceable("torch.export"):
-            exported = torch.export.export(_Attends(), (q, k, v, first, masks[0])).module()
+            exported = torch.export.export(Attends(), (q, k, v, first, masks[0])).module()
             got = exported(2 * q, k, v, later, masks[1])
-        want = _Attends()(2 * q, k, v, later, masks[1])
+        want = Attends()(2 * q, k, v, later, masks[1])
         near(got, want, SINGLE * (1 + want.abs().max()), f"layer {layer} from position {offset}")
 
 

@@ -27,13 +27,14 @@ def check(
     """
     if not isinstance(positions, Tensor):
         raise InvalidArgument(
-            f"{name}={positions!r} is no tensor; expected int64 (T,) or (B, T): positions.arange(length), or "
+            f"{name}={positions!r} is no tensor; expected integers (T,) or (B, T): positions.arange(length), or "
             "torch.tensor([…])"
         )
-    if positions.dtype != torch.int64:
+    if positions.dtype not in (torch.int64, torch.int32):
         raise InvalidArgument(
-            f"{name} is {positions.dtype}; positions are exact integers: pass torch.int64 (never the model's dtype)"
+            f"{name} is {positions.dtype}; positions are exact integers: pass int64 or int32, no float"
         )
+    positions = positions.long()
     if axes == 1 and positions.dim() not in (1, 2):
         raise InvalidArgument(f"{name} has shape {tuple(positions.shape)}; expected (T,) or (B, T)")
     if axes > 1 and (positions.dim() not in (2, 3) or positions.shape[0] != axes):

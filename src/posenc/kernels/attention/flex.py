@@ -15,6 +15,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from posenc.kernels.memory import may_be_looked_at
+
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 """``score_mod(score, b, h, q_index, k_index)``, every index an integer scalar."""
 
@@ -37,13 +39,46 @@ def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
     return torch.compile(flex_attention), torch.compile(create_block_mask)
 
 
+_BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
+
+FEW = 8
+"""Masks of blocks that are remembered: a model has one a layer type."""
+
+
+def block_mask_of(mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int, ...], device: str) -> Any:
+    """Which blocks hold anything visible: made once for all layers whose masks are made of the same.
+
+    Tensors are the same where they are one object that was not changed since.
+    """
+    B, T, S = sizes
+    tensors = [x for x in made_of if isinstance(x, Tensor)]
+    if not may_be_looked_at(*tensors):
+        return compiled()[1](mask_mod, B, None, T, S, device=device)
+    versions = ((id(x), None if x.is_inference() else x._version) if isinstance(x, Tensor) else x for x in made_of)
+    key = *versions, sizes, device
+    if key not in _BLOCK_MASKS:
+        while len(_BLOCK_MASKS) >= FEW:
+            del _BLOCK_MASKS[next(iter(_BLOCK_MASKS))]
+        # With the tensors, so that no other one gets the id of one of them.
+        _BLOCK_MASKS[key] = made_of, compiled()[1](mask_mod, B, None, T, S, device=device)
+    return _BLOCK_MASKS[key][1]
+
+
 def flexible(
-    q: Tensor, k: Tensor, v: Tensor, score_mod: ScoreMod | None, mask_mod: MaskMod | None, scale: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    score_mod: ScoreMod | None,
+    mask_mod: MaskMod | None,
+    scale: float,
+    made_of: tuple[object, ...] = (),
 ) -> Float[Tensor, "B H T V"]:
-    """softmax(q·kᵀ·scale, modified, where the mask is true)·v; rows that see no key are zero."""
-    attend, mask = compiled()
-    B, T, S = q.shape[0], q.shape[2], k.shape[2]
-    block_mask = None if mask_mod is None else mask(mask_mod, B, None, T, S, device=str(q.device))
+    """softmax(q·kᵀ·scale, modified, where the mask is true)·v; rows that see no key are zero.
+
+    ``made_of`` is all that decides ``mask_mod``, numbers and tensors.
+    """
+    attend, sizes = compiled()[0], (q.shape[0], q.shape[2], k.shape[2])
+    block_mask = None if mask_mod is None else block_mask_of(mask_mod, made_of, sizes, str(q.device))
     y = attend(
         q,
         k,

@@ -44,8 +44,8 @@ def float32_tables() -> Evidence:
 @claim(
     statement="Positions can be kept in the model's type.",
     precise="bfloat16 has 769 distinct values among 0 … 4095, float16 3073: neighbours become one. "
-    "Positions are int64 "
-    "here, and another type is refused.",
+    "Positions are "
+    "integers here, and floats are refused.",
     verdict=Verdict.FAILS,
     source=OURS,
 )
