@@ -123,7 +123,7 @@ def test_what_does_not_fit_is_refused_where_it_is_used() -> None:
         (Mask(q_order=torch.arange(3, device="meta")), "q_order is on meta and q on cpu; move it"),
         ("causal", r"mask='causal' is str; expected posenc.Mask\(…\), or causal=True by name"),
         (True, r"mask=True is bool; expected posenc.Mask\(…\), or causal=True by name"),
-        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\), such as"),
+        (torch.ones(2, 3), r"mask is a tensor of shape \(2, 3\); expected posenc.Mask\(…\): posenc"),
     ]:
         with pytest.raises(InvalidArgument, match=message):
             attention(q, q, q, at, mask)

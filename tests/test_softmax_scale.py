@@ -107,7 +107,6 @@ def test_t5_is_read_with_its_scale(name: str) -> None:
 CAUSAL = {
     "fox": posenc.FoX(32, 4),
     "fire": posenc.FIRE(4),
-    "cope": posenc.CoPE(8, 4),
     "inkling": posenc.Inkling(32, 4),
     "xpos": posenc.XPos(8, pairing="half"),
     "stack": posenc.Stack(posenc.Rotary(8, pairing="half"), posenc.FIRE(4)),

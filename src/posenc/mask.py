@@ -1,13 +1,14 @@
 """Who may see whom: a value made once a forward, like a placed encoding, and read by attention.
 
 A query sees a key unless something hides it: the key comes later in the sequence (causal), lies outside the
-window, belongs to another document, or is padding. Causality and windows compare *order*, a token's place in its
-sequence, and never its position: positions restart in packed documents and repeat in pictures.
+window, in another chunk or document, or is padding. Causality, windows and chunks compare *order*, a token's place
+in its sequence, and never its position: positions restart in packed documents and repeat in pictures.
 """
 
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import ClassVar
 
 import torch
@@ -50,6 +51,15 @@ class Mask(Pytree):
         key_mask: bool ``(B, S)``, true at keys that may be seen, false at padding.
         document_lengths: of every row of segments the lengths of its documents, end to end: ``((3, 5),)``.
         left_padding: of every row of the key mask how many keys it hides, all of them at its start.
+        chunk: a query sees the keys of its own chunk alone (Llama 4). Chunks have so many places each, counted from
+            the first token of a document that is no padding, or as ``q_order`` and ``k_order`` count.
+        bidirectional_groups: integers ``(S,)`` or ``(B, S)``, the group of every key; the queries are the last T of
+            them. Tokens of one group of 0 or more see each other both ways, past causality and window, as those of
+            a picture do in PaliGemma and Gemma 3; −1 for all others.
+        dense: bool ``(B|1, H|1, T, S)``, true where a query may see a key, for what the others cannot say, such as
+            a tree of drafted tokens. It costs T·S bytes, and every block of keys is computed.
+
+    All of them hold at once: a key is seen where none hides it.
 
     Tensors are copied: one that is changed in place afterwards changes nothing here, so a loop that fills its mask
     makes a mask for every step.
@@ -72,20 +82,20 @@ class Mask(Pytree):
     key_mask: Bool[Tensor, "#B S"] | None = None
     document_lengths: Lengths | None = None
     left_padding: tuple[int, ...] | None = None
+    chunk: int | None = None
+    bidirectional_groups: Keys | None = None
+    dense: Bool[Tensor, "#B #H T S"] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
-        _check_window(self.window)
+        _check_places(window=self.window, chunk=self.chunk)
         for name in ("order", "segments"):
             q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
             if q is None and k is not None:
                 raise InvalidArgument(f"k_{name} is given without q_{name}; the queries need theirs too")
             for side, row in (("q", q), ("k", k)):
-                if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
-                    raise InvalidArgument(
-                        f"{side}_{name} is {row.dtype}; expected integers: pass {side}_{name}.long()"
-                    )
+                _check_integers(f"{side}_{name}", row)
             if q is not None:  # in narrower integers, differences of places would come round
                 queries = q.to(torch.int64, copy=True)
                 keys = queries if k is None or k is q else k.to(torch.int64, copy=True)
@@ -96,8 +106,16 @@ class Mask(Pytree):
                 f"key_mask is {self.key_mask.dtype} with shape {tuple(self.key_mask.shape)}; expected bool (B, S), "
                 "true at keys that may be seen: pass key_mask.bool()"
             )
-        if self.key_mask is not None:
-            object.__setattr__(self, "key_mask", self.key_mask.clone())
+        if self.dense is not None and (self.dense.dtype != torch.bool or self.dense.dim() != 4):
+            raise InvalidArgument(
+                f"dense is {self.dense.dtype} with shape {tuple(self.dense.shape)}; expected bool (B, H, T, S), "
+                "true where a query may see a key: for numbers that are added to scores pass dense == 0, for one "
+                "mask of all heads dense[:, None]"
+            )
+        _check_integers("bidirectional_groups", self.bidirectional_groups)
+        for name in ("key_mask", "bidirectional_groups", "dense"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, getattr(self, name).clone())
         self._learn("document_lengths", "q_segments", lambda segments: _documents(segments, self.k_segments))
         self._learn("left_padding", "key_mask", _padding)
 
@@ -122,8 +140,8 @@ class Mask(Pytree):
             return cls(causal, window=window)
         if isinstance(mask, Tensor):
             raise InvalidArgument(
-                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…), such as "
-                "posenc.Mask(causal=True, key_mask=…) where it says which keys are padding"
+                f"mask is a tensor of shape {tuple(mask.shape)}; expected posenc.Mask(…): posenc.Mask(causal=True, "
+                "key_mask=…) where it says which keys are padding, posenc.Mask(dense=…) for (B, H, T, S)"
             )
         if not isinstance(mask, cls):
             raise InvalidArgument(
@@ -136,16 +154,40 @@ class Mask(Pytree):
             )
         return mask
 
-    def within(self, window: int | None) -> "Mask":
-        """The same, within this window besides; the narrower of two windows holds."""
-        if window is None or (self.window is not None and self.window <= window):
+    def within(self, window: int | None, chunk: int | None = None) -> "Mask":
+        """The same, within this window and chunk besides; the narrower of two windows holds."""
+        window = min((size for size in (window, self.window) if size is not None), default=None)
+        if None not in (chunk, self.chunk) and chunk != self.chunk:
+            raise InvalidArgument(f"chunk={self.chunk} of the mask is not the layer's {chunk}; leave it out")
+        chunk = chunk or self.chunk
+        if (window, chunk) == (self.window, self.chunk):
             return self
         if torch.compiler.is_compiling():  # which is given the constructor, as compilers know it
-            return replace(self, window=window)
-        _check_window(window)
+            return replace(self, window=window, chunk=chunk)
+        _check_places(window=window, chunk=chunk)
         narrower = copy.copy(self)  # shares tensors, which nobody else holds, and what was found in them
-        vars(narrower).update(window=window)
+        vars(narrower).update(window=window, chunk=chunk)
         return narrower
+
+    def without_chunks(self, T: int, S: int, device: torch.device) -> "Mask":
+        """The same with every chunk as a document of its own."""
+        if self.chunk is None or (self.q_order is None and self.chunk >= S):
+            return self if self.chunk is None else replace(self, chunk=None)
+        q, k = self.places(T, S, device)
+        q_names, k_names = torch.zeros_like(q), torch.zeros_like(k)
+        if self.q_segments is not None and self.k_segments is not None:
+            q_names, k_names = _names(self.q_segments, self.k_segments)
+        if self.q_order is None and not (self.q_segments is None and self.key_mask is None):
+            places = k if self.key_mask is None else k.masked_fill(~self.key_mask, S)
+            places, k_names = torch.broadcast_tensors(places, k_names)
+            starts = places.new_full((*places.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, places, "amin")
+            q_names = q_names.expand(*starts.shape[:-1], -1)
+            q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
+        q, k = q // self.chunk, k // self.chunk
+        if self.q_segments is not None:
+            q, k = (a + b * (2 * S + 1) for a, b in zip(_names(q, k), (q_names, k_names), strict=True))
+        keys = None if T == S and self.k_order is self.q_order else k
+        return replace(self, chunk=None, q_segments=q, k_segments=keys, document_lengths=None)
 
     @property
     def only_causal(self) -> bool:
@@ -173,10 +215,18 @@ class Mask(Pytree):
 
     def part(self, row: int | None, first: int, last: int) -> "Mask":
         """What one span may see: its own tokens, within the window."""
-        keys = self.key_mask if self.document_lengths is not None else None
-        if keys is not None:
-            keys = (keys if row is None or keys.shape[0] == 1 else keys[row : row + 1])[:, first:last]
-        return Mask(self.causal, window=self.window, key_mask=keys)
+
+        def of_row(x: Tensor | None) -> Tensor | None:
+            return x if x is None or row is None or x.dim() == 1 or x.shape[0] == 1 else x[row : row + 1]
+
+        keys, groups, dense = (of_row(x) for x in (self.key_mask, self.bidirectional_groups, self.dense))
+        return Mask(
+            self.causal,
+            window=self.window,
+            key_mask=None if keys is None or self.document_lengths is None else keys[:, first:last],
+            bidirectional_groups=None if groups is None else groups[..., first:last],
+            dense=None if dense is None else dense[..., first:last, first:last],
+        )
 
     def places(self, T: int, S: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """The place of every query and key in its sequence, ``(T,)`` or ``(B, T)``."""
@@ -192,23 +242,28 @@ class Mask(Pytree):
         already = self.q_order is None and self.document_lengths is not None and not torch.compiler.is_compiling()
         if already or self.q_segments is None or self.k_segments is None:
             return q, k
-        (q, k), (q_names, k_names) = _ranks(q, k), _ranks(self.q_segments, self.k_segments)
-        return q + q_names * (S + 1), k + k_names * (S + 1)
+        (q, k), (q_names, k_names) = _names(q, k), _names(self.q_segments, self.k_segments)
+        return q + q_names * (2 * S + 1), k + k_names * (2 * S + 1)
 
     @property
     def by_offset(self) -> bool:
         """Whether nothing hides keys but causality and a window, in the default order."""
-        return all(x is None for x in (self.q_order, self.q_segments, self.key_mask))
+        others = self.chunk, self.bidirectional_groups, self.dense
+        return all(x is None for x in (self.q_order, self.q_segments, self.key_mask, *others))
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""
-        if self.q_order is not None or not (self.causal or self.window is not None):
+        if self.q_order is not None or self.bidirectional_groups is not None:
+            return S
+        if not self.causal and self.window is None:
             return S
         return last + S - T if self.causal else min(S, last + S - T + (self.window or 1) - 1)
 
     def keys_from(self, first: int, T: int, S: int) -> int:
         """How many of the first keys no query from ``first`` on can see, out of its window."""
-        return 0 if self.window is None or self.q_order is not None else max(0, S - T + first - self.window + 1)
+        if self.window is None or self.q_order is not None or self.bidirectional_groups is not None:
+            return 0
+        return max(0, S - T + first - self.window + 1)
 
     def rows(self, first: int, last: int, T: int, S: int, device: torch.device) -> "Mask":
         """What the queries ``first`` to ``last`` (excluded) of T see of S keys."""
@@ -221,41 +276,49 @@ class Mask(Pytree):
             q_segments=segments,
             document_lengths=None,
             left_padding=None,
+            dense=None if self.dense is None else self.dense[:, :, first:last],
         )
 
     def visible(
         self, first: int, last: int, keys: int, T: int, S: int, device: torch.device, start: int = 0
-    ) -> Bool[Tensor, "#B 1 #rows seen"] | None:
+    ) -> Bool[Tensor, "#B #H #rows seen"] | None:
         """Which keys from ``start`` to ``keys`` (excluded) queries ``first`` to ``last`` may see; None for all."""
-        parts = []
+        if self.chunk is not None:
+            return self.without_chunks(T, S, device).visible(first, last, keys, T, S, device, start)
+        parts: list[Tensor] = []
         if self.causal or self.window is not None:
             q, k = self.places(T, S, device)
             ahead = k[..., None, start:keys] - q[..., first:last, None]
             parts += [ahead <= 0] if self.causal else []
             parts += [ahead > -self.window] if self.window is not None else []
             parts += [ahead < self.window] if self.window is not None and not self.causal else []
+        if parts and self.bidirectional_groups is not None:
+            groups = self.bidirectional_groups
+            q_groups = groups[..., S - T :][..., first:last, None]
+            parts = [_all(parts) | _all([q_groups == groups[..., None, start:keys], q_groups >= 0])]
         if self.q_segments is not None and self.k_segments is not None:
             parts.append(self.q_segments[..., first:last, None] == self.k_segments[..., None, start:keys])
-        parts = [part[None, None] if part.dim() == 2 else part[:, None] for part in parts]
         if self.key_mask is not None:
             parts.append(self.key_mask[:, None, None, start:keys])
-        if not parts:
-            return None
-        visible = parts[0]
-        for part in parts[1:]:
-            visible = visible & part
-        return visible
+        if self.dense is not None:
+            parts.append(self.dense[:, :, first:last, start:keys])
+        return _all(parts) if parts else None
 
     def modifier(self, T: int, S: int, device: torch.device) -> MaskMod | None:
         """``visible`` as a function of one query and one key, as FlexAttention takes it; None for all."""
-        if not self.causal and self.window is None and self.q_segments is None and self.key_mask is None:
+        if self.chunk is not None:
+            return self.without_chunks(T, S, device).modifier(T, S, device)
+        if self.only_causal and not self.causal:
             return None
-        orders = self.places(T, S, device)
-        return visible_mask_mod(self.causal, self.window, orders, (self.q_segments, self.k_segments), self.key_mask)
+        pairs = self.places(T, S, device), (self.q_segments, self.k_segments)
+        return visible_mask_mod(
+            self.causal, self.window, *pairs, self.key_mask, self.bidirectional_groups, self.dense, S - T
+        )
 
-    def check(self, B: int, T: int, S: int, device: torch.device) -> None:
-        """Refuse what does not fit B sequences of T queries and S keys on this device."""
+    def check(self, B: int, H: int, T: int, S: int, device: torch.device) -> None:
+        """Refuse what does not fit B sequences of H heads, T queries and S keys on this device."""
         lengths = {"q_order": T, "k_order": S, "q_segments": T, "k_segments": S, "key_mask": S}
+        lengths["bidirectional_groups"] = S
         for name, length in lengths.items():
             row = getattr(self, name)
             if row is None:
@@ -266,25 +329,53 @@ class Mask(Pytree):
                     f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one "
                     + ("per query" if length == T and name.startswith("q") else "per key")
                 )
-            if row.device != device:
-                raise InvalidArgument(f"{name} is on {row.device} and q on {device}; move it: .to({str(device)!r})")
-        if self.q_order is None and T > S and (self.causal or self.window is not None):
+            _check_device(name, row, device)
+        if self.dense is not None:
+            shape = tuple(self.dense.shape)
+            if shape[2:] != (T, S) or shape[0] not in (1, B) or shape[1] not in (1, H):
+                raise InvalidArgument(f"dense has shape {shape}; expected {(B, H, T, S)}, B and H of it or 1")
+            _check_device("dense", self.dense, device)
+        if self.bidirectional_groups is not None and self.q_order is not None and T != S:
+            raise InvalidArgument(
+                f"bidirectional_groups says the group of every key, and with q_order nobody knows which of {S} the "
+                f"{T} queries are; leave q_order out, or in a step after the pictures bidirectional_groups"
+            )
+        if self.q_order is None and T > S and (self.causal or self.window or self.chunk):
             raise InvalidArgument(
                 f"{T} queries and {S} keys cannot end at the same token; pass q_order and k_order"
             )
 
 
-def _check_window(window: int | None) -> None:
-    if window is not None and (type(window) is not int or window < 1):
-        raise InvalidArgument(f"window={window!r} must be a whole number of at least 1, or None for no window")
+def _check_places(**sizes: int | None) -> None:
+    for name, size in sizes.items():
+        if size is not None and (type(size) is not int or size < 1):
+            raise InvalidArgument(f"{name}={size!r} must be a whole number of at least 1, or None for no {name}")
 
 
-def _ranks(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-    """Of every number how many keys have none above it: at most S of any int64, in the same order and as equal."""
+def _check_integers(name: str, row: Tensor | None) -> None:
+    if row is not None and (row.is_floating_point() or row.is_complex() or row.dtype == torch.bool):
+        raise InvalidArgument(f"{name} is {row.dtype}; expected integers: pass {name}.long()")
+
+
+def _check_device(name: str, x: Tensor, device: torch.device) -> None:
+    if x.device != device:
+        raise InvalidArgument(f"{name} is on {x.device} and q on {device}; move it: .to({str(device)!r})")
+
+
+def _all(parts: list[Tensor]) -> Tensor:
+    """Where all of them hold, with an axis of heads."""
+    parts = [part[None, None] if part.dim() == 2 else part[:, None] if part.dim() == 3 else part for part in parts]
+    return reduce(torch.logical_and, parts)
+
+
+def _names(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    """Small numbers in place of any int64, 0 … 2S: in the same order, and equal where a query's is a key's."""
     rows = torch.broadcast_shapes(q.shape[:-1], k.shape[:-1])
     q, k = (x.expand(*rows, -1).contiguous() for x in (q, k))
     ascending = k.sort().values
-    return torch.searchsorted(ascending, q, right=True), torch.searchsorted(ascending, k, right=True)
+    # How many keys are below, and how many not above: one number that no key has counts the same twice.
+    q, k = (torch.searchsorted(ascending, x) + torch.searchsorted(ascending, x, right=True) for x in (q, k))
+    return q, k
 
 
 def _documents(segments: Tensor, of_keys: Tensor | None) -> Lengths | None:

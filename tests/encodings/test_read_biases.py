@@ -38,11 +38,11 @@ def with_unit_curves(extent: int) -> Inkling:
 
 
 def test_inkling_ends_where_its_extent_does() -> None:
-    """Distance extent − 1 has a number, distance extent none, and so what lies ahead."""
+    """Distance extent − 1 has a number, distance extent none; what lies ahead is hidden."""
     x = torch.tensor([7.0, 8.0, 9.0]).expand(1, 6, 3)
     here, state = with_unit_curves(3).at(arange(6)).with_content(x)
     nothing = torch.zeros(1, 1, 6, 2)
-    assert scores(nothing, nothing, here)[0, 0, 4].tolist() == [0, 0, 9, 8, 7, 0]
+    assert scores(nothing, nothing, here, causal=True)[0, 0, 4].tolist() == [0, 0, 9, 8, 7, -math.inf]
     assert state is None
 
 

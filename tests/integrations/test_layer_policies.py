@@ -259,7 +259,7 @@ def test_scales_of_queries_are_read_beside() -> None:
         "nope + query-scale: rule='llama4', amount=0.1, floor=4096"
     )
     chunked = read(config("llama4_text", 4, head_dim=16, attention_chunk_size=8192))
-    assert "layers that rotate see their own chunk of 8192 tokens: pass them as Mask's segments" in chunked.assumed
+    assert chunked.chunk == 8192
     off = read(config("llama4_text", 4, head_dim=16, attn_temperature_tuning=False))
     assert not off.scales
     beam = read(model("beam").config)

@@ -397,8 +397,10 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     hides = call.mask.modifier(call.queries, call.all_keys, call.device)
-    added = None if call.bias is None else call.bias.modifier
-    return flexible(q, k, v, added, hides, call.scale, tuple(vars(call.mask).values())), None
+    added, dense = None if call.bias is None else call.bias.modifier, call.mask.dense
+    mask_heads = None if dense is None or dense.shape[1] == 1 else dense.shape[1]
+    made_of = tuple(vars(call.mask).values())
+    return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads), None
 
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:

@@ -147,13 +147,14 @@ class AttentionCall:
         zero = torch.zeros((), dtype=self.dtype, device=self.device)
         hidden = zero.expand(1, 1, 1, keys - start) if visible is None else torch.where(visible, zero, -math.inf)
         if self.bias is None:
-            return hidden.expand(-1, 1, last - first, keys - start)
+            return hidden.expand(-1, -1, last - first, keys - start)
         if scores is not None and visible is not None:
             scores = scores.masked_fill(~visible, -math.inf)
         if self.exact_rows or (start and self.sees_far):
             bias = self.bias.rows(first, last, keys, scores, start)
         else:
-            bias = self.bias.differences(first, last, keys, visible, scores, start)
+            by_any = visible if visible is None else visible.any(1, keepdim=True)
+            bias = self.bias.differences(first, last, keys, by_any, scores, start)
         # Adding −∞ takes a tenth of the time of filling by a mask that broadcasts.
         return bias.to(self.dtype) if visible is None else bias.to(self.dtype) + hidden
 
@@ -201,15 +202,16 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
             "returned"
         )
     as_scale(scale, "scale")
-    mask = mask.within(placed.window)
-    if placed.causal and not mask.causal and (q.shape[2] > 1 or mask.q_order is not None):
+    mask = mask.within(placed.window, placed.chunk)
+    ahead = not mask.causal or mask.bidirectional_groups is not None
+    if placed.causal and ahead and (q.shape[2] > 1 or mask.q_order is not None):
         raise InvalidArgument(
             "this encoding is defined for causal models, and the mask shows keys ahead of their queries; pass "
-            "causal=True, or posenc.Mask(causal=True, …)"
+            "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
-    mask.check(q.shape[0], q.shape[2], k.shape[2], q.device)
+    mask.check(q.shape[0], q.shape[1], q.shape[2], k.shape[2], q.device)
     _ends(q, k, mask)
-    return mask
+    return mask.without_chunks(q.shape[2], k.shape[2], q.device)
 
 
 def check_types(**given: Tensor) -> None:

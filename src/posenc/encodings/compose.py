@@ -103,13 +103,12 @@ class PlacedParts(Placed):
         self.stamps = tuple(stamp for part in parts for stamp in part.stamps)
         self.causal = any(part.causal for part in parts)
         for part in parts:
-            if part.window is not None:
-                super().narrow(part.window)
+            super().narrow(part.window, part.chunk)
 
-    def narrow(self, window: int) -> None:
-        super().narrow(window)
+    def narrow(self, window: int | None, chunk: int | None) -> None:
+        super().narrow(window, chunk)
         for part in self.parts:  # from which the same of other parts learns it
-            part.narrow(window)
+            part.narrow(window, chunk)
 
     def agree(self, parts: Sequence[Placed]) -> None:
         """Take the scale of scores that these parts have, which must be one."""
@@ -300,9 +299,9 @@ class Heads(Composed):
         for part, count in parts:
             if type(count) is not int or count < 1:
                 raise InvalidArgument(f"heads={count!r} of {part.name} must be a whole number of at least 1")
-            if any(getattr(module, "windows", None) for module in part.modules()):
+            if any(getattr(module, name, None) for module in part.modules() for name in ("windows", "chunks")):
                 raise InvalidArgument(
-                    f"{part.name} has windows, which hide keys from all heads; put heads inside layers"
+                    f"{part.name} has windows or chunks, which hide keys from all heads; put heads inside layers"
                 )
             if "embeddings" in part.acts_on:
                 raise InvalidArgument(

@@ -98,7 +98,6 @@ class CoPE(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
-    causal = True
 
     def __init__(self, head_dim: int, heads: int, *, positions: int = 64, std: float = 0.02) -> None:
         super().__init__()

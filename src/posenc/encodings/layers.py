@@ -62,12 +62,14 @@ class Layers(Composed):
         layer_types: the type of every layer, first to last; shorter than the model, it is repeated.
         windows: for types whose layers see only so many tokens back, how many; see ``Mask.window``. They travel in
             ``placed[layer]``, and attention heeds them.
+        chunks: for types whose layers see their own chunk of tokens, how many it has; see ``Mask.chunk``.
         axis: for encodings of one axis beside encodings of more, which of them they take; 0 by default.
         layers: how many layers the model has; needed where an encoding is ``per_layer``. A layer beyond them is an
             error; by default the types go on repeating.
 
     ``by_name`` has every module by its layer type, or by ``"type_i"`` where layer i has its own.
-    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3 and Llama 4.
+    ``Layers({"rope": rope, "nope": NoPE()}, ("rope", "rope", "rope", "nope"))`` is SmolLM3, and with
+    ``chunks={"rope": 8192}`` Llama 4.
     """
 
     name: ClassVar[str] = "layers"
@@ -78,11 +80,12 @@ class Layers(Composed):
         layer_types: Sequence[str],
         *,
         windows: Mapping[str, int] | None = None,
+        chunks: Mapping[str, int] | None = None,
         axis: Mapping[str, int] | None = None,
         layers: int | None = None,
     ) -> None:
-        windows, axis = dict(windows or {}), dict(axis or {})
-        for layer_type in (*layer_types, *windows, *axis):
+        windows, chunks, axis = dict(windows or {}), dict(chunks or {}), dict(axis or {})
+        for layer_type in (*layer_types, *windows, *chunks, *axis):
             one_of("layer type", layer_type, encodings)
         if not layer_types:
             raise InvalidArgument("layer_types is empty; name the type of every layer")
@@ -110,7 +113,7 @@ class Layers(Composed):
         for layer_type, chosen in axis.items():
             if not 0 <= chosen < self.axes:
                 raise InvalidArgument(f"axis={chosen} of {layer_type} must lie between 0 and {self.axes - 1}")
-        self.layer_types, self.layers, self.windows = tuple(layer_types), layers, windows
+        self.layer_types, self.layers, self.windows, self.chunks = tuple(layer_types), layers, windows, chunks
         scalings = [self.by_name[name].scaling for name in self.stretched]
         changed = (scaling for scaling in scalings if scaling != Default())
         self.scaling = next(changed, scalings[0] if scalings else None)
@@ -146,8 +149,7 @@ class Layers(Composed):
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = dict(zip(self.names, self._placed(q_positions, k_positions, dtype), strict=True))
         for name, part in placed.items():
-            if self.type_of[name] in self.windows:
-                part.narrow(self.windows[self.type_of[name]])
+            part.narrow(self.windows.get(self.type_of[name]), self.chunks.get(self.type_of[name]))
         return PlacedLayers(placed, self.name_of_layer, self.axes, (q_positions, k_positions), self.layers)
 
     def describe(self) -> str:
@@ -157,6 +159,7 @@ class Layers(Composed):
             last = first + len(list(run)) - 1
             which = f"layer {first}" if first == last else f"layers {first}–{last}"
             window = f", window {self.windows[layer_type]}" if layer_type in self.windows else ""
+            window += f", chunk {self.chunks[layer_type]}" if layer_type in self.chunks else ""
             what = self.layer(first).describe()
             named = what if layer_type.split("(")[0] == what.split(":")[0] else f"{layer_type}: {what}"
             lines.append(f"{which}: {named}{window}")
@@ -164,7 +167,8 @@ class Layers(Composed):
         return "\n".join(lines)
 
     def extra_repr(self) -> str:
-        return f"layer_types={self.layer_types}" + (f", windows={self.windows}" if self.windows else "")
+        settings = {"layer_types": self.layer_types, "windows": self.windows, "chunks": self.chunks}
+        return ", ".join(f"{name}={value}" for name, value in settings.items() if value)
 
 
 def _name(name_of_layer: Sequence[str], layer: int, layers: int | None) -> str:

@@ -69,6 +69,9 @@ class Placed(Pytree):
     window: int | None = None
     """How far its layer sees, where ``Layers`` sets it: attention takes the narrower of this and the mask's."""
 
+    chunk: int | None = None
+    """The chunk that its layer sees, where ``Layers`` sets it: see ``Mask.chunk``."""
+
     stamps: tuple[Stamp, ...] = ()
     """The parameters that it was placed with."""
 
@@ -142,9 +145,10 @@ class Placed(Pytree):
         """
         return q, k
 
-    def narrow(self, window: int) -> None:
-        """Let its layer see no further than this."""
-        self.window = window if self.window is None else min(window, self.window)
+    def narrow(self, window: int | None, chunk: int | None) -> None:
+        """Let its layer see no further than this window, and no chunk but its own."""
+        self.window = min((size for size in (window, self.window) if size is not None), default=None)
+        self.chunk = chunk or self.chunk
 
     def check_current(self) -> None:
         """Refuse to go on with numbers made from parameters that have changed since.

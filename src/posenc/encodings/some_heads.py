@@ -29,7 +29,8 @@ class PlacedSomeHeads(Placed):
             unsharded.awaits_content,
             unsharded.added,
         )
-        self.stamps, self.window, self.causal = unsharded.stamps, unsharded.window, unsharded.causal
+        self.stamps, self.causal = unsharded.stamps, unsharded.causal
+        self.window, self.chunk = unsharded.window, unsharded.chunk
         self.softmax_scale, self.softmax_factor = unsharded.softmax_scale, unsharded.softmax_factor
         if unsharded.bias is not None:
             self.bias = SomeHeadsBias(unsharded.bias, first, last)
@@ -42,9 +43,9 @@ class PlacedSomeHeads(Placed):
         unsharded = self.unsharded[layer]
         return self if unsharded is self.unsharded else PlacedSomeHeads(unsharded, self.first, self.last)
 
-    def narrow(self, window: int) -> None:
-        super().narrow(window)
-        self.unsharded.narrow(window)
+    def narrow(self, window: int | None, chunk: int | None) -> None:
+        super().narrow(window, chunk)
+        self.unsharded.narrow(window, chunk)
 
     def embed(self, x: Tensor) -> Tensor:
         return self.unsharded.embed(x)

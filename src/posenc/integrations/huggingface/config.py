@@ -109,6 +109,7 @@ def _positions(reader: Reader) -> ModelPositions:
         recipes=recipes,
         layer_types=types,
         windows=windows(reader),
+        chunk=reader.get("attention_chunk_size"),
         scales=scales(reader, recipes, reader.rope_parameters()),
         original_length=next((n for n in originals if n), reader.length),
         max_length=reader.length,

@@ -47,6 +47,7 @@ class ModelPositions:
         recipes: one recipe per layer type: of ``"all"``, or of the names that the config has for its types.
         layer_types: the type of every layer, first to last.
         windows: how many tokens back every layer sees, itself included; None for all.
+        chunk: how many tokens a chunk has, where layers that rotate see their own alone (Llama 4).
         original_length: the trained length, before any scaling, where the config states it; else max_length.
         max_length: the longest input that the config allows.
         scales: the scale of queries of every layer type that has one; ``as_layers`` stacks it on the type.
@@ -71,6 +72,7 @@ class ModelPositions:
     layout: str | None = None
     wrong_up_to_version: str | None = None
     added_table: Recipe | None = None
+    chunk: int | None = None
     source: Mapping[str, Any] = field(default_factory=dict, repr=False)
     path: tuple[str, ...] = field(default=(), compare=False)
 
@@ -146,7 +148,7 @@ class ModelPositions:
         encodings = {
             name: self._stacked(name, encoding) for name, encoding in self.encodings(total_length, phases).items()
         }
-        if len(encodings) == 1 and not any(self.windows):
+        if len(encodings) == 1 and not any(self.windows) and not self.chunk:
             return next(iter(encodings.values()))
         several = {name for name in encodings if len({window for _, window in self._of(name)}) > 1}
         types = [
@@ -155,7 +157,9 @@ class ModelPositions:
         ]
         by_type = {name: encodings[kind] for name, kind in zip(types, self.layer_types, strict=True)}
         windows = {name: window for name, window in zip(types, self.windows, strict=True) if window}
-        return Layers(by_type, types, windows=windows)
+        rotating = {name for name, kind in zip(types, self.layer_types, strict=True) if kind in self.rotary_recipes}
+        chunks = dict.fromkeys(rotating, self.chunk) if self.chunk else None
+        return Layers(by_type, types, windows=windows, chunks=chunks)
 
     def _stacked(self, name: str, encoding: Encoding) -> Encoding:
         """A layer type's encoding with what acts beside it: a table before, a scale of queries after."""

@@ -53,10 +53,7 @@ def _rotates(reader: Reader, types: tuple[str, ...]) -> list[bool] | None:
     if rule.by == "windows" and reader.get("sliding_window") is not None:
         return [kind == NEAR for kind in layer_types(reader)]
     if rule.by == "flags":
-        flags = _flags(reader, str(rule.key))
-        if chunk := reader.get("attention_chunk_size"):
-            reader.assume(f"layers that rotate see their own chunk of {chunk} tokens: pass them as Mask's segments")
-        return flags
+        return _flags(reader, str(rule.key))
     if rule.by == "indices":
         return [i in (reader.get(rule.key) or ()) for i in range(reader.depth)]
     if rule.by == "switch":

@@ -45,22 +45,23 @@ FEW = 8
 """Masks of blocks that are remembered: a model has one a layer type."""
 
 
-def block_mask_of(mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int, ...], device: str) -> Any:
+def block_mask_of(
+    mask_mod: MaskMod, made_of: tuple[object, ...], sizes: tuple[int | None, ...], device: str
+) -> Any:
     """Which blocks hold anything visible: made once for all layers whose masks are made of the same.
 
     Tensors are the same where they are one object that was not changed since.
     """
-    B, T, S = sizes
     tensors = [x for x in made_of if isinstance(x, Tensor)]
     if not may_be_looked_at(*tensors):
-        return compiled()[1](mask_mod, B, None, T, S, device=device)
+        return compiled()[1](mask_mod, *sizes, device=device)
     versions = ((id(x), None if x.is_inference() else x._version) if isinstance(x, Tensor) else x for x in made_of)
     key = *versions, sizes, device
     if key not in _BLOCK_MASKS:
         while len(_BLOCK_MASKS) >= FEW:
             del _BLOCK_MASKS[next(iter(_BLOCK_MASKS))]
         # With the tensors, so that no other one gets the id of one of them.
-        _BLOCK_MASKS[key] = made_of, compiled()[1](mask_mod, B, None, T, S, device=device)
+        _BLOCK_MASKS[key] = made_of, compiled()[1](mask_mod, *sizes, device=device)
     return _BLOCK_MASKS[key][1]
 
 
@@ -72,12 +73,13 @@ def flexible(
     mask_mod: MaskMod | None,
     scale: float,
     made_of: tuple[object, ...] = (),
+    mask_heads: int | None = None,
 ) -> Float[Tensor, "B H T V"]:
     """softmax(q·kᵀ·scale, modified, where the mask is true)·v; rows that see no key are zero.
 
-    ``made_of`` is all that decides ``mask_mod``, numbers and tensors.
+    ``made_of`` is all that decides ``mask_mod``, numbers and tensors, for ``mask_heads`` heads or for all alike.
     """
-    attend, sizes = compiled()[0], (q.shape[0], q.shape[2], k.shape[2])
+    attend, sizes = compiled()[0], (q.shape[0], mask_heads, q.shape[2], k.shape[2])
     block_mask = None if mask_mod is None else block_mask_of(mask_mod, made_of, sizes, str(q.device))
     y = attend(
         q,
@@ -116,8 +118,14 @@ def visible_mask_mod(
     orders: tuple[Tensor, Tensor],
     segments: tuple[Tensor | None, Tensor | None],
     key_mask: Tensor | None,
+    groups: Tensor | None = None,
+    dense: Tensor | None = None,
+    first_key: int = 0,
 ) -> MaskMod:
-    """What ``Mask`` says of one query and one key; every pair of tensors is the queries' and the keys'."""
+    """What ``Mask`` says of one query and one key; every pair of tensors is the queries' and the keys'.
+
+    ``first_key`` is the key of the first query, S − T.
+    """
 
     def mask_mod(b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         ahead = picked(orders[1], b, k_index) - picked(orders[0], b, q_index)
@@ -127,8 +135,14 @@ def visible_mask_mod(
         if window is not None:
             visible = visible & (ahead > -window)
             visible = visible if causal else visible & (ahead < window)
+        if groups is not None:
+            group = picked(groups, b, q_index + first_key)
+            visible = visible | (group == picked(groups, b, k_index)) & (group >= 0)
         if segments[0] is not None and segments[1] is not None:
             visible = visible & (picked(segments[0], b, q_index) == picked(segments[1], b, k_index))
+        if dense is not None:
+            row = dense[b if dense.shape[0] > 1 else 0, h if dense.shape[1] > 1 else 0]
+            visible = visible & row[q_index, k_index]
         return visible if key_mask is None else visible & picked(key_mask, b, k_index)
 
     return mask_mod
