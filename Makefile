@@ -13,7 +13,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 help: ## List the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 13
 
-.venv/.%: pyproject.toml constraints.txt tools/set_up.py
+# Installing compiles the native kernel, and so does a change of its sources.
+.venv/.%: pyproject.toml setup.py constraints.txt tools/set_up.py tools/build_kernel.py $(wildcard src/posenc/kernels/rotary/native/*)
 	@$(PYTHON) tools/set_up.py $*
 
 compare: .venv/.compare ## Train, test and report: which encoding holds past its training length
@@ -59,4 +60,4 @@ smoke: ## Build the wheel and the sdist, install each extra from the wheel elsew
 	@$(PYTHON) tools/smoke.py
 
 clean: ## Remove the environment and everything built
-	@rm -rf .venv study site build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf .venv study site build dist src/posenc/kernels/rotary/native.so .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,21 +1,17 @@
 """``python -m benchmarks``: measures every table, prints it, and writes a dated page to benchmarks/results."""
 
 import argparse
-import os
-import tempfile
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from unittest import mock
 
 import torch
 
 from benchmarks import accuracy, alibi, biases, decode, growth, page, rope, startup
 from benchmarks.measure import Result, Table, counts_processor_time, measure
 from posenc.kernels import native
-from posenc.kernels.rotary import by_native
 
 HERE = Path(__file__).parent
 
@@ -67,7 +63,7 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
         head += [
             "GPU rows are not measured: no CUDA device here. Triton kernels are tested in its interpreter.",
             "",
-            built(),
+            kernel(),
             "",
         ]
     show(head)
@@ -86,18 +82,9 @@ def run(device: str, quick: bool, seconds: float, command: str) -> str:
     return "\n".join([*head, *summary, "## Speed", "", *body, *found, *exact, *starts])
 
 
-def built() -> str:
-    """What building the native kernel took, from nothing, in a sentence; ``auto`` finds it too."""
-    if native.compiler() is None:
-        return "No C++ compiler is installed, so the native kernel is left out."
-    with tempfile.TemporaryDirectory() as nowhere, mock.patch.dict(os.environ, POSENC_CACHE=nowhere):
-        native.find.cache_clear()
-        begin = time.perf_counter()
-        by_native.prepare()
-        took = time.perf_counter() - begin
-    native.find.cache_clear()
-    by_native.prepare()
-    return f"Building the native kernel, and measuring whether it streams, took {took:.1f} s (target: at most 30)."
+def kernel() -> str:
+    """The native kernel, in a sentence."""
+    return native.lacking() or f"The native kernel computes with {native.level()} instructions."
 
 
 def show(lines: Iterable[str]) -> list[str]:

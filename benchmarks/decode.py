@@ -4,7 +4,7 @@ Ten steps are timed in a row, as decoding makes them.
 """
 
 from collections.abc import Callable
-from ctypes import addressof
+from ctypes import addressof, c_void_p
 from functools import partial
 from importlib.util import find_spec
 
@@ -17,7 +17,7 @@ from benchmarks.measure import Outputs, Row, Table
 from benchmarks.rope import OURS, THEIRS, impls
 from posenc.encodings.rotary import rotate
 from posenc.kernels import native
-from posenc.kernels.rotary.by_native import Job, _function
+from posenc.kernels.rotary.by_native import Job
 
 LAYERS = 32
 STEPS = 10
@@ -42,7 +42,7 @@ def table(dtype: torch.dtype) -> Table:
     at = torch.tensor([POSITION])
     rows = [Row("transformers", _theirs(q, k, at), THEIRS[dtype])] if find_spec("transformers") else []
     rows.append(Row("floor: fresh memory for q and k", partial(_fresh, q, k)))
-    if native.find(native.ROTATION):
+    if not native.lacking():
         rows.append(Row("floor: that, and a native call a layer that turns nothing", partial(_called, q, k)))
     for backend in impls("cpu")[1:]:
         target = 0.25 if backend == "native" else None
@@ -81,10 +81,17 @@ def _fresh(q: Tensor, k: Tensor) -> Outputs:
 
 def _called(q: Tensor, k: Tensor) -> Outputs:
     """What Python takes to call the kernel in every layer, whatever it does there."""
-    turn_both, nothing = _function("posenc_turn_both"), (Job * 2)()
+    rotate_both, nothing, tables = native.load().posenc_rotate_both, (Job * 2)(), (c_void_p * 4)()
     for _ in range(STEPS * LAYERS):
         fresh = torch.empty_like(q), torch.empty_like(k)
-        turn_both(addressof(nothing), q.data_ptr(), fresh[0].data_ptr(), k.data_ptr(), fresh[1].data_ptr())
+        rotate_both(
+            addressof(nothing),
+            addressof(tables),
+            q.data_ptr(),
+            fresh[0].data_ptr(),
+            k.data_ptr(),
+            fresh[1].data_ptr(),
+        )
     return fresh
 
 

@@ -36,7 +36,7 @@ def impls(device: str) -> tuple[str, ...]:
     """Who is measured on this device; the last one has the targets."""
     if device != "cpu":
         return ("torch", "triton")
-    return ("torch", "eager", "native") if native.compiler() else ("torch", "eager")
+    return ("torch", "eager") if native.lacking() else ("torch", "eager", "native")
 
 
 def peers(pairing: str, length: int, channels: int, dtype: torch.dtype, device: str) -> dict[str, Turn]:

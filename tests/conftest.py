@@ -5,6 +5,8 @@ anything imports posenc, so this file imports nothing of it.
 """
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,10 +19,11 @@ from jaxtyping import install_import_hook
 from packaging.version import Version
 
 from support.checking import annotations_unchecked
+from tools import build_kernel
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
-NOTHING_BUILT = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
-os.environ["POSENC_CACHE"] = NOTHING_BUILT.name
+EMPTY_CACHE = tempfile.TemporaryDirectory(prefix="posenc-cache-")  # as on a machine that never saw posenc
+os.environ["POSENC_CACHE"] = EMPTY_CACHE.name
 
 CHECKED = [f"posenc.{part}" for part in ("attend", "clock", "encodings", "mask", "positions", "scaling")]
 """Modules whose annotations are checked, with everything below them."""
@@ -32,6 +35,13 @@ install_import_hook(CHECKED, "support.checking.checked")
 torch.set_num_threads(1)
 torch.use_deterministic_algorithms(True)  # with which torch.empty is filled with NaN
 torch.utils.deterministic.fill_uninitialized_memory = True  # type: ignore[attr-defined]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Compile the native kernel where its sources have changed; without a compiler its tests are skipped."""
+    if not hasattr(config, "workerinput") and not build_kernel.is_current():
+        subprocess.run([sys.executable, build_kernel.__file__], check=False)
+
 
 EXAMPLES = {"posenc": 30, "endurance": 300}
 """How many of each property; ``make slow`` asks for endurance."""

@@ -22,6 +22,7 @@ import torch, posenc
 rope = posenc.Rotary(head_dim=64, pairing="half")
 q, k, v = torch.randn(3, 1, 8, 128, 64)
 placed = rope.at(posenc.positions.arange(128))
+assert rope.explain().startswith("native"), rope.explain()
 assert posenc.attention(*placed.rotate(q, k), v, placed, causal=True).shape == v.shape
 """
 STUDY = """

@@ -1,4 +1,4 @@
-"""Fixtures of the kernels' tests: the native kernel where a compiler is, Triton in its interpreter."""
+"""Fixtures of the kernels' tests: the native kernel where it was compiled, Triton in its interpreter."""
 
 import os
 from collections.abc import Iterator
@@ -10,21 +10,21 @@ import pytest
 from posenc.kernels import native
 
 
-@pytest.fixture(scope="session")
-def built(request: pytest.FixtureRequest) -> Path:
-    """A cache that holds the native kernel, kept from one run of the tests to the next."""
-    if native.compiler() is None:
-        pytest.skip("no C++ compiler is installed")
-    return Path(request.config.cache.mkdir("native"))
+@pytest.fixture
+def native_built() -> None:
+    """The native kernel is there."""
+    if lack := native.lacking():
+        pytest.skip(lack)
 
 
 @pytest.fixture
-def native_built(built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The native kernel is built, for the time of a test."""
-    monkeypatch.setenv("POSENC_CACHE", str(built))
-    native.build(native.ROTATION)
-    yield
-    native.find.cache_clear()
+def without_native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """As in an installation that found no compiler; where the library would be."""
+    monkeypatch.setattr(native, "LIBRARY", tmp_path / "native.so")
+    monkeypatch.setattr(native, "SOURCES", tmp_path / "native")
+    native._load.cache_clear()
+    yield tmp_path / "native.so"
+    native._load.cache_clear()
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from posenc import Rotary
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 
+@pytest.mark.usefixtures("native_built")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("pairing", ["half", "interleaved"])
 def test_a_step_calls_about_half_the_operators_that_transformers_calls(pairing: str, dtype: torch.dtype) -> None:

@@ -18,9 +18,9 @@ from posenc import Rotary
 from posenc.kernels.rotary import rotate
 from posenc.kernels.rotary.by_native import by_native
 from posenc.kernels.rotary.eager import blockwise
-from posenc.kernels.rotary.few import few, wide_tables
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply
+from support.native_kernel import LEVELS, aligned, at_level, cache_of
 
 UNIT = {torch.float64: 2**-53, torch.float32: 2**-24, torch.float16: 2**-11, torch.bfloat16: 2**-8}
 """The largest relative error of one rounding."""
@@ -117,12 +117,26 @@ def law(engine: Engine, case: dict, rounding: float = 1) -> None:
         assert torch.equal(dx[..., 2 * pairs :], g[..., 2 * pairs :])
 
 
+def forced(level: str) -> Engine:
+    """The native kernel with these instructions."""
+
+    def engine(xs, cos, sin, pairing, outs):
+        with at_level(level):
+            return by_native(xs, cos, sin, pairing, outs)
+
+    return engine
+
+
 def specification(xs, cos, sin, pairing, outs):
     return tuple(rotate(x, cos, sin, pairing) for x in xs)
 
 
-def short(xs, cos, sin, pairing, outs):
-    return tuple(few(*xs, wide_tables(cos, sin, pairing), pairing))
+ENGINES = {
+    "specification": specification,
+    "eager": blockwise,
+    **{f"native, {level}": forced(level) for level in LEVELS},
+}
+"""Who must give the same bits: of the native kernel every instruction set."""
 
 
 @given(cases())
@@ -133,11 +147,6 @@ def test_the_specification_keeps_its_own_budget(case: dict) -> None:
 @given(cases())
 def test_blocks_equal_the_specification(case: dict) -> None:
     law(blockwise, case)
-
-
-@given(cases())
-def test_the_short_way_equals_the_specification(case: dict) -> None:
-    law(short, case | {"head_dim": case["rotary_dim"]})
 
 
 @given(cases())
@@ -152,15 +161,15 @@ class TestNative:
     def test_it_keeps_the_budget(self, case: dict) -> None:
         law(by_native, case)
 
-    @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+    @pytest.mark.parametrize("dtype", UNIT)
     @pytest.mark.parametrize("pairing", ["half", "interleaved"])
-    def test_past_the_caches_it_is_the_same(self, pairing: str, dtype: torch.dtype, monkeypatch) -> None:
+    @pytest.mark.parametrize("level", LEVELS)
+    def test_past_the_caches_it_is_the_same(self, level: str, pairing: str, dtype: torch.dtype) -> None:
         x = torch.randn(1, 2, 130, 128).to(dtype)
-        tables = Rotary(128, pairing=pairing).tables(torch.arange(130))
-        monkeypatch.setattr("posenc.kernels.rotary.by_native.LARGE", 0)
-        monkeypatch.setattr("posenc.kernels.rotary.by_native.streams", lambda *_: True)
-        y = torch.empty_like(x)
-        assert torch.equal(by_native((x,), *tables, pairing, (y,))[0], rotate(x, *tables, pairing))
+        tables = Rotary(128, pairing=pairing).tables(torch.arange(130), torch.promote_types(dtype, torch.float32))
+        y = aligned(x)
+        with at_level(level), cache_of(0):
+            assert torch.equal(by_native((x,), *tables, pairing, (y,))[0], rotate(x, *tables, pairing))
 
     @pytest.mark.parametrize("shape", [(3, 2, 6000, 64), (3, 6000, 2, 64)], ids=["heads first", "tokens first"])
     def test_memory_that_no_one_touched_is_filled_alike(self, shape: tuple[int, ...]) -> None:
@@ -176,14 +185,13 @@ class TestNative:
 
 
 @pytest.mark.usefixtures("native_built")
-@pytest.mark.parametrize("engine", [blockwise, by_native, short], ids=["eager", "native", "a step"])
+@pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(case=cases(), wider=st.sampled_from([1, 40]), at_hand=st.sampled_from(["fresh", "apart", "in place"]))
-def test_no_impl_of_the_cpu_changes_a_bit(engine: Engine, case: dict, wider: int, at_hand: str) -> None:
-    """So it matters to no number of a study what was built on the machine it ran on."""
+def test_no_backend_of_the_cpu_changes_a_bit(engine: Engine, case: dict, wider: int, at_hand: str) -> None:
+    """So it matters to no number of a study which instructions the machine has that it ran on."""
     (batch, heads, length), dtype, pairing = case["shape"], case["dtype"], case["pairing"]
-    head_dim = case["rotary_dim"] if engine is short else case["head_dim"]
-    rotary = Rotary(wider * head_dim, pairing=pairing, rotary_dim=wider * case["rotary_dim"])
+    rotary = Rotary(wider * case["head_dim"], pairing=pairing, rotary_dim=wider * case["rotary_dim"])
     tables = rotary.tables(case["positions"], torch.promote_types(dtype, torch.float32))
     generator = torch.Generator().manual_seed(case["seed"])
     q, k = (make((batch, heads, length, rotary.head_dim), dtype, case["layout"], generator) for _ in range(2))
@@ -218,9 +226,6 @@ def keeps_every_pattern(engine: Engine, dtype: torch.dtype, pairing: str) -> Non
         got = engine((x, x.clone()), cos, sin, pairing, None)[0]
         assert torch.equal(got.isnan(), want.isnan())
         assert torch.equal(got.nan_to_num(0).view(torch.int16), want.nan_to_num(0).view(torch.int16))
-
-
-ENGINES = {"specification": specification, "eager": blockwise, "native": by_native, "a step": short}
 
 
 @pytest.mark.usefixtures("native_built")

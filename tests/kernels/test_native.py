@@ -1,16 +1,13 @@
-"""The native kernel is built once a machine, found again, refused in words where it cannot be, and one operator."""
+"""The native kernel loads as it was compiled, gives way where it cannot be, and is one operator to compilers."""
 
+import copy
 import os
-import platform
+import pickle
 import re
-import shlex
 import shutil
-import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+import threading
 from pathlib import Path
 
 import pytest
@@ -21,19 +18,9 @@ from posenc import Rotary, positions
 from posenc.errors import BackendUnavailable
 from posenc.kernels import native
 from posenc.kernels.backend import select
-from posenc.kernels.rotary import by_native, streaming
-
-BUILD = "from posenc.kernels import native; print(native.build(native.ROTATION))"
-
-
-@pytest.fixture
-def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A machine where nothing was built: an empty cache, and an empty folder for temporary files."""
-    monkeypatch.setenv("POSENC_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    native.find.cache_clear()
-    yield tmp_path
-    native.find.cache_clear()
+from posenc.kernels.rotary import rotate
+from support.native_kernel import by_threads, large
+from tools import build_kernel
 
 
 def qk() -> tuple[torch.Tensor, torch.Tensor]:
@@ -44,7 +31,8 @@ def qk() -> tuple[torch.Tensor, torch.Tensor]:
 class TestBuilt:
     def test_auto_takes_it(self) -> None:
         assert select("auto", "cpu").backend == "native"
-        assert Rotary(16, pairing="half").explain() == "native: one pass over memory, built on this machine"
+        explanation = f"native: one pass over memory, with {native.level()} instructions"
+        assert Rotary(16, pairing="half").explain() == explanation
 
     @pytest.mark.parametrize("pairing", ["half", "interleaved"])
     def test_a_step_made_again_is_the_same_and_sees_what_changed(self, pairing: str) -> None:
@@ -65,6 +53,15 @@ class TestBuilt:
                 with torch.no_grad():
                     assert not placed.rotate(q, k)[0].requires_grad
 
+    @pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))])
+    def test_a_copy_of_what_has_rotated_rotates(self, copied) -> None:
+        placed, (q, k) = Rotary(16, pairing="half").at(positions.arange(6)), qk()
+        want = placed.rotate(q, k)
+        assert placed._step is not None
+        again = copied(placed)
+        assert again._step is None
+        assert all(torch.equal(a, b) for a, b in zip(again.rotate(q, k), want, strict=True))
+
     def test_tracers_and_transforms_see_it_after_a_step(self) -> None:
         placed, (q, k) = Rotary(16, pairing="half").at(positions.arange(6)), qk()
         want = placed.rotate(q, k)
@@ -83,203 +80,163 @@ class TestBuilt:
         torch.library.opcheck(torch.ops.posenc.rotate.default, (x, cos, sin, "half"))
 
 
-class TestBuilding:
-    def test_nothing_is_built_unasked(self, empty: Path) -> None:
+class TestLoading:
+    def test_without_it_everything_works_and_says_what_is_lacking(self, without_native: Path) -> None:
         assert select("auto", "cpu").backend == "eager"
-        assert "type: posenc tune" in select("auto", "cpu").reason
-        assert not (empty / "cache").exists()
-
-    def test_processes_that_ask_together_build_once(self, empty: Path, built: Path) -> None:
-        def ask(_: int) -> str:
-            return subprocess.run([sys.executable, "-c", BUILD], capture_output=True, text=True, check=True).stdout
-
-        with ThreadPoolExecutor(2) as pool:
-            first, second = pool.map(ask, range(2))
-        assert first == second
-        assert len(list((empty / "cache").glob("native-*.so"))) == 1
-
-    def test_a_library_that_others_may_write_is_not_loaded(self, empty: Path, built: Path) -> None:
-        library = native.build(native.ROTATION)
-        library.chmod(0o777)
-        native.find.cache_clear()
-        assert native.find(native.ROTATION) is None
-
-    def test_without_a_compiler(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(native, "compiler", lambda: None)
-        with pytest.raises(BackendUnavailable, match=r"needs a C\+\+ compiler, and none of \$CXX, c\+\+, g\+\+"):
-            Rotary(16, pairing="half", backend="native")
-        assert Rotary(16, pairing="half").explain().startswith("eager")
-
-    def test_a_compiler_that_fails_is_quoted(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(native, "compiler", lambda: "sh -c 'echo error: no such thing >&2; exit 1'")
-        with pytest.raises(BackendUnavailable, match=r"cannot build native.cpp: error: no such thing; use"):
-            native.build(native.ROTATION)
-        assert not list((empty / "cache").glob("native-*.so"))
-
-    def test_nowhere_to_write(self, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(native, "compiler", lambda: "c++")
-        (empty / "cache").touch()  # a file where the folder should be fails for every user, root too
-        with pytest.raises(
-            BackendUnavailable,
-            match=r"cannot be kept in .*/cache \(File exists\); set POSENC_CACHE to a folder of yours",
-        ):
-            native.build(native.ROTATION)
-
-
-ME = os.getuid()
-STRANGER = ME + 1
-OPEN = {
-    "somebody else's": (0o755, STRANGER, ME),
-    "a group's": (0o775, ME, STRANGER),
-    "everybody's": (0o757, ME, ME),
-}
-"""Mode, owner and group of what others may change."""
-
-
-def pose(monkeypatch: pytest.MonkeyPatch, at: Path, mode: int, owner: int, group: int) -> None:
-    """Let this file or folder look as if it had this mode, owner and group: to give things away takes root."""
-
-    def status(self: Path, **_: bool) -> os.stat_result:
-        real = os.stat(self)
-        return os.stat_result(
-            (stat.S_IFMT(real.st_mode) | mode, *real[1:4], owner, group, *real[6:]) if self == at else real
+        assert (
+            "was not compiled with this installation; install a C compiler" in Rotary(16, pairing="half").explain()
         )
+        with pytest.raises(BackendUnavailable, match=r"was not compiled .*apt install gcc"):
+            Rotary(16, pairing="half", backend="native")
+        want = Rotary(16, pairing="half", backend="torch").at(positions.arange(6))
+        q, k = qk()
+        for got, wanted in zip(
+            Rotary(16, pairing="half").at(positions.arange(6)).rotate(q, k), want.rotate(q, k), strict=True
+        ):
+            assert torch.equal(got, wanted)
 
-    monkeypatch.setattr(Path, "stat", status)
-    native.find.cache_clear()
+    def test_a_library_of_another_system_is_left_alone(self, without_native: Path) -> None:
+        without_native.write_bytes(b"\x7fELF of some other machine")
+        assert "does not load on this system" in native.lacking()
 
+    @pytest.mark.usefixtures("native_built")
+    def test_a_library_older_than_its_source_is_left_alone(self, without_native: Path) -> None:
+        shutil.copy(build_kernel.LIBRARY, without_native)
+        shutil.copytree(build_kernel.SOURCES, native.SOURCES)
+        assert not native.lacking()
+        with (native.SOURCES / "rows.c").open("a") as source:
+            source.write("// changed\n")
+        native._load.cache_clear()
+        assert "older than its source; type: python tools/build_kernel.py" in native.lacking()
 
-class TestWhoMayChangeIt:
-    """A library runs as whoever loads it: none comes from where somebody else may put another."""
-
-    @pytest.fixture
-    def put(self, built: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], None]]:
-        """Puts the library into a folder, which is the cache from then on."""
-        monkeypatch.setenv("POSENC_CACHE", str(built))
-        native.find.cache_clear()
-        library = native.build(native.ROTATION)
-
-        def put(folder: Path) -> None:
-            shutil.copy(library, folder)
-            monkeypatch.setenv("POSENC_CACHE", str(folder))
-            native.find.cache_clear()
-
-        yield put
-        native.find.cache_clear()
-
-    @pytest.fixture
-    def trodden(self) -> Iterator[Path]:
-        """A folder of ours that everybody comes by."""
-        with tempfile.TemporaryDirectory(dir="/tmp") as name:
-            folder = Path(name).resolve()
-            folder.chmod(0o755)
-            if not folder.parent.stat().st_mode & stat.S_ISVTX:
-                pytest.skip("the folder for temporary files is not everybody's")
-            yield folder
-
-    @pytest.fixture
-    def cache(self, put: Callable[[Path], None], trodden: Path) -> Path:
-        folder = trodden / "a" / "b" / "c"
-        folder.mkdir(parents=True, mode=0o755)
-        put(folder)
-        assert native.find(native.ROTATION) is not None
-        native.find.cache_clear()
-        return folder
-
-    @pytest.mark.parametrize("level", [".", "..", "../.."], ids=["the folder", "over it", "higher"])
-    @pytest.mark.parametrize(("mode", "owner", "group"), OPEN.values(), ids=OPEN)
-    def test_not_where_somebody_else_may_put_another(
-        self, cache: Path, monkeypatch: pytest.MonkeyPatch, level: str, mode: int, owner: int, group: int
-    ) -> None:
-        pose(monkeypatch, at := (cache / level).resolve(), mode, owner, group)
-        assert native.find(native.ROTATION) is None
-        said = rf"cannot be kept in {cache} \(others may change {at}\); set POSENC_CACHE to a folder of yours"
-        with pytest.raises(BackendUnavailable, match=said):
-            native.build(native.ROTATION)
-        assert len(list(cache.iterdir())) == 1
-
-    @pytest.mark.parametrize(("mode", "owner", "group"), OPEN.values(), ids=OPEN)
-    def test_not_a_file_that_is_somebody_elses(
-        self, cache: Path, monkeypatch: pytest.MonkeyPatch, mode: int, owner: int, group: int
-    ) -> None:
-        pose(monkeypatch, next(cache.iterdir()), mode, owner, group)
-        assert native.find(native.ROTATION) is None
-
-    def test_what_a_mode_really_is(self, cache: Path) -> None:
-        cache.chmod(0o757)
-        assert native.find(native.ROTATION) is None
-
-    @pytest.mark.parametrize(
-        ("level", "mode", "owner", "group"),
-        [(".", 0o775, ME, ME), ("..", 0o1777, 0, 0), ("..", 0o755, 0, STRANGER)],
-        ids=["a group of its user's own", "others may add above", "root's"],
-    )
-    def test_but_where_nobody_can(
-        self, cache: Path, monkeypatch: pytest.MonkeyPatch, level: str, mode: int, owner: int, group: int
-    ) -> None:
-        pose(monkeypatch, (cache / level).resolve(), mode, owner, group)
-        assert native.find(native.ROTATION) is not None
-
-    def test_nothing_is_built_where_others_may_add(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        next(cache.iterdir()).unlink()
-        cache.chmod(0o1777)
-        with pytest.raises(BackendUnavailable, match=f"others may change {cache}"):
-            native.build(native.ROTATION)
-
-    def test_not_from_the_folder_for_temporary_files(
-        self, put: Callable[[Path], None], empty: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """A name there is everybody's to take first."""
-        taken = empty / f"posenc-{os.getuid()}"
-        taken.mkdir(mode=0o700)
-        put(taken)
-        monkeypatch.setenv("POSENC_CACHE", str(empty / "cache"))
-        native.find.cache_clear()
-        assert native.find(native.ROTATION) is None
-
-    def test_what_was_looked_at_is_what_is_loaded(self, put: Callable[[Path], None], trodden: Path) -> None:
-        """A link may lead elsewhere a moment later: its end is what counts."""
-        (trodden / "far").mkdir()
-        (trodden / "link").symlink_to(trodden / "far")
-        put(trodden / "link")
-        found = native.find(native.ROTATION)
-        assert found is not None
-        assert found.parent == trodden / "far"
+    def test_the_command_line_says_which_one_it_is(self) -> None:
+        run = subprocess.run(
+            [sys.executable, "-m", "posenc", "--version"], capture_output=True, text=True, check=True
+        )
+        assert (native.lacking() or native.level()) in run.stdout
 
 
-def test_no_processor_s_own_conversion_to_bfloat16_is_used(tmp_path: Path) -> None:
-    """They take subnormals for zero; compiled for a processor that has them, which is not the one of most tests."""
-    by, listing = native.compiler(), tmp_path / "listing.s"
-    if by is None or platform.machine() != "x86_64":
-        pytest.skip("no C++ compiler for x86-64 is installed")
-    command = [
-        *shlex.split(by),
-        *native.FLAGS,
-        "-O1",
-        "-march=sapphirerapids",
-        "-S",
-        native.ROTATION,
-        "-o",
-        listing,
-    ]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("the C++ compiler knows no processor with AVX512_BF16")
-    text = listing.read_text()
-    assert "zmm" in text
-    assert not re.findall(r"\bv\w*bf16\w*", text)
+@pytest.mark.usefixtures("native_built")
+class TestLibrary:
+    """What the compiled file holds."""
+
+    def test_it_needs_the_c_library_alone(self) -> None:
+        if shutil.which("objdump") is None or sys.platform != "linux":
+            pytest.skip("objdump of Linux is not installed")
+        listing = subprocess.run(["objdump", "-p", native.LIBRARY], capture_output=True, text=True, check=True)
+        needed = re.findall(r"NEEDED\s+(\S+)", listing.stdout)
+        assert all(re.match(r"libc\.|libpthread\.|ld-linux", name) for name in needed), needed
+
+    def test_nothing_is_contracted_and_no_conversion_flushes_subnormals(self) -> None:
+        """What is fused is rounded once instead of twice; a processor's own bfloat16 takes small numbers for 0."""
+        if shutil.which("objdump") is None:
+            pytest.skip("objdump is not installed")
+        listing = subprocess.run(
+            ["objdump", "-d", "--no-show-raw-insn", native.LIBRARY], capture_output=True, text=True, check=True
+        )
+        opcodes = set(re.findall(r"^\s+[0-9a-f]+:\s+(\S+)", listing.stdout, re.MULTILINE))
+        assert len(opcodes) > 50
+        assert not [name for name in opcodes if re.match(r"vfn?m|vcvtne|bfcvt|fml|fmadd|fmsub", name)]
 
 
-def test_streaming_is_taken_where_it_was_measured_faster(tmp_path: Path) -> None:
-    library = tmp_path / "native-x.so"
-    assert not streaming.streams(library, "half", torch.float32)
-    streaming.keep(library, [("half", torch.float32)])
-    assert streaming.streams(library, "half", torch.float32)
-    assert not streaming.streams(library, "half", torch.bfloat16)
-    assert streaming.is_measured(library)
+FORKED = """
+import os, threading
+import torch
+from support.native_kernel import by_threads, large
+from posenc.kernels.rotary import rotate
+
+torch.set_num_threads(1)
+arguments = large()
+want = rotate(*arguments, "half")
+stop = threading.Event()
+
+def go_on():
+    while not stop.is_set():
+        by_threads(3, *arguments)
+
+busy = threading.Thread(target=go_on)
+busy.start()
+for _ in range(20):
+    child = os.fork()
+    if not child:
+        os._exit(0 if all(torch.equal(by_threads(3, *arguments), want) for _ in range(3)) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+stop.set()
+busy.join()
+assert torch.equal(by_threads(3, *arguments), want)
+print("right")
+"""
 
 
-def test_every_way_is_measured_with_and_without_streaming() -> None:
-    seen = set()
-    streaming.measure(lambda x, y, table, pairing, stream: seen.add((x.dtype, pairing, stream)), 1, rounds=1)
-    assert len(seen) == 3 * 2 * 2
-    assert by_native.LINE == 64
+class Rotated(torch.utils.data.Dataset):
+    """Rotations that workers of a loader compute."""
+
+    def __init__(self) -> None:
+        self.arguments = large()
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, i: int) -> torch.Tensor:
+        x, cos, sin = self.arguments
+        return by_threads(2, x * i, cos, sin)
+
+
+@pytest.mark.usefixtures("native_built")
+class TestThreads:
+    @pytest.fixture(autouse=True)
+    def _threads(self):
+        before = torch.get_num_threads()
+        yield
+        torch.set_num_threads(before)
+
+    def test_any_number_of_them_gives_the_same(self) -> None:
+        arguments = large()
+        want = rotate(*arguments, "half")
+        for threads in (1, 4, 2, 7, 1, 3):
+            for _ in range(5):
+                assert torch.equal(by_threads(threads, *arguments), want)
+
+    def test_they_are_made_once_and_only_where_work_is(self) -> None:
+        if not Path("/proc/self/task").is_dir():
+            pytest.skip("no list of threads on this system")
+        arguments = large()
+        by_threads(4, *arguments)
+        count = len(os.listdir("/proc/self/task"))
+        for _ in range(20):
+            by_threads(4, *arguments)
+        by_threads(64, arguments[0][:, :, :64], *(table[:64] for table in arguments[1:]))  # little work
+        assert len(os.listdir("/proc/self/task")) == count
+
+    def test_callers_do_not_wait_for_each_other(self) -> None:
+        arguments = large()
+        want, results = rotate(*arguments, "half"), []
+
+        def call() -> None:
+            for _ in range(10):
+                results.append(torch.equal(by_threads(3, *arguments), want))
+
+        callers = [threading.Thread(target=call) for _ in range(4)]
+        for caller in callers:
+            caller.start()
+        for caller in callers:
+            caller.join(timeout=60)
+        assert results == [True] * 40
+
+    @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+    def test_a_child_that_was_forked_in_the_middle_of_a_call(self) -> None:
+        command = [sys.executable, "-W", "ignore", "-c", FORKED]
+        here = Path(__file__).parents[1]
+        run = subprocess.run(command, cwd=here, capture_output=True, text=True, check=False, timeout=100)
+        assert run.stdout == "right\n", run.stderr
+
+    @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded, use of fork:DeprecationWarning")
+    def test_workers_of_a_data_loader(self) -> None:
+        data = Rotated()
+        x, cos, sin = data.arguments
+        assert torch.equal(by_threads(4, x, cos, sin), rotate(x, cos, sin, "half"))
+        loader = torch.utils.data.DataLoader(
+            data, batch_size=None, num_workers=2, multiprocessing_context="fork", timeout=60
+        )
+        for i, rotated in enumerate(loader):
+            assert torch.equal(rotated, rotate(x * i, cos, sin, "half"))

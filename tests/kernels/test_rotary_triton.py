@@ -9,7 +9,7 @@ import torch
 
 from posenc import Rotary
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import rotate_both, tables
+from posenc.kernels.rotary import Tables, rotate_both
 
 pytest.importorskip("triton", reason="triton is not installed: pip install 'posenc[triton]'")
 
@@ -19,7 +19,7 @@ pytest.importorskip("triton", reason="triton is not installed: pip install 'pose
 def test_every_head_may_have_tables_of_its_own(pairing: str) -> None:
     q, k = torch.randn(2, 11, 5, 12), torch.randn(2, 3, 5, 12)
     angles = [torch.randn(2, heads, 5, 6) for heads in (11, 3)]
-    made = [tables(a.cos(), a.sin(), pairing, 12, "triton") for a in angles]
+    made = [Tables(a.cos(), a.sin()) for a in angles]
     got, want = (rotate_both(q, k, *made, pairing, backend) for backend in ("triton", "torch"))
     for mine, theirs in zip(got, want, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=0, atol=8 * 2**-23)

@@ -12,7 +12,6 @@ from posenc.commands.inspect import inspect
 from posenc.commands.lab import lab
 from posenc.commands.runs import runs
 from posenc.commands.show import show
-from posenc.commands.tune import tune
 from posenc.commands.verify import verify
 from posenc.commands.versions import versions
 from posenc.errors import PosencError
@@ -39,7 +38,7 @@ def posenc(
         typer.echo(START)
 
 
-for verb in (compare, extend, inspect, lab, runs, show, tune, verify):
+for verb in (compare, extend, inspect, lab, runs, show, verify):
     app.command()(verb)
 
 

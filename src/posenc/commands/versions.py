@@ -3,15 +3,18 @@
 import platform
 from importlib.metadata import PackageNotFoundError, version
 
+from posenc.kernels import native
+
 PACKAGES = ("torch", "jaxtyping", "numpy", "triton", "transformers", "matplotlib", "starlette", "ray")
 
 
 def versions() -> str:
-    """One line for posenc, Python, the platform and every package that bears on the numbers or the screens."""
+    """One line for posenc, Python, the platform, every package that bears on numbers or screens, and the kernel."""
     lines = {"posenc": version("posenc"), "python": platform.python_version(), "platform": platform.platform()}
     for package in PACKAGES:
         try:
             lines[package] = version(package)
         except PackageNotFoundError:
             continue
-    return "\n".join(f"{name:<14}{value}" for name, value in lines.items())
+    lines["native kernel"] = native.lacking() or native.level()
+    return "\n".join(f"{name:<15}{value}" for name, value in lines.items())

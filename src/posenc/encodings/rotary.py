@@ -24,7 +24,7 @@ from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import Backend, check_backend, select
-from posenc.kernels.rotary import Step, Tables, rotate_both, step, tables
+from posenc.kernels.rotary import Step, Tables, rotate_both, step
 from posenc.kernels.rotary import rotate as rotate
 from posenc.kernels.rotary.specification import Pairing as Pairing
 from posenc.scaling.default import Default
@@ -75,9 +75,7 @@ class PlacedRotary(Placed):
         self.q_tables = self._tables(q_positions)
 
     def _tables(self, positions: Positions) -> Tables:
-        rotary = self.rotary
-        cos, sin = rotary.tables(positions, self.dtype)
-        return tables(cos, sin, rotary.pairing, rotary.head_dim, rotary.backend)
+        return Tables(*self.rotary.tables(positions, self.dtype))
 
     def rotate(
         self,
@@ -129,9 +127,9 @@ class Rotary(Rotation):
             overrides it.
         phases: ``"exact"``, or ``"float32"`` for the angles that public checkpoints were trained with.
         backend: who computes. ``"torch"`` is the specification, ``rotate``; ``"eager"``, ``"native"`` and
-            ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device and by what was built on this
-            machine, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one operator, and
-            ``"auto"`` a formula that the compiler fuses.
+            ``"triton"`` equal it, forward and backward; ``"auto"`` picks by device, the native kernel where it was
+            compiled with the package, and ``explain()`` says why. Inside ``torch.compile`` ``"native"`` is one
+            operator, and ``"auto"`` a formula that the compiler fuses.
     """
 
     name: ClassVar[str] = "rotary"

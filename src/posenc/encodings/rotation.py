@@ -14,7 +14,7 @@ from posenc.encodings.encoding import Encoding, check_heads
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
-from posenc.kernels.rotary import Tables, rotate, rotate_both, tables
+from posenc.kernels.rotary import Tables, rotate, rotate_both
 from posenc.kernels.rotary.specification import Pairing
 
 Pair = tuple[Tensor, Tensor]
@@ -155,8 +155,7 @@ class PlacedRotation(Placed):
         some = of_all
         if of_all[0].shape[1] > 1:
             some = for_heads(heads, *(table[:, slice(*self.of_groups)] for table in of_all))
-        cos, sin = (table.detach() for table in some)
-        return some, tables(cos, sin, self.encoding.pairing, self.encoding.head_dim, "auto")
+        return some, Tables(*(table.detach() for table in some))
 
     def _tables(self, positions: Positions) -> Pair:
         cos, sin = (over_heads(table) for table in self.encoding.tables(positions, self.dtype))

@@ -12,7 +12,7 @@ from posenc.kernels import native
 
 Backend = Literal["auto", "torch", "eager", "native", "triton"]
 """``"torch"``: the specification, plain operators. ``"eager"``: the same in few passes over memory, block by
-block, nothing compiled. ``"native"``: one pass in C++, built in some seconds at the first call on a machine.
+block, nothing compiled. ``"native"``: one pass in C, by the library that is compiled with the package.
 ``"triton"``: one GPU kernel for q and k. ``"auto"``: the fastest that serves the device at no start-up cost."""
 
 
@@ -24,12 +24,6 @@ class Selection:
     reason: str
 
 
-NATIVE = Selection("native", "one pass over memory, built on this machine")
-EAGER = Selection(
-    "eager", "blocks that stay in cache, nothing compiled; type: posenc tune, to build the native kernel once"
-)
-
-
 def check_backend(backend: str) -> None:
     """Refuse a name that is none, and an implementation that this installation cannot serve on any device."""
     one_of("backend", backend, get_args(Backend))
@@ -38,7 +32,7 @@ def check_backend(backend: str) -> None:
             "backend='triton' needs the triton package; type: pip install 'posenc[triton]', or use backend='auto'"
         )
     if backend == "native":
-        native.build(native.ROTATION)
+        native.load()
 
 
 def select(backend: str, device: str) -> Selection:
@@ -64,7 +58,9 @@ def select(backend: str, device: str) -> Selection:
 
 def _auto(device: str) -> Selection:
     if device == "cpu":
-        return NATIVE if native.find(native.ROTATION) else EAGER
+        if lack := native.lacking():
+            return Selection("eager", f"blocks that stay in cache, nothing compiled; {lack}")
+        return Selection("native", f"one pass over memory, with {native.level()} instructions")
     if device == "cuda":
         return Selection(
             "torch",

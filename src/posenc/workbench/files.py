@@ -5,15 +5,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from posenc.kernels.native import folder
-
 PARTIAL = ".partial"
 """The suffix of a file that is still being written."""
 
 
 def cache(kind: str) -> Path:
-    """A folder of posenc's cache, where native kernels lie too."""
-    return folder() / kind
+    """A folder of ``$POSENC_CACHE``, or of posenc's part of the user's cache; no link on the way."""
+    home = os.environ.get("POSENC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "posenc"
+    return Path(home).expanduser().resolve() / kind
 
 
 @contextmanager

@@ -4,5 +4,4 @@ from posenc.kernels.rotary.by_native import Step as Step
 from posenc.kernels.rotary.entry import Tables as Tables
 from posenc.kernels.rotary.entry import rotate_both as rotate_both
 from posenc.kernels.rotary.entry import step as step
-from posenc.kernels.rotary.entry import tables as tables
 from posenc.kernels.rotary.specification import rotate as rotate

@@ -6,7 +6,6 @@ Compilers see one operator, ``posenc::rotate``, with rules for derivatives and s
 import ctypes
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -16,7 +15,6 @@ from torch.autograd import forward_ad
 from posenc.kernels import native
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.specification import Pairing, rotate
-from posenc.kernels.rotary.streaming import is_measured, keep, measure, streams
 
 Pair = tuple[Tensor, Tensor]
 """cos and sin."""
@@ -26,54 +24,16 @@ TYPES = {torch.float32: 0, torch.float64: 1, torch.bfloat16: 2, torch.float16: 3
 SHARE = 1 << 18
 """Bytes that are worth a thread of their own."""
 
-LARGE = 1 << 23
-"""Bytes from which a result may be written past the caches: it would not stay in them."""
-
-LINE = 64
-"""Bytes that streamed vectors must begin at multiples of."""
-
 
 class Job(ctypes.Structure):
-    """What ``posenc_turn`` reads besides the addresses of x and y; the fields of the struct in ``native.cpp``."""
+    """What the kernel reads besides addresses; the fields of the structure in ``native/call.h``."""
 
     _fields_ = [
         *((name, ctypes.c_int64) for name in ("batch", "heads", "tokens", "pairs", "rest")),
         *((name, ctypes.c_int64 * 3) for name in ("x", "y", "table")),
-        *((name, ctypes.c_void_p) for name in ("cos", "sin")),
-        *((name, ctypes.c_int32) for name in ("type", "half", "stream", "threads")),
+        ("page", ctypes.c_int64),
+        *((name, ctypes.c_int32) for name in ("type", "half", "threads", "wide_slots")),
     ]
-
-
-def prepare() -> Path:
-    """Build the kernel, if it was not, and measure what it is fastest with; some seconds, once a machine."""
-    library = native.build(native.ROTATION)
-    if not is_measured(library):
-        keep(library, measure(_timed))
-        _job.cache_clear()
-    return library
-
-
-def _timed(x: Tensor, y: Tensor, table: Tensor, pairing: str, stream: bool) -> None:
-    """The kernel's own time, streaming or not."""
-    job = _job(x.shape, table.shape, (x.stride(), y.stride(), table.stride()), x.dtype, pairing, False, 1)
-    assert job is not None
-    timed = _with(job, table, table)
-    timed.stream = stream
-    _function()(ctypes.byref(timed), x.data_ptr(), y.data_ptr())
-
-
-def _with(job: Job, cos: Tensor, sin: Tensor) -> Job:
-    """A copy of these orders, with tables."""
-    copied = Job.from_buffer_copy(job)
-    copied.cos, copied.sin = cos.data_ptr(), sin.data_ptr()
-    return copied
-
-
-@lru_cache
-def _function(name: str = "posenc_turn") -> ctypes._CFuncPtr:  # type: ignore[name-defined]
-    function = getattr(native.load(native.build(native.ROTATION)), name)
-    function.restype, function.argtypes = None, [ctypes.c_void_p] * (3 if name == "posenc_turn" else 5)
-    return function
 
 
 def by_native(
@@ -97,11 +57,12 @@ class Step:
     remains when all that does not change from layer to layer is decided once.
     """
 
-    def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Pair, Pair]) -> None:
+    def __init__(self, kind: tuple[object, ...], jobs: ctypes.Array[Job], tables: tuple[Tensor, ...]) -> None:
         self.kind = kind
-        self.jobs = ctypes.addressof(jobs)
-        self.tables = tables, jobs  # what the kernel knows by its address
-        self.run = _function("posenc_turn_both")
+        addresses = (ctypes.c_void_p * 4)(*(table.data_ptr() for table in tables))
+        self.orders = ctypes.addressof(jobs), ctypes.addressof(addresses)
+        self.behind_addresses = jobs, addresses, tables
+        self.run = native.load().posenc_rotate_both
 
     def __call__(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor] | None:
         """q and k rotated into fresh memory; None where they are of another kind, or somebody records or traces."""
@@ -116,7 +77,7 @@ class Step:
         ):
             return None
         q_rotated, k_rotated = torch.empty_like(q), torch.empty_like(k)
-        self.run(self.jobs, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
+        self.run(*self.orders, q.data_ptr(), q_rotated.data_ptr(), k.data_ptr(), k_rotated.data_ptr())
         return q_rotated, k_rotated
 
 
@@ -126,24 +87,19 @@ def step(q: Tensor, k: Tensor, q_pair: Pair, k_pair: Pair, pairing: str) -> Step
         return None
     kind = _kind(q, k)
     tables = tuple((cos.shape, cos.stride()) for cos, _ in (q_pair, k_pair))
-    orders = _orders(kind, tables, pairing, torch.get_num_threads())
-    if orders is None:
-        return None
-    jobs = type(orders).from_buffer_copy(orders)
-    for job, (cos, sin) in zip(jobs, (q_pair, k_pair), strict=True):
-        job.cos, job.sin = cos.data_ptr(), sin.data_ptr()
-    return Step(kind, jobs, (q_pair, k_pair))
+    jobs = _jobs(kind, tables, pairing, torch.get_num_threads())
+    return None if jobs is None else Step(kind, jobs, (*q_pair, *k_pair))
 
 
 @lru_cache
-def _orders(
+def _jobs(
     kind: tuple[Any, ...], tables: tuple[tuple[torch.Size, tuple[int, ...]], ...], pairing: str, threads: int
 ) -> ctypes.Array[Job] | None:
     """The orders for a step of this kind, tables left out; None where the kernel has none for q or for k."""
     jobs = []
     for (dtype, _, shape, strides), (table, table_strides) in zip((kind[2::2], kind[3::2]), tables, strict=True):
         fresh = torch.empty_like(torch.empty_strided(shape, strides, device="meta")).stride()
-        job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, False, threads)
+        job = _job(shape, table, (strides, fresh, table_strides), dtype, pairing, threads)
         if job is None:
             return None
         jobs.append(job)
@@ -188,12 +144,12 @@ def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Ten
         if torch.promote_types(cos.dtype, _work(x)) != _work(x):
             return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
         cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
-    stream = x is not y and y.data_ptr() % LINE == 0
     strides = x.stride(), y.stride(), cos.stride()
-    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, stream, torch.get_num_threads())
+    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
     if job is None:
         return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
-    _function()(ctypes.byref(_with(job, cos, sin)), x.data_ptr(), y.data_ptr())
+    addresses = (table.data_ptr() for table in (x, y, cos, sin))
+    native.load().posenc_rotate(ctypes.byref(job), *addresses, None)
     return y
 
 
@@ -214,7 +170,6 @@ def _job(
     strides: tuple[tuple[int, ...], ...],
     dtype: torch.dtype,
     pairing: str,
-    stream: bool,
     threads: int,
 ) -> Job | None:
     """The kernel's orders for tensors of this kind; None where it has none."""
@@ -230,7 +185,5 @@ def _job(
         s if n > 1 else 0 for s, n in zip((0, 0, *of_table)[-4:-1], (1, 1, *table)[-4:-1], strict=True)
     )
     job.type, job.half = TYPES[dtype], pairing == "half"
-    lines = all(s * dtype.itemsize % LINE == 0 for s in (*y[:3], pairs if pairing == "half" else 0))
-    job.stream = stream and lines and bytes_ >= LARGE and streams(native.build(native.ROTATION), pairing, dtype)
     job.threads = max(1, min(threads, bytes_ // SHARE))
     return job

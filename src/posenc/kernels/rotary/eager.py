@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
-from posenc.kernels.rotary.few import wide_tables
-
 BLOCK = 1 << 18
 """Elements of one block: 1 MB in float32, about one core's second-level cache; 2^17 to 2^19 time alike."""
 
@@ -57,9 +55,9 @@ def blocks(x: Tensor, elements: int) -> Iterator[slice]:
 def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
     """Rotate all channels of x in place."""
     if pairing == "interleaved":  # which complex numbers would do faster, fused or not as their loop has it
-        wide_cos, wide_sin, _ = wide_tables(cos, sin, pairing)
-        swapped = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
-        x.mul_(wide_cos).add_(swapped.mul_(wide_sin))
+        pairs = x.unflatten(-1, (-1, 2))
+        signed = torch.stack((-sin, sin), -1).mul(pairs.roll(1, -1))
+        pairs.mul_(cos.unsqueeze(-1)).add_(signed)
         return
     a, b = x.chunk(2, dim=-1)
     from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded otherwise

@@ -12,7 +12,6 @@ from posenc.kernels.memory import is_recorded, may_be_looked_at, overlap
 from posenc.kernels.rotary.by_native import Step, by_native
 from posenc.kernels.rotary.by_native import step as native_step
 from posenc.kernels.rotary.eager import blockwise
-from posenc.kernels.rotary.few import FEW, Wide, few, wide_tables
 from posenc.kernels.rotary.fusable import fusable
 from posenc.kernels.rotary.operation import Engine, apply, apply_in_place
 from posenc.kernels.rotary.specification import Pairing, rotate
@@ -22,37 +21,10 @@ TRACEABLE = ("native",)
 
 
 class Tables(NamedTuple):
-    """cos and sin of every pair at every token: ``(T, pairs)``, or with axes of batch and heads before them.
-
-    ``wide`` holds the same values as the short way of a decoding step reads them; None where that is not taken.
-    """
+    """cos and sin of every pair at every token: ``(T, pairs)``, or with axes of batch and heads before them."""
 
     cos: Tensor
     sin: Tensor
-    wide: Wide | None = None
-
-
-def tables(cos: Tensor, sin: Tensor, pairing: Pairing, channels: int, backend: str) -> Tables:
-    """cos and sin, and what depends on them alone, made once for all layers.
-
-    Args:
-        cos, sin: ``(T, pairs)``, ``(B, T, pairs)``, or with a heads' axis ``(B, H, T, pairs)``.
-        pairing, backend: as ``rotate_both`` will get them.
-        channels: D of the queries and keys that will be rotated.
-    """
-    if cos.dim() == 3:
-        cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
-    shared = 2 * cos.shape[-1] == channels and (cos.dim() == 2 or cos.shape[1] == 1)
-    traced = torch.compiler.is_compiling() or cos.device.type != "cpu"
-    if (
-        shared
-        and not traced
-        and select(backend, "cpu").backend == "eager"
-        and 4 * cos.numel() <= FEW
-        and not cos.requires_grad
-    ):
-        return Tables(cos, sin, wide_tables(cos, sin, pairing))
-    return Tables(cos, sin)
 
 
 def rotate_both(
@@ -79,12 +51,6 @@ def rotate_both(
     if out is not None:
         return _rotate_into(q, k, q_tables, k_tables, pairing, backend, out)
     served = _serving(backend, q.device.type, q_tables, k_tables)
-    wide, k_wide = q_tables.wide, k_tables.wide
-    if served == "eager" and wide is not None and k_wide is not None and _are_few(q, k, wide[0]):
-        if _go_together(q, k, q_tables, k_tables):
-            q_rotated, k_rotated = few(q, k, wide, pairing)
-            return q_rotated, k_rotated
-        return few(q, None, wide, pairing)[0], few(k, None, k_wide, pairing)[0]
     if served == "torch":
         return rotate(q, q_tables.cos, q_tables.sin, pairing), rotate(k, k_tables.cos, k_tables.sin, pairing)
     groups = (
@@ -103,7 +69,7 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
         or _serving(backend, q.device.type, q_tables, k_tables) != "native"
     ):
         return None
-    return native_step(q, k, q_tables[:2], k_tables[:2], pairing)
+    return native_step(q, k, q_tables, k_tables, pairing)
 
 
 def _rotate_into(
@@ -168,16 +134,6 @@ def _engine(served: str) -> Engine:
 
         return by_triton
     return {"eager": blockwise, "native": by_native, "fusable": fusable}[served]
-
-
-def _are_few(q: Tensor, k: Tensor, table: Tensor) -> bool:
-    """Whether q and k are so small, as in a decoding step, that operator calls are what they cost."""
-    return (
-        q.numel() + k.numel() <= FEW
-        and q.dtype == k.dtype
-        and (q.dtype == table.dtype or q.element_size() < table.element_size())
-        and q.dim() == k.dim() == 4
-    )
 
 
 def _check_out(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> None:

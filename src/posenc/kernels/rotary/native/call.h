@@ -1,0 +1,31 @@
+// What one call of the kernel reads, and what every instruction set offers.
+
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum Type { FLOAT32, FLOAT64, BFLOAT16, FLOAT16 };
+
+// The fields of the same structure in by_native.py.
+struct Job {
+    int64_t batch, heads, tokens, pairs, rest;  // rest: channels behind the pairs, which pass
+    int64_t x[3], y[3], table[3];               // strides in elements along batch, heads and tokens
+    int64_t page;                               // tokens of one page of y, where slots say where tokens go
+    int32_t type, half, threads, wide_slots;    // wide_slots: slots are of 64 bits, else of 32
+};
+
+struct Call {
+    const struct Job* job;
+    const void* x;
+    void* y;
+    const void *cos, *sin;  // float64 beside float64, else float32
+    const void* slots;      // one integer for each of batch × tokens, or NULL; no one writes where it is negative
+    bool stream, fresh;     // whether results go past the caches; whether y's pages were never touched
+};
+
+// Rotates tokens first to last (excluded) of row b of the batch, in all heads.
+typedef void Block(const struct Call* call, int64_t b, int64_t first, int64_t last);
+
+Block posenc_block_baseline, posenc_block_avx2, posenc_block_avx512;
+
+void posenc_ask_for_pages(const void* from, const void* to);

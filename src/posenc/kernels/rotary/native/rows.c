@@ -1,0 +1,216 @@
+// Rotation of rows of channels by one instruction set; compiled once for each, with LEVEL as the end of its name.
+//
+//     (a, b) → (a·cos − b·sin, b·cos + a·sin)    for every pair of channels of every token and head
+//
+// Vectors are the compiler's own (GCC 12, Clang), as wide as the registers. Nothing is contracted: every product and
+// sum is rounded apart, as plain operators round them, so that every instruction set gives the same bits.
+
+#include "call.h"
+
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#define INLINE static inline __attribute__((always_inline))
+
+// Every second number of two registers, from the first or the second one on; and numbers of two in turn, of their
+// lower or upper halves.
+#define EVEN_2 0, 2
+#define ODD_2 1, 3
+#define LOW_2 0, 2
+#define HIGH_2 1, 3
+#define EVEN_4 0, 2, 4, 6
+#define ODD_4 1, 3, 5, 7
+#define LOW_4 0, 4, 1, 5
+#define HIGH_4 2, 6, 3, 7
+#define EVEN_8 EVEN_4, 8, 10, 12, 14
+#define ODD_8 ODD_4, 9, 11, 13, 15
+#define LOW_8 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH_8 4, 12, 5, 13, 6, 14, 7, 15
+#define EVEN_16 EVEN_8, 16, 18, 20, 22, 24, 26, 28, 30
+#define ODD_16 ODD_8, 17, 19, 21, 23, 25, 27, 29, 31
+#define LOW_16 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23
+#define HIGH_16 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31
+
+#if defined(__AVX512F__)
+#define BYTES 64
+#define SINGLES 16
+#define DOUBLES 8
+#elif defined(__AVX2__)
+#define BYTES 32
+#define SINGLES 8
+#define DOUBLES 4
+#else
+#define BYTES 16
+#define SINGLES 4
+#define DOUBLES 2
+#endif
+
+typedef uint32_t Bits __attribute__((vector_size(BYTES)));
+typedef float Single __attribute__((vector_size(BYTES)));
+typedef double Double __attribute__((vector_size(BYTES)));
+typedef uint16_t Short __attribute__((vector_size(BYTES / 2)));
+
+INLINE size_t within(int64_t bytes, int64_t most) { return bytes < 0 ? 0 : bytes > most ? most : bytes; }
+
+#if defined(__AVX512F__)  // parts of a register are read and written under a mask
+INLINE uint64_t mask(int64_t bytes) { return bytes <= 0 ? 0 : ~(uint64_t)0 >> (64 - within(bytes, 64)); }
+#endif
+
+// A register, or its first bytes and zeros behind them.
+INLINE Bits load(const void* at, bool whole, int64_t bytes) {
+    Bits v = {0};
+    if (whole) {
+        memcpy(&v, at, sizeof v);
+        return v;
+    }
+#if defined(__AVX512F__)
+    return (Bits)_mm512_maskz_loadu_epi8(mask(bytes), at);
+#else
+    memcpy(&v, at, within(bytes, sizeof v));
+    return v;
+#endif
+}
+
+INLINE Short load_short(const void* at, bool whole, int64_t bytes) {
+    Short v = {0};
+    if (whole) {
+        memcpy(&v, at, sizeof v);
+        return v;
+    }
+#if defined(__AVX512F__)
+    return (Short)_mm256_maskz_loadu_epi8((uint32_t)mask(bytes), at);
+#else
+    memcpy(&v, at, within(bytes, sizeof v));
+    return v;
+#endif
+}
+
+INLINE void store(void* at, Bits v, bool stream, bool whole, int64_t bytes) {
+#if defined(__AVX512F__)
+    if (whole && stream) return _mm512_stream_si512((void*)at, (__m512i)v);
+    if (!whole) return _mm512_mask_storeu_epi8(at, mask(bytes), (__m512i)v);
+#elif defined(__AVX2__)
+    if (whole && stream) return _mm256_stream_si256((__m256i*)at, (__m256i)v);
+#elif defined(__x86_64__)
+    if (whole && stream) return _mm_stream_si128((__m128i*)at, (__m128i)v);
+#endif
+    memcpy(at, &v, whole ? sizeof v : within(bytes, sizeof v));
+}
+
+INLINE void store_short(void* at, Short v, bool stream, bool whole, int64_t bytes) {
+#if defined(__AVX512F__)
+    if (whole && stream) return _mm256_stream_si256((__m256i*)at, (__m256i)v);
+    if (!whole) return _mm256_mask_storeu_epi8(at, (uint32_t)mask(bytes), (__m256i)v);
+#elif defined(__AVX2__)
+    if (whole && stream) return _mm_stream_si128((__m128i*)at, (__m128i)v);
+#elif defined(__x86_64__)
+    if (whole && stream) return _mm_stream_si64((long long*)at, (long long)v);
+#endif
+    memcpy(at, &v, whole ? sizeof v : within(bytes, sizeof v));
+}
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b) JOIN_(a, b)
+#define SHUFFLED(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+
+#define TYPE float32
+#define ELEMENT float
+#define WORK float
+#define VECTOR Single
+#define LANES SINGLES
+#define WIDE
+#include "rows.h"
+
+#define TYPE float64
+#define ELEMENT double
+#define WORK double
+#define VECTOR Double
+#define LANES DOUBLES
+#define WIDE
+#include "rows.h"
+
+// The two types of 16 bits: computed in float32, rounded once, to nearest and even. A pair of neighbours is one word
+// of 32 bits, taken apart with shifts.
+INLINE Bits widened(Short h) { return __builtin_convertvector(h, Bits); }
+INLINE Short narrowed(Bits word) { return __builtin_convertvector(word, Short); }
+INLINE Bits either(Bits mask, Bits yes, Bits no) { return (mask & yes) | (~mask & no); }
+
+INLINE Single from_bfloat16(Short h) { return (Single)(widened(h) << 16); }
+
+// The upper half is the result. A NaN stays one: its quiet bit is set instead of a carry added. In integers, since
+// processors' own conversions (AVX512_BF16) take what is below 2^-126 for 0.
+INLINE Bits rounded(Single x) {
+    Bits bits = (Bits)x;
+    return either((Bits)(x != x), bits | 0x400000u, bits + 0x7fffu + ((bits >> 16) & 1u));
+}
+INLINE Short to_bfloat16(Single x) { return narrowed(rounded(x) >> 16); }
+
+INLINE void split_bfloat16(Bits word, Single* a, Single* b) {
+    *a = (Single)(word << 16);
+    *b = (Single)(word & 0xffff0000u);
+}
+INLINE Bits joined_bfloat16(Single a, Single b) { return (rounded(a) >> 16) | (rounded(b) & 0xffff0000u); }
+
+#if defined(__AVX512F__)
+INLINE Single from_float16(Short h) { return (Single)_mm512_cvtph_ps((__m256i)h); }
+INLINE Short to_float16(Single x) { return (Short)_mm512_cvtps_ph((__m512)x, _MM_FROUND_TO_NEAREST_INT); }
+#elif defined(__F16C__)
+INLINE Single from_float16(Short h) { return (Single)_mm256_cvtph_ps((__m128i)h); }
+INLINE Short to_float16(Single x) { return (Short)_mm256_cvtps_ph((__m256)x, _MM_FROUND_TO_NEAREST_INT); }
+#elif defined(__aarch64__)
+INLINE Single from_float16(Short h) { return (Single)vcvt_f32_f16((float16x4_t)h); }
+INLINE Short to_float16(Single x) { return (Short)vcvt_f16_f32((float32x4_t)x); }
+#else
+// In integers: exponents are moved by 112. Subnormal numbers are exact differences or sums of float32.
+INLINE Single from_float16(Short h) {
+    Bits word = widened(h), size = (word & 0x7fffu) << 13, exponent = size & 0x0f800000u;
+    Bits subnormal = (Bits)((Single)(size + (113u << 23)) - (Single)((Bits){0} + (113u << 23)));
+    Bits value = either((Bits)(exponent == 0), subnormal, size + (112u << 23));
+    value = either((Bits)(exponent == 0x0f800000u), size + (224u << 23), value);
+    return (Single)(value | (word & 0x8000u) << 16);
+}
+INLINE Short to_float16(Single x) {
+    Bits word = (Bits)x, size = word & 0x7fffffffu;
+    Bits subnormal = (Bits)((Single)size + 0.5f) - (126u << 23);
+    Bits value = (size - (112u << 23) + 0xfffu + ((size >> 13) & 1u)) >> 13;
+    value = either((Bits)(size < (113u << 23)), subnormal, value);
+    value = either((Bits)(size >= (143u << 23)), (Bits){0} + 0x7c00u, value);
+    value = either((Bits)(size > (255u << 23)), (Bits){0} + 0x7e00u, value);
+    return narrowed(value | (word >> 16 & 0x8000u));
+}
+#endif
+INLINE void split_float16(Bits word, Single* a, Single* b) {
+    *a = from_float16(narrowed(word & 0xffffu));
+    *b = from_float16(narrowed(word >> 16));
+}
+INLINE Bits joined_float16(Single a, Single b) { return widened(to_float16(a)) | (widened(to_float16(b)) << 16); }
+
+#define TYPE bfloat16
+#define ELEMENT uint16_t
+#define WORK float
+#define VECTOR Single
+#define LANES SINGLES
+#include "rows.h"
+
+#define TYPE float16
+#define ELEMENT uint16_t
+#define WORK float
+#define VECTOR Single
+#define LANES SINGLES
+#include "rows.h"
+
+void JOIN(posenc_block_, LEVEL)(const struct Call* call, int64_t b, int64_t first, int64_t last) {
+    switch (call->job->type) {
+        case FLOAT32: block_float32(call, b, first, last); break;
+        case FLOAT64: block_float64(call, b, first, last); break;
+        case BFLOAT16: block_bfloat16(call, b, first, last); break;
+        default: block_float16(call, b, first, last);
+    }
+#if defined(__x86_64__)
+    if (call->stream) _mm_sfence();
+#endif
+}

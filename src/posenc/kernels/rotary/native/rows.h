@@ -1,0 +1,127 @@
+// The loops over rows for one type, which rows.c includes four times. It defines
+//
+//     TYPE     suffix of names
+//     ELEMENT  a number in memory
+//     WORK     a number of the arithmetic
+//     VECTOR   one register of WORK
+//     LANES    numbers of WORK in it, as a literal
+//
+// and WIDE where ELEMENT is WORK; else from, to, split and joined of that suffix.
+
+#define NAMED(name) JOIN(name##_, TYPE)
+
+// Numbers that follow each other, and pairs of neighbours; n of them where a register is not filled.
+#if defined(WIDE)
+INLINE VECTOR NAMED(get)(const ELEMENT* at, bool whole, int64_t n) {
+    return (VECTOR)load(at, whole, n * (int64_t)sizeof(ELEMENT));
+}
+INLINE void NAMED(put)(ELEMENT* at, VECTOR v, bool stream, bool whole, int64_t n) {
+    store(at, (Bits)v, stream, whole, n * (int64_t)sizeof(ELEMENT));
+}
+INLINE void NAMED(get_pairs)(const ELEMENT* at, VECTOR* a, VECTOR* b, bool whole, int64_t n) {
+    VECTOR low = NAMED(get)(at, whole, 2 * n), high = {0};
+    if (whole || 2 * n > LANES) high = NAMED(get)(at + LANES, whole, 2 * n - LANES);
+    *a = SHUFFLED(low, high, JOIN(EVEN_, LANES));
+    *b = SHUFFLED(low, high, JOIN(ODD_, LANES));
+}
+INLINE void NAMED(put_pairs)(ELEMENT* at, VECTOR a, VECTOR b, bool stream, bool whole, int64_t n) {
+    NAMED(put)(at, SHUFFLED(a, b, JOIN(LOW_, LANES)), stream, whole, 2 * n);
+    if (whole || 2 * n > LANES)
+        NAMED(put)(at + LANES, SHUFFLED(a, b, JOIN(HIGH_, LANES)), stream, whole, 2 * n - LANES);
+}
+#else
+INLINE VECTOR NAMED(get)(const ELEMENT* at, bool whole, int64_t n) {
+    return JOIN(from_, TYPE)(load_short(at, whole, 2 * n));
+}
+INLINE void NAMED(put)(ELEMENT* at, VECTOR v, bool stream, bool whole, int64_t n) {
+    store_short(at, JOIN(to_, TYPE)(v), stream, whole, 2 * n);
+}
+INLINE void NAMED(get_pairs)(const ELEMENT* at, VECTOR* a, VECTOR* b, bool whole, int64_t n) {
+    NAMED(split)(load(at, whole, 4 * n), a, b);
+}
+INLINE void NAMED(put_pairs)(ELEMENT* at, VECTOR a, VECTOR b, bool stream, bool whole, int64_t n) {
+    store(at, NAMED(joined)(a, b), stream, whole, 4 * n);
+}
+#endif
+
+INLINE void NAMED(some)(const ELEMENT* x, ELEMENT* y, const WORK* cosines, const WORK* sines, int64_t pairs,
+                        int64_t at, int64_t n, bool half, bool stream, bool whole) {
+    VECTOR cos = (VECTOR)load(cosines + at, whole, n * (int64_t)sizeof(WORK));
+    VECTOR sin = (VECTOR)load(sines + at, whole, n * (int64_t)sizeof(WORK)), a, b;
+    if (half) {
+        a = NAMED(get)(x + at, whole, n);
+        b = NAMED(get)(x + pairs + at, whole, n);
+    } else {
+        NAMED(get_pairs)(x + 2 * at, &a, &b, whole, n);
+    }
+    VECTOR left = a * cos - b * sin, right = b * cos + a * sin;
+    if (half) {
+        NAMED(put)(y + at, left, stream, whole, n);
+        NAMED(put)(y + pairs + at, right, stream, whole, n);
+    } else {
+        NAMED(put_pairs)(y + 2 * at, left, right, stream, whole, n);
+    }
+}
+
+// n rows of channels, each so many elements behind the one before.
+INLINE void NAMED(rows)(const struct Job* job, const ELEMENT* x, ELEMENT* y, const WORK* cos, const WORK* sin,
+                        int64_t n, int axis, bool half, bool stream) {
+    // Locals: the compiler cannot know that no field of the job is written to.
+    const int64_t pairs = job->pairs, rest = job->rest;
+    const int64_t next_x = job->x[axis], next_y = job->y[axis], next_table = job->table[axis];
+    for (; n > 0; n--, x += next_x, y += next_y, cos += next_table, sin += next_table) {
+        int64_t at = 0;
+        for (; at + LANES <= pairs; at += LANES)
+            NAMED(some)(x, y, cos, sin, pairs, at, LANES, half, stream, true);
+        if (at < pairs) NAMED(some)(x, y, cos, sin, pairs, at, pairs - at, half, false, false);
+        if (rest && x != y) memcpy(y + 2 * pairs, x + 2 * pairs, rest * sizeof(ELEMENT));
+    }
+}
+
+INLINE void NAMED(tokens)(const struct Call* call, int64_t b, int64_t first, int64_t last, bool half, bool stream) {
+    const struct Job* job = call->job;
+    const ELEMENT* x = (const ELEMENT*)call->x + b * job->x[0] + first * job->x[2];
+    const WORK* cos = (const WORK*)call->cos + b * job->table[0] + first * job->table[2];
+    const WORK* sin = (const WORK*)call->sin + b * job->table[0] + first * job->table[2];
+    ELEMENT* y = call->y;
+    const int64_t channels = 2 * job->pairs + job->rest;
+    // In the order in which results lie in memory, and token by token into slots.
+    if (call->slots || job->y[1] < job->y[2]) {
+        ELEMENT* to = y + b * job->y[0] + first * job->y[2];
+        const ELEMENT* end = to + (last - first - 1) * job->y[2] + (job->heads - 1) * job->y[1] + channels;
+        if (call->fresh) posenc_ask_for_pages(to, end);
+        for (int64_t t = first; t < last; t++) {
+            if (call->slots) {
+                int64_t i = b * job->tokens + t;
+                int64_t slot = job->wide_slots ? ((const int64_t*)call->slots)[i] : ((const int32_t*)call->slots)[i];
+                to = slot < 0 ? NULL : y + slot / job->page * job->y[0] + slot % job->page * job->y[2];
+            }
+            if (to) NAMED(rows)(job, x, to, cos, sin, job->heads, 1, half, stream);
+            if (!call->slots) to += job->y[2];
+            x += job->x[2], cos += job->table[2], sin += job->table[2];
+        }
+        return;
+    }
+    for (int64_t h = 0; h < job->heads; h++) {
+        ELEMENT* to = y + b * job->y[0] + h * job->y[1] + first * job->y[2];
+        if (call->fresh) posenc_ask_for_pages(to, to + (last - first - 1) * job->y[2] + channels);
+        NAMED(rows)(job, x + h * job->x[1], to, cos + h * job->table[1], sin + h * job->table[1], last - first, 2,
+                    half, stream);
+    }
+}
+
+static void NAMED(block)(const struct Call* call, int64_t b, int64_t first, int64_t last) {
+    if (call->job->half)
+        call->stream ? NAMED(tokens)(call, b, first, last, true, true)
+                     : NAMED(tokens)(call, b, first, last, true, false);
+    else
+        call->stream ? NAMED(tokens)(call, b, first, last, false, true)
+                     : NAMED(tokens)(call, b, first, last, false, false);
+}
+
+#undef TYPE
+#undef ELEMENT
+#undef WORK
+#undef VECTOR
+#undef LANES
+#undef WIDE
