@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from tools.pages.models import Model, table
 
 import posenc.workbench
 from posenc import CATALOGUE, Encoding
+from posenc.integrations.programs import NAMES as PROGRAMS
 from posenc.pictures.draw import both_papers
 from posenc.pictures.mpl import rendered
 from posenc.teaching.claims.properties import measured
@@ -168,6 +170,17 @@ def classes() -> str:
     return "\n".join(f"::: posenc.{name}\n    options:\n      members: true\n" for name in shown)
 
 
+def programs() -> str:
+    """Every program for the API reference: what it takes, and the classes of its file."""
+    lines = []
+    for name in PROGRAMS:
+        module = import_module(f"posenc.integrations.programs.{name}")
+        defined = [k for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+        members = ["write", *(k for k in defined if isinstance(getattr(module, k), type))]
+        lines.append(f"::: {module.__name__}\n    options:\n      members: [{', '.join(members)}]\n")
+    return "\n".join(lines)
+
+
 def gallery() -> str:
     """Every figure under its title, with what draws it."""
     return "\n\n".join(
@@ -178,6 +191,7 @@ def gallery() -> str:
 
 COMPUTED = {
     "<!-- classes -->": classes,
+    "<!-- programs -->": programs,
     "<!-- gallery -->": gallery,
     "<!-- properties -->": properties,
     "<!-- four -->": four_properties,

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from posenc.integrations.huggingface import patched, read
-from posenc.integrations.servers import Fields
+from posenc.integrations.programs.llama_cpp import Fields
 from posenc.scaling import Default, YaRN
 from support.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCALINGS, fields_of, record_gguf, recorded
 

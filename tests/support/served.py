@@ -6,6 +6,7 @@ and mlx-lm anew and records their answers in tests/data/programs.json, which the
 
 import json
 import math
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -16,9 +17,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc.integrations import programs
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
-from posenc.integrations.servers import gguf, mlx, vllm
+from posenc.integrations.programs.llama_cpp import write as gguf
+from posenc.integrations.programs.mlx import write as mlx
+from posenc.integrations.programs.vllm import write as vllm
 from posenc.scaling import (
     NTK,
     Default,
@@ -35,7 +39,7 @@ from posenc.scaling import (
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "build" / "programs"
 RECORDS = ROOT / "tests" / "data" / "programs.json"
-VLLM, MLX = ("0.29.0", "0.33.0"), "0.32.2"
+VLLM, (MLX,) = programs.vllm.RELEASES.versions, programs.mlx.RELEASES.versions
 
 DIM, BASE, LENGTH = 16, 1e4, 64
 SIZES = {"hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": LENGTH}
@@ -67,7 +71,7 @@ DEEPSEEK = {
     "kv_lora_rank": 8,
     "num_key_value_heads": 4,
 }
-LLAMA_CPP = "llama.cpp in xllamacpp 2026.10.11549"
+LLAMA_CPP = f"llama.cpp in xllamacpp {programs.llama_cpp.RELEASES.versions[0]}"
 SMOLLM = {
     "model_type": "llama",
     "hidden_size": 576,
@@ -187,18 +191,27 @@ def of_vllm(version: str, cases: list[Case]) -> list[dict[str, Any]]:
 
 def ask_vllm(version: str, cases: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The same of cases that are put together by hand."""
-    script = ROOT / "tests" / "integrations" / "programs" / "ask_vllm.py"
-    return list(_asked([sys.executable, str(script), str(PROGRAMS / f"vllm-{version}")], cases))
+    return asked("ask_vllm.py", f"vllm-{version}", cases)
 
 
 def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
     """What mlx-lm does with the config that is written for it."""
-    script = ROOT / "tests" / "integrations" / "programs" / "ask_mlx.py"
-    return _asked([str(PROGRAMS / "env" / "bin" / "python"), str(script)], [case.mlx() for case in cases])
+    return asked("ask_mlx.py", "", [case.mlx() for case in cases], PROGRAMS / "env" / "bin" / "python")
 
 
-def _asked(command: list[str], cases: list[dict[str, Any]]) -> Any:
-    run = subprocess.run(command, input=json.dumps(cases), capture_output=True, text=True, check=False)
+def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = Path(sys.executable)) -> Any:
+    """What a script in tests/integrations/programs answers of a program's files in this folder."""
+    path = ROOT / "tests" / "integrations" / "programs" / script
+    command = [str(python), str(path), str(PROGRAMS / folder)]
+    paths = os.pathsep.join((str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
+    run = subprocess.run(
+        command,
+        input=json.dumps(cases),
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     assert run.returncode == 0, run.stderr[-2000:]
     return json.loads(run.stdout)
 

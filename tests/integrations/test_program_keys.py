@@ -13,7 +13,9 @@ import torch
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import read
 from posenc.integrations.huggingface.model_positions import softmax_factor
-from posenc.integrations.servers import gguf, mlx, vllm
+from posenc.integrations.programs.llama_cpp import write as gguf
+from posenc.integrations.programs.mlx import write as mlx
+from posenc.integrations.programs.vllm import write as vllm
 from posenc.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Proportional, YaRN
 from support.served import (
     BASE,

@@ -1,0 +1,111 @@
+"""vLLM: ``--hf-overrides``, laid over a model's config."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.encodings.text import Recipe
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.write import rope_dictionary
+from posenc.integrations.programs import PLAN, Releases, config_of, entry_of, sharpening, with_pair
+from posenc.scaling import LengthScaling, Scaling
+
+RELEASES = Releases(
+    "vllm",
+    ("0.29.0", "0.33.0"),
+    (
+        "vllm/model_executor/layers/rotary_embedding/",
+        "vllm/model_executor/models/deepseek_v2.py",
+        "vllm/config/model.py",
+        "vllm/transformers_utils/config.py",
+    ),
+)
+"""The last that reads attn_factor, and the newest; those from 0.30 on read attention_factor."""
+
+
+def write(
+    positions: ModelPositions, scaling: Scaling | LengthScaling | None = None, *, max_length: int | None = None
+) -> dict[str, Any]:
+    """What vLLM takes as ``--hf-overrides``: ``rope_parameters`` and ``max_position_embeddings``.
+
+    Of a composite model both are nested under the keys of its language model, where vLLM reads them. YaRN's
+    attention factor a stands there twice, since vLLM's releases up to 0.29 read ``attn_factor``, which they
+    multiply by their own 0.1·ln s + 1, and newer ones ``attention_factor``; the DeepSeek families, which vLLM runs
+    with a class of their own, have it in ``mscale``. For lists of factors it is ``short_mscale`` and
+    ``long_mscale``. vLLM multiplies the length by the factor of linear scaling, so that it is divided by it here.
+    Windows and scales of queries stay as the model's own config has them.
+
+    Args:
+        positions, scaling, max_length: as in ``huggingface.write``.
+
+    Raises:
+        InvalidArgument: what vLLM does not compute, or computes otherwise: dynamic scaling, whose base it fixes
+            once for all requests; pairs that stand still; a list of factors for neighbours, or for a part of the
+            head; scaled sections (M-RoPE); scales of queries in the rope dictionary; YaRN past factor × original
+            length; in the DeepSeek families everything but YaRN with rounded ends.
+    """
+    entry, longest = rope_entry("vLLM", positions, scaling, max_length)
+    if positions.path:  # where vLLM lays keys over those of the file
+        entry = {k: None for k in rope_dictionary(positions.source) if k != "partial_rotary_factor"} | entry
+    return nested(positions, longest, entry)
+
+
+def rope_entry(
+    program: str, positions: ModelPositions, scaling: Scaling | LengthScaling | None, max_length: int | None
+) -> tuple[dict[str, Any], int]:
+    """The rope dictionary for vLLM, or for a program with its rotary files, and the length."""
+    recipe, config = config_of(positions, scaling, max_length)
+    family, now = FAMILIES[positions.model_type], recipe.get("scaling")
+    entry = entry_of(positions, config, "rope_parameters")
+    longest, kind = config[family.length], entry["rope_type"]
+    _check(program, positions, recipe, entry, longest)
+    if kind == "longrope":
+        scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
+        entry |= {"short_mscale": scale, "long_mscale": scale}
+    elif kind == "yarn" and family.mscale_scores:
+        entry = with_pair(entry)
+    elif kind == "yarn":
+        entry |= {"attention_factor": now.scale, "attn_factor": now.scale / sharpening(now.factor)}
+    elif kind == "linear":
+        entry["factor"] = float(now.factor)  # vLLM fails at an int
+        longest = longest if (scaling, max_length) == (None, None) else int(longest / now.factor)
+    return entry, longest
+
+
+def nested(positions: ModelPositions, longest: int, entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys under those of the language model."""
+    keys: dict[str, Any] = {FAMILIES[positions.model_type].length: longest, "rope_parameters": entry}
+    for key in reversed(positions.path):
+        keys = {key: keys}
+    return keys
+
+
+def _check(program: str, positions: ModelPositions, recipe: Recipe, entry: Mapping[str, Any], longest: int) -> None:
+    """Refuse what this program does not compute, or computes otherwise."""
+    kind, now = entry["rope_type"], recipe.get("scaling")
+    instead = {"dynamic": PLAN, "proportional": "use Linear, Llama3 or YaRN"}
+    if kind in instead:
+        raise InvalidArgument(f"{now} is not what {program} computes under {kind!r}; {instead[kind]}")
+    own_class = FAMILIES[positions.model_type].mscale_scores
+    if own_class and (kind not in ("default", "yarn") or not entry.get("truncate", True)):
+        raise InvalidArgument(
+            f"{program} runs {now} of model_type {positions.model_type!r} as a YaRN with rounded ends; use such "
+            "a YaRN"
+        )
+    if recipe.get("axes") and (kind != "default" or "mrope_section" not in entry):
+        raise InvalidArgument(
+            f"{program} rotates the sections of {positions.model_type!r} only as rope_type 'default' with "
+            f"mrope_section, and this is {now}; use Default() or NTK, and state mrope_section"
+        )
+    whole_halves = recipe.get("pairing") == "half" and recipe.get("rotary_dim") == recipe.get("head_dim")
+    if kind == "longrope" and not whole_halves:
+        raise InvalidArgument(
+            f"{program} has lists of factors for whole heads of halves alone; use Linear, Llama3 or YaRN"
+        )
+    if kind == "yarn" and longest > math.ceil(now.factor * now.original_length):
+        raise InvalidArgument(
+            f"max_length={longest} is above factor={now.factor:g} times original_length={now.original_length}, "
+            f"where {program}'s table ends; use a larger factor"
+        )

@@ -1,0 +1,168 @@
+"""SGLang turns by the overrides that are written for it as the model does: its own files, run on a CPU.
+
+`python test_sglang.py FOLDER < cases.json > answers.json` asks: the rotary files as released, and out of files that
+load too much what lays overrides over a config, derives the length and hands a rope dictionary on.
+"""
+
+import ast
+import copy
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import read
+from posenc.integrations.programs import sglang, vllm
+from posenc.scaling import Default, Linear, LongRoPE, YaRN
+from support.released import Layer, functions, released, run, statements
+from support.served import DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, YARN, Case, asked
+
+(VERSION,) = sglang.RELEASES.versions
+FOLDER = f"sglang-{VERSION}"
+STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
+SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
+PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
+CASES = [
+    *(Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS),
+    *(Case(PLAIN, scaling) for scaling in (Linear(4), Linear(1.3), YaRN(4, LENGTH), YaRN(1.3, LENGTH))),
+    *(Case({**PLAIN, "rope_parameters": stated}) for stated in (YARN, STATED, {**YARN, "attention_factor": 1.0})),
+    Case({**PLAIN, "rope_parameters": STATED}, YaRN(8, LENGTH)),  # of whose pair nothing may stay
+    *(Case(PARTS, scaling, 4 * LENGTH) for scaling in SCALINGS),
+    Case(PARTS),
+    *(Case({**DEEPSEEK, "rope_parameters": stated}) for stated in (SECOND, STATED, YARN)),
+    *(
+        Case({**DEEPSEEK, "rope_parameters": SECOND}, scaling)
+        for scaling in (YaRN(2, LENGTH), YaRN(2, LENGTH, attention_factor=1.0), YaRN(2, LENGTH, beta_fast=8.0))
+    ),
+    Case({**DEEPSEEK, "rope_theta": 1e4}, YaRN(4, LENGTH, attention_factor=1.5)),
+]
+
+
+def overrides(case: Case) -> dict[str, Any]:
+    return sglang.write(case.read, case.scaling, max_length=case.max_length)
+
+
+def answers(cases: list[Case]) -> list[dict[str, Any]]:
+    """What SGLang does with what is written for it."""
+    return list(asked("test_sglang.py", FOLDER, [{**case.vllm(), "overrides": overrides(case)} for case in cases]))
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: python tools/programs.py")
+def test_sglang_turns_as_meant_and_admits_what_is_meant() -> None:
+    for case, answer in zip(CASES, answers(CASES), strict=True):
+        case.check(answer["tables"])
+        assert answer["scores"] == pytest.approx(case.scores, rel=1e-12), case
+        assert case.served - 4 < answer["admitted"] <= answer["rows"], case
+        assert answer["admitted"] <= case.served, case
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: python tools/programs.py")
+def test_sglang_does_not_read_attention_factor() -> None:
+    case = Case(PLAIN, YaRN(4, LENGTH, attention_factor=1.0))
+    given = {**case.vllm(), "overrides": overrides(case)}
+    other = copy.deepcopy(given)
+    other["overrides"]["rope_parameters"]["attention_factor"] = 3.0
+    first, second = asked("test_sglang.py", FOLDER, [given, other])
+    assert first["tables"] == second["tables"]
+    del other["overrides"]["rope_parameters"]["attn_factor"]
+    (wrong,) = asked("test_sglang.py", FOLDER, [other])
+    with pytest.raises(AssertionError, match="too far"):
+        case.check(wrong["tables"])
+
+
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_keys_are_those_of_vllm_without_the_factor_that_is_ignored(scaling: Any) -> None:
+    keys = vllm.write(read(PLAIN), scaling, max_length=4 * LENGTH)
+    if "attn_factor" in keys["rope_parameters"]:
+        for key in ("attention_factor", "mscale", "mscale_all_dim"):
+            keys["rope_parameters"].pop(key, None)
+    assert sglang.write(read(PLAIN), scaling, max_length=4 * LENGTH) == keys
+
+
+def test_refusals_name_sglang() -> None:
+    deep = {"model_type": "x", "thinker_config": PARTS}
+    with pytest.raises(InvalidArgument, match=r"stands in thinker_config.text_config, and SGLang lays overrides"):
+        sglang.write(read(deep))
+    stretched = read({**PLAIN, "rope_parameters": YARN})
+    with pytest.raises(InvalidArgument, match="beside which SGLang does not multiply the length by factor=8"):
+        sglang.write(stretched, Linear(8), max_length=8 * LENGTH)
+    assert sglang.write(stretched, Default(), max_length=LENGTH)["rope_parameters"]["rope_type"] == "default"
+    lists = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
+    with pytest.raises(InvalidArgument, match="SGLang has lists of factors for whole heads of halves alone"):
+        sglang.write(read({**PLAIN, "model_type": "cohere"}), lists)
+
+
+def main(folder: Path) -> None:
+    """Answer every case."""
+    from transformers import AutoConfig, PretrainedConfig
+
+    ready: dict[str, Any] = {name: lambda: False for name in ("is_cuda", "is_hip", "is_npu", "is_xpu", "is_musa")}
+    ready |= {"is_mps": lambda: False, "is_cpu": lambda: True, "cpu_has_amx_support": lambda: False}
+    ready |= {"get_bool_env_var": lambda *_: False, "get_device": lambda: "cpu", "publish_role": lambda: None}
+    rotary = released(folder, "sglang.srt.layers.rotary_embedding", {**ready, "BaseFusedOp": Layer})
+    inside = folder / "sglang" / "srt"
+    common = inside / "utils" / "hf_transformers"
+    keys = ast.parse((common / "common.py").read_text()).body
+    keys = [node for node in keys if "CONTEXT_LENGTH_KEYS" in ast.unparse(node)][:1]
+    length = functions(common / "common.py", ("get_context_length",), run(keys, {}))["get_context_length"]
+    scaled = functions(
+        inside / "configs" / "model_config.py",
+        ("compute_mla_mscale_scaling",),
+        {"yarn_get_mscale": import_module("sglang.srt.layers.rotary_embedding.yarn").yarn_get_mscale},
+    )["compute_mla_mscale_scaling"]
+    plain = [
+        *statements(inside / "models" / "llama.py", "LlamaDecoderLayer", "rope_parameters"),
+        *statements(inside / "models" / "llama.py", "LlamaDecoderLayer", "original_max_position_embeddings"),
+    ]
+    deepseek = [
+        *statements(inside / "models" / "deepseek_v2.py", "DeepseekV2DecoderLayer", "config.rope_parameters"),
+        *statements(inside / "models" / "deepseek_v2.py", "DeepseekV2AttentionMLA", "'deepseek_yarn'"),
+    ]
+
+    def answer(case: dict[str, Any]) -> dict[str, Any]:
+        config = AutoConfig.for_model(**case["config"])
+        no = lambda *_: False  # noqa: E731
+        laid = functions(
+            common / "config.py",
+            ("get_config",),
+            {
+                "check_gguf_file": no,
+                "is_remote_url": no,
+                "is_mistral_model": no,
+                "get_model_config_parser": lambda _: SimpleNamespace(parse=lambda *_, **__: config),
+                "DeepseekV41Config": type("Other", (), {}),
+                "PretrainedConfig": PretrainedConfig,
+                "Path": Path,
+            },
+        )["get_config"]
+        text: Any = laid("", False, model_override_args=copy.deepcopy(case["overrides"]))
+        for key in case["path"]:
+            text = getattr(text, key)
+        names = run(deepseek if case["deepseek"] else plain, {"config": text, "hasattr": hasattr})
+        scaling, base = names["rope_scaling"], names["rope_theta"]
+        longest, half = text.max_position_embeddings, case["half"]
+        head = case["head_dim"]
+        layer = rotary.get_rope(head, head, longest, base, half, scaling, torch.float32)
+        long = hasattr(layer, "long_short_cos_sin_cache")
+        table = layer.long_short_cos_sin_cache if long else layer.cos_sin_cache
+        first = layer.original_max_position_embeddings if long else 0
+        return {
+            "admitted": length(text),
+            "rows": len(table) - first,
+            "scores": scaled(scaling, 1.0) if case["deepseek"] and scaling else 1.0,
+            "tables": [table[first + position].tolist() for position in case["positions"]],
+        }
+
+    json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
