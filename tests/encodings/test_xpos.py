@@ -68,7 +68,7 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
     for mask in (Mask(causal=True, q_segments=segments), Mask(causal=True, q_segments=segments, window=7)):
         placed = encoding.at(at, dtype=torch.float64)
         turned = placed.rotate(q, k)
-        assert len(list(decay._close(placed.q_positions, placed.decay, 0, 50))) > 3
+        assert len(list(decay._close(placed.q_positions, placed.decay, 20, 0, 50))) > 3
         weights = scores(*turned, placed, mask).softmax(-1)
         torch.testing.assert_close(attention(*turned, v, placed, mask), weights @ v, rtol=0, atol=1e-12)
         gradients = (
@@ -77,6 +77,18 @@ def test_rows_far_apart_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch
         )
         for got, want in zip(*gradients, strict=True):
             torch.testing.assert_close(got, want, rtol=0, atol=1e-11)
+
+
+def test_on_a_device_runs_are_halved_without_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Meta tensors stand for a device's: asked for a value, they raise."""
+    monkeypatch.setattr(decay, "may_be_looked_at", lambda *tensors: True)
+    monkeypatch.setattr(torch, "_assert_async", lambda *asserted: None)
+    placed = XPos(8, pairing="half", scale_base=64).to("meta").at(torch.arange(9_000, device="meta"))
+    assert placed.decay_span < decay.SPAN
+    runs = list(decay._close(placed.q_positions, placed.decay, placed.decay_span, 0, 9_000))
+    assert [first for first, _ in runs[1:]] == [last for _, last in runs[:-1]]
+    assert (runs[0][0], runs[-1][1]) == (0, 9_000)
+    assert max(last - first for first, last in runs) <= placed.decay_span
 
 
 @pytest.mark.parametrize(

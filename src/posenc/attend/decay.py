@@ -16,17 +16,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.bias import Bias
-from posenc.encodings.placed import Placed
+from posenc.encodings.placed import LARGEST, SPAN, Placed
 from posenc.kernels.attention.softmax import for_every_head
 from posenc.kernels.memory import may_be_looked_at, unwrapped
 from posenc.mask import Mask
-
-SPAN = 8192
-"""How far apart the positions of rows that share an anchor may lie: xPos' fastest channel fades by 2e-9 over it."""
-
-LARGEST = 80.0
-"""The largest exponent, which float32 holds with room for a sum: rows that share an anchor lie so close that no
-channel fades by more between them, and only keys ahead of them all, hidden ones, come so far."""
 
 TOO_FAR = (
     f"queries lie more than {SPAN} positions apart, or so far that a channel fades by more than e^-{LARGEST:g} "
@@ -57,7 +50,9 @@ def runs(
     positions = along(placed)
     if q.dtype == torch.float16:  # ends at 65 504
         q, k, v = q.float(), k.float(), v.float()
-    parts, bias = list(_close(positions[0], decay, 0, T)), placed.bias
+    # Orders of their own come with shards of two pieces, which lie apart.
+    most = placed.decay_span if mask.q_order is None else min(placed.decay_span, max(1, T - 1))
+    parts, bias = list(_close(positions[0], decay, most, 0, T)), placed.bias
     if bias is not None:
         ordered = bias.ordered(*mask.order(T, S, q.device))
         bias = ordered.meeting(q, k, scale)
@@ -130,20 +125,24 @@ def _factors(steps: Tensor, decay: Tensor) -> Float[Tensor, "*heads T D"]:
     return (steps[..., None].to(decay.dtype) * decay).clamp(max=LARGEST).exp()
 
 
-def _close(positions: Tensor, decay: Tensor, first: int, last: int) -> Iterator[tuple[int, int]]:
-    """Runs of rows that can share an anchor; all rows where nobody may look, and a span too long is an error."""
+def _close(positions: Tensor, decay: Tensor, most: int, first: int, last: int) -> Iterator[tuple[int, int]]:
+    """Runs of rows that can share an anchor. Where looking would wait for a device they are halved down to ``most``
+    rows, as if positions counted up, and a compiler takes all; a span too long is an error there.
+    """
     rows = unwrapped(positions[..., first:last])
     looks = may_be_looked_at(rows)
+    halved = looks and not rows.is_cpu and last - first > most
     if last - first < 2 or (not looks and rows.is_meta):
         yield first, last
         return
-    span = (rows.amax(-1) - rows.amin(-1)).max()
-    fits = (span <= SPAN) & (-decay.amin() * span <= LARGEST)
-    if not looks:
-        torch._assert_async(fits, TOO_FAR)
-    if not looks or bool(fits):
-        yield first, last
-        return
+    if not halved:
+        span = (rows.amax(-1) - rows.amin(-1)).max()
+        fits = (span <= SPAN) & (-decay.amin() * span <= LARGEST)
+        if not (looks and rows.is_cpu):
+            torch._assert_async(fits, TOO_FAR)
+        if not (looks and rows.is_cpu) or bool(fits):
+            yield first, last
+            return
     middle = (first + last) // 2
-    yield from _close(positions, decay, first, middle)
-    yield from _close(positions, decay, middle, last)
+    yield from _close(positions, decay, most, first, middle)
+    yield from _close(positions, decay, most, middle, last)

@@ -139,6 +139,7 @@ class ChannelRotary(Encoding):
     name: ClassVar[str] = "channel-rotary"
     acts_on = ("queries_keys",)
     partners: Tensor
+    axis_of_channel: Tensor
 
     def __init__(
         self,
@@ -174,16 +175,15 @@ class ChannelRotary(Encoding):
             ),
             phases,
         )
-        partners = [channel.partner for channel in self.channels]
-        self.register_constants(partners=torch.tensor(partners, device="cpu"))
+        partners, axes = zip(*((channel.partner, channel.axis) for channel in self.channels), strict=True)
+        constants = (torch.tensor(numbers, device="cpu") for numbers in (partners, axes))
+        self.register_constants(**dict(zip(("partners", "axis_of_channel"), constants, strict=True)))
 
     def tables(
         self, positions: Positions, dtype: torch.dtype = torch.float32
     ) -> tuple[Float[Tensor, "*table T n"], Float[Tensor, "*table T n"]]:
         """cos of every channel and sin with its sign at these positions, heads' axis inserted."""
-        cos, sin = self.clock.of_pairs(
-            positions.movedim(0, -1)[..., [channel.axis for channel in self.channels]], dtype
-        )
+        cos, sin = self.clock.of_pairs(positions.movedim(0, -1).index_select(-1, self.axis_of_channel), dtype)
         first = self.partners > torch.arange(len(self.channels), device=self.partners.device)
         return over_heads(cos), over_heads(torch.where(first, -sin, sin))
 

@@ -169,6 +169,7 @@ class PlacedStack(PlacedParts):
         for part in parts:
             if part.decay is not None:
                 self.decay = part.decay if self.decay is None else self.decay + part.decay
+        self.decay_span = min(part.decay_span for part in parts) // max(1, sum(p.decay is not None for p in parts))
         biases = tuple(part.bias for part in parts if part.bias is not None)
         if biases:
             self.bias = biases[0] if len(biases) == 1 else SumBias(biases)
@@ -251,6 +252,7 @@ class PlacedHeads(PlacedParts):
         decays = [part.decay for part in parts]
         fading = next((decay for decay in decays if decay is not None), None)
         if fading is not None:
+            self.decay_span = min(part.decay_span for part in parts)
             filled = [torch.zeros_like(fading) if decay is None else decay for decay in decays]
             self.decay = torch.cat(
                 [decay.expand(count, -1, -1) for decay, count in zip(filled, counts, strict=True)]

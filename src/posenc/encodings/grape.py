@@ -92,6 +92,7 @@ class Grape(Encoding):
     relative = True
     per_layer = True
     uses_queries = True
+    slope_bits: Tensor
 
     def __init__(self, head_dim: int, heads: int, *, gates: Gates = "both", start: float = 0.5) -> None:
         super().__init__()
@@ -101,11 +102,15 @@ class Grape(Encoding):
             raise InvalidArgument(f"start={start} must be a finite number above 0; 1/2 a side starts near ALiBi")
         self.head_dim, self.heads, self.gates, self.start = head_dim, heads, gates, start
         self.sides = {"query": ("q",), "key": ("k",), "both": ("q", "k")}[gates]
+        self.register_constants(
+            slope_bits=torch.tensor(slopes(heads), dtype=torch.float64, device="cpu").view(torch.int64)
+        )
         self.weight = nn.Parameter(torch.empty(len(self.sides), heads, head_dim))
         self.bias = nn.Parameter(torch.empty(len(self.sides), heads))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        self.reset_buffers()
         nn.init.normal_(self.weight, std=0.1 * self.head_dim**-0.5)
         nn.init.constant_(self.bias, math.log(math.expm1(self.start)))
 
@@ -115,6 +120,6 @@ class Grape(Encoding):
             side: (weight[:, :, None], bias[:, None, None])
             for side, weight, bias in zip(self.sides, self.weight.to(wide), self.bias.to(wide), strict=True)
         }
-        of_heads = torch.tensor(slopes(self.heads), dtype=wide, device=q_positions.device)
+        of_heads = self.slope_bits.view(torch.float64).to(wide)
         reads = both.get("q"), both.get("k")
         return Placed(q_positions, k_positions, bias=GatedSlopes(of_heads, reads, q_positions, k_positions))

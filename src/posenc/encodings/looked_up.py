@@ -86,7 +86,7 @@ class QueryTable(Bias):
     def beyond(self, first: int, last: int) -> Float[Tensor, "B H rows 1"] | None:
         assert self.queries is not None
         assert self.constant_beyond is not None
-        column = self.column(torch.tensor([-self.constant_beyond - 1], device=self.q_positions.device))
+        column = self.column(torch.full((1,), -self.constant_beyond - 1, device=self.q_positions.device))
         return product(self.queries[:, :, first:last], self.table.index_select(-1, column))
 
     def _along(self, queries: Tensor, first: int, begin: int, keys: int) -> Float[Tensor, "B H rows near"]:

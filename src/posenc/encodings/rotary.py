@@ -134,6 +134,7 @@ class Rotary(Rotation):
 
     name: ClassVar[str] = "rotary"
     relative = True
+    axis_of_pair: Tensor
 
     def __init__(
         self,
@@ -175,6 +176,8 @@ class Rotary(Rotation):
         self.attention_factor = frequencies.attention_factor
         self.isometric = frequencies.attention_factor == 1.0
         self.clock = Clock(frequencies, phases)
+        if axes is not None:
+            self.register_constants(axis_of_pair=torch.tensor(axes.axis_of_pair, device="cpu"))
 
     def explain(self) -> str:
         """Which backend rotates on the device this module is on, and why, in one sentence."""
@@ -197,7 +200,7 @@ class Rotary(Rotation):
         """cos and sin of every pair at its own coordinate of these positions, times ``scale``."""
         if self.axes == 1 or self.axis_map is None:
             return self.clock(positions, dtype, scale)
-        of_pair = positions.movedim(0, -1)[..., list(self.axis_map.axis_of_pair)]
+        of_pair = positions.movedim(0, -1).index_select(-1, self.axis_of_pair)
         return self.clock.of_pairs(of_pair, dtype, scale)
 
     def channel_map(self) -> tuple[RotatedChannel, ...]:

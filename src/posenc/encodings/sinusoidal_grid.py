@@ -42,6 +42,7 @@ class SinusoidalGrid(Encoding):
     name: ClassVar[str] = "sinusoidal-grid"
     acts_on = ("embeddings",)
     relative = False
+    axis_of_pair: Tensor
 
     def __init__(
         self,
@@ -65,6 +66,7 @@ class SinusoidalGrid(Encoding):
         self.base = as_number(base, "base")
         self.order: Order = order
         self.clock = Clock(axis_frequencies(axes, Default(), self.base))
+        self.register_constants(axis_of_pair=torch.tensor(axes.axis_of_pair, device="cpu"))
 
     def table(self, positions: Positions, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape C"]:
         """The rows at these positions, before they are added."""
@@ -74,7 +76,7 @@ class SinusoidalGrid(Encoding):
     def _rows(self, positions: Positions, dtype: torch.dtype) -> Float[Tensor, "*shape C"]:
         of_pair = self.axis_map.axis_of_pair
         lines = positions if self.axes > 1 else positions[None]
-        cos, sin = self.clock.of_pairs(lines.movedim(0, -1)[..., list(of_pair)], dtype)
+        cos, sin = self.clock.of_pairs(lines.movedim(0, -1).index_select(-1, self.axis_of_pair), dtype)
         sizes = [len(list(run)) for _, run in groupby(of_pair)]
         runs = zip(cos.split(sizes, -1), sin.split(sizes, -1), sizes, strict=True)
         return torch.cat([sinusoids(c, s, 2 * size, self.order) for c, s, size in runs], dim=-1)

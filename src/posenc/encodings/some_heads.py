@@ -30,7 +30,7 @@ class PlacedSomeHeads(Placed):
             unsharded.added,
         )
         self.stamps, self.causal = unsharded.stamps, unsharded.causal
-        self.window, self.chunk = unsharded.window, unsharded.chunk
+        self.window, self.chunk, self.decay_span = unsharded.window, unsharded.chunk, unsharded.decay_span
         self.softmax_scale, self.softmax_factor = unsharded.softmax_scale, unsharded.softmax_factor
         if unsharded.bias is not None:
             self.bias = SomeHeadsBias(unsharded.bias, first, last)

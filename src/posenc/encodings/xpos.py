@@ -20,7 +20,7 @@ from torch import Tensor
 from posenc.arguments import is_number
 from posenc.clock import Phases
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import KeyPositions, Placed, Positions
+from posenc.encodings.placed import LARGEST, SPAN, KeyPositions, Placed, Positions
 from posenc.encodings.rotary import Pairing, PlacedRotary, Rotary
 from posenc.errors import InvalidArgument
 from posenc.scaling.proportional import Proportional
@@ -43,6 +43,7 @@ class XPos(Encoding):
     relative = True
     causal = True
     not_rerotatable = ""
+    decay_bits: Tensor
 
     def __init__(
         self,
@@ -65,6 +66,9 @@ class XPos(Encoding):
         self.rotary = Rotary(head_dim, pairing=pairing, base=base, scaling=scaling, phases=phases)
         self.scale_base, self.gamma = scale_base, gamma
         self.head_dim, self.pairing, self.rotary_dim = self.rotary.head_dim, pairing, self.rotary.rotary_dim
+        fading = torch.tensor(self.fading, dtype=torch.float64, device="cpu")
+        self.register_constants(decay_bits=fading.view(torch.int64))
+        self.decay_span = int(min(SPAN, LARGEST / max(1e-9, -min(self.fading))))
         self.scaling, self.isometric = self.rotary.scaling, self.rotary.isometric
 
     @property
@@ -85,7 +89,7 @@ class XPos(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         placed = PlacedRotary(self.rotary, q_positions, k_positions, dtype)
-        fading = torch.tensor(self.fading, dtype=dtype, device=q_positions.device)
+        fading = self.decay_bits.view(torch.float64).to(dtype)
         channels = fading.repeat(2) if self.pairing == "half" else fading.repeat_interleave(2)
-        placed.decay = channels[None, None]
+        placed.decay, placed.decay_span = channels[None, None], self.decay_span
         return placed
