@@ -10,13 +10,13 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
-from posenc import ALiBi, Mask, attention, positions
+from posenc import T5, ALiBi, Heads, Mask, NoPE, Stack, attention, positions
 from posenc import scores as scores_of
 from posenc.attend.blocks import ROWS
 from posenc.attend.call import AttentionCall
 from posenc.encodings.alibi import LinearBias
 from posenc.kernels.attention import flex
-from posenc.kernels.attention.flex import alibi_score_mod, line_score_mod
+from posenc.kernels.attention.flex import alibi_score_mod
 
 attend = sys.modules["posenc.attend.attend"]
 HEADS, T, S = 6, 3, 8
@@ -42,13 +42,17 @@ def test_alibi_with_a_cache(rows: bool) -> None:
     torch.testing.assert_close(scores(alibi_score_mod(alibi.slopes, q_positions, k_positions)), want)
 
 
-def test_any_bias_along_a_line() -> None:
-    placed = ALiBi(HEADS).at(positions.arange(T, offset=S - T), positions.arange(S))
-    line = placed.bias.toeplitz
-    assert line is not None
-    torch.testing.assert_close(
-        scores(line_score_mod(line, ahead=S - T)), placed.bias.rows(0, T, S)[0], rtol=0, atol=0
-    )
+def test_a_table_of_offsets_and_what_is_made_of_biases() -> None:
+    """T5 has an end, so that nobody looks at positions; sums and heads have what their parts have."""
+    t5 = T5(HEADS, buckets=4, max_distance=3).requires_grad_(False)
+    other = T5(1, buckets=4, max_distance=3).requires_grad_(False)
+    encodings = [t5, Stack(t5, ALiBi(HEADS)), Heads((NoPE(), 1), (other, 1), (ALiBi(HEADS - 2), HEADS - 2))]
+    k_positions = 2 * positions.arange(S)
+    for encoding in encodings:
+        bias = encoding.at(k_positions[-T:], k_positions).bias
+        assert bias is not None
+        assert bias.modifier is not None
+        torch.testing.assert_close(scores(bias.modifier), bias.rows(0, T, S)[0], rtol=0, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")

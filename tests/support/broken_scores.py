@@ -120,8 +120,9 @@ class FirstGates(ForgetBias):
         known = super().ordered(q_order, k_order)
         return FirstGates(known.gates, known.q_sums, known.k_sums)  # type: ignore[attr-defined]
 
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        return super().part(row, 0, last - first)
+    def cut(self, *, queries: slice, keys: slice, **places: object) -> Bias:  # type: ignore[override]
+        first = slice(0, keys.stop - keys.start)
+        return super().cut(queries=first, keys=first, **places)  # type: ignore[arg-type]
 
 
 class FromTheOrigin(LinearBias):

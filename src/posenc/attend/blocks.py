@@ -47,9 +47,9 @@ class Masks:
             self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
             # Of the future, causal rows of a block see at most as many keys as it has rows.
-            ahead = rows if call.mask.causal else max(0, S - window) if window else 0
+            ahead = rows if call.mask.causal else max(0, call.queries - window) if window else 0
             if behind or ahead:
-                last = S if call.mask.causal else 2 * S - 1 - ahead
+                last = S if call.mask.causal else self.line.shape[1] - ahead
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
 
     def __iter__(self) -> Iterator[tuple[int, int, int, int]]:
@@ -244,7 +244,7 @@ def _by_autograd(
     if beyond is not None and beyond.requires_grad:
         outputs.append(beyond)
         given.append(-grad_scores.sum(-1, keepdim=True))
-    grads = torch.autograd.grad(outputs, inputs, given, allow_unused=True)
+    grads = torch.autograd.grad(outputs, inputs, given, allow_unused=True, retain_graph=bool(call.trained))
     dq, dk, *rest = (torch.zeros_like(x) if g is None else g for x, g in zip(inputs, grads, strict=True))
     return dq, dk, dv, *rest
 

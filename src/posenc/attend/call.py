@@ -53,7 +53,7 @@ class AttentionCall:
         T, S = q.shape[2], k.shape[2]
         bias = placed.bias
         if bias is not None:
-            bias = bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
+            bias = bias if bias.met else bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
             looks = not bias.checked and torch.is_grad_enabled() and T and S
             if looks and may_be_looked_at(q, *bias.trainable):
                 bias.check_trainable(torch.zeros(*q.shape[:2], 1, 1, dtype=mask_dtype(q), device=q.device))
@@ -105,7 +105,8 @@ class AttentionCall:
 
     def part(self, row: int | None, first: int, last: int) -> "AttentionCall":
         """The call of one span of tokens."""
-        bias = None if self.bias is None else self.bias.part(row, first, last)
+        tokens = slice(first, last)
+        bias = None if self.bias is None else self.bias.cut(row=row, queries=tokens, keys=tokens)
         trained = _trained(bias) if self.trained else ()
         mask, length = self.mask.part(row, first, last), last - first
         return replace(self, mask=mask, bias=bias, queries=length, all_keys=length, trained=trained, backend="auto")

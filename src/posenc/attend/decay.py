@@ -15,7 +15,6 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.encodings.bias import Bias
 from posenc.encodings.placed import LARGEST, SPAN, Placed
 from posenc.kernels.attention.softmax import for_every_head
 from posenc.kernels.memory import may_be_looked_at, unwrapped
@@ -53,17 +52,15 @@ def runs(
     # Orders of their own come with shards of two pieces, which lie apart.
     most = placed.decay_span if mask.q_order is None else min(placed.decay_span, max(1, T - 1))
     parts, bias = list(_close(positions[0], decay, most, 0, T)), placed.bias
-    if bias is not None:
-        ordered = bias.ordered(*mask.order(T, S, q.device))
-        bias = ordered.meeting(q, k, scale)
-        if bias is not ordered:  # it has met queries as they entered, and must not meet those that follow
-            placed = copy.copy(placed)
-            placed.bias = RowsBias(bias, 0)
+    if bias is not None:  # meets queries as they entered, and none of those that follow
+        placed = copy.copy(placed)
+        placed.bias = bias = copy.copy(bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale))
+        bias.met = True
     for first, last in parts:
         layer, visible = placed, mask
         if len(parts) > 1:
             row_scale = None if placed.scale is None else placed.scale[:, :, first:last]
-            row_bias = None if bias is None else RowsBias(bias, first)
+            row_bias = None if bias is None else bias.cut(queries=slice(first, last))
             at = placed.q_positions[..., first:last]
             layer = Placed(at, placed.k_positions, placed.axes, bias=row_bias, scale=row_scale)
             visible = mask.rows(first, last, T, S, q.device)
@@ -71,19 +68,6 @@ def runs(
         layer = copy.copy(layer)
         layer.decay = None
         yield near_q, near_k, v, layer, visible
-
-
-class RowsBias(Bias):
-    """A bias whose order is known, from row ``start`` on."""
-
-    made_of = ("bias",)
-
-    def __init__(self, bias: Bias, start: int) -> None:
-        self.bias, self.start, self.heads = bias, start, bias.heads
-        self.needs_scores = bias.needs_scores
-
-    def rows(self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
-        return self.bias.rows(self.start + first, self.start + last, keys, scores, start)
 
 
 def fading_products(q: Tensor, k: Tensor, placed: Placed) -> Float[Tensor, "B H T S"]:

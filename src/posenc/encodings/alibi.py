@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.arguments import at_least_one
-from posenc.encodings.bias import Bias, Visible, climbs, consecutive, cut, heads_second, offsets
+from posenc.encodings.bias import Bias, Visible, climbs, consecutive, heads_second, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
@@ -43,15 +43,21 @@ def slopes(heads: int, max_exponent: float = 8.0) -> list[float]:
 class LinearBias(Bias):
     """−m_h·|offset| in the slopes' type: in float32 exact below 2^24, and in ``differences`` at any distance."""
 
+    indexed_by: ClassVar[dict[str, str]] = {"slopes": "h", "q_positions": "bq", "k_positions": "bk"}
+
     def __init__(self, slopes: Float[Tensor, " H"], q_positions: Tensor, k_positions: Tensor) -> None:
         self.slopes, self.heads = slopes, slopes.shape[0]
         self.q_positions, self.k_positions = q_positions, k_positions
-        if consecutive(q_positions, k_positions):
-            last = k_positions.shape[0] - 1
-            self.toeplitz = self.values(torch.arange(-last, last + 1, device=k_positions.device).abs())
-            self.near = last < NEAR
+        self.derive()
+
+    def derive(self) -> None:
+        self.toeplitz = None
+        if consecutive(self.q_positions, self.k_positions):
+            T, S = self.q_positions.shape[0], self.k_positions.shape[0]
+            self.toeplitz = self.values(torch.arange(1 - S, T, device=self.k_positions.device).abs())
+            self.near = S <= NEAR
         else:
-            self.near = spans_less(NEAR, q_positions, k_positions)
+            self.near = spans_less(NEAR, self.q_positions, self.k_positions)
 
     @property
     def modifier(self) -> ScoreMod:  # type: ignore[override]
@@ -85,10 +91,6 @@ class LinearBias(Bias):
         if not near:
             return None
         return linear(self.slopes, self.q_positions, self.k_positions, dtype, scale)
-
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        q, k = (cut(at, row, first, last) for at in (self.q_positions, self.k_positions))
-        return LinearBias(self.slopes, q, k)
 
     def _distances(self, first: int, last: int, keys: int, start: int) -> Int[Tensor, "*B rows near"]:
         return offsets(self.q_positions, self.k_positions, first, last, keys, start).abs()

@@ -1,6 +1,7 @@
 """What is added to the scores: dense blocks always, and shortcuts that attention takes where a bias offers them."""
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -8,9 +9,10 @@ from typing import Any, ClassVar
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn.functional import embedding, pad
 
 from posenc.errors import InvalidArgument
-from posenc.kernels.attention.flex import ScoreMod
+from posenc.kernels.attention.flex import ScoreMod, table_score_mod
 from posenc.kernels.attention.low_rank import SPAN, Channels
 from posenc.kernels.memory import may_be_looked_at
 from posenc.pytrees import Pytree
@@ -29,8 +31,8 @@ class Bias(Pytree, ABC):
 
     Attention asks for these shortcuts by looking whether they are there, never by what class a bias is:
 
-    - ``toeplitz`` ``(H, 2S−1)``: every value once, at the offsets −(S−1) … S−1, where the bias is a function of the
-      offset, positions count up by one and the queries are the last T of the S keys.
+    - ``toeplitz`` ``(H, S+T−1)``: every value once, at the offsets −(S−1) … T−1, where the bias is a function of
+      the offset, positions count up by one and the queries are the last T of the S keys.
     - ``low_rank(dtype, scale)``: extra channels of queries and keys, ``(#B, #H, T, r)`` and ``(#B, #H, S, r)``,
       that ``dtype`` holds; scale · their products, summed in order, is the bias of every key not after its query,
       or it plus a number that is the same along a row of scores, which softmax does not see.
@@ -46,12 +48,19 @@ class Bias(Pytree, ABC):
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
 
+    met: bool = False
+    """Whether it has met the queries, keys and order of this call already, and must meet no others."""
+
     checked: bool = False
     """Whether it is known that ``trainable`` names all that ``rows`` computes from."""
 
     made_of: ClassVar[tuple[str, ...]] = ()
     """The attributes that hold the tensors that gradients flow to: a tensor, a bias, None, or a tuple of them.
     ``rows`` must compute from these attributes and from no other trainable number."""
+
+    indexed_by: ClassVar[dict[str, str]] = {}
+    """What the last axes of the tensors in an attribute count, by which ``cut`` slices them: ``b`` rows of the
+    batch, ``h`` heads, ``q`` queries, ``k`` keys, a dot anything else."""
 
     @property
     def trainable(self) -> tuple[Tensor, ...]:
@@ -122,9 +131,30 @@ class Bias(Pytree, ABC):
         """
         return None
 
-    def part(self, row: int | None, first: int, last: int) -> "Bias":
-        """The same for the tokens ``first`` to ``last`` (excluded) alone, of one row of the batch or of all."""
-        return PartBias(self, row, first, last)
+    def cut(
+        self,
+        *,
+        row: int | None = None,
+        heads: slice | None = None,
+        queries: slice | None = None,
+        keys: slice | None = None,
+    ) -> "Bias":
+        """The same for these heads, queries and keys alone, of one row of the batch or of all.
+
+        Slices have two ends. A bias that names what its tensors are ``indexed_by`` computes nothing of the rest.
+
+        Raises:
+            InvalidArgument: heads of a bias that meets queries and does not name it.
+        """
+        places = {"b": None if row is None else slice(row, row + 1), "h": heads, "q": queries, "k": keys}
+        if not self.indexed_by:
+            return CutBias(self, places)
+        other = copy.copy(self)
+        for name, axes in self.indexed_by.items():
+            setattr(other, name, sliced(getattr(self, name), axes, places))
+        other.heads = self.heads if heads is None else heads.stop - heads.start
+        other.derive()
+        return other
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> "Bias":
         """The same, knowing the order of the tokens; for those that sum along it."""
@@ -137,7 +167,8 @@ class Bias(Pytree, ABC):
 
 
 class OffsetBias(Bias):
-    """A bias that is a function of the offset alone, held in O(H·L) where positions allow it.
+    """A bias that is a function of the offset alone. Where positions may be looked at and span few offsets, the
+    function is evaluated once at each of them.
 
     Args:
         values: the function; it is called with int64 offsets and then with the tensors of ``trainable``, and gives
@@ -148,12 +179,18 @@ class OffsetBias(Bias):
         trainable: the tensors that gradients flow to. ``values`` must read them from its arguments: it is called
             again with others in their place, to take the gradients of one layer apart from those of the others.
         axes: coordinates of a position.
+        bound: along one axis, offsets further than this to either side have the value of this one; None where the
+            function has no such end. With it nobody has to look at positions.
 
     Raises:
         InvalidArgument: ``values`` reads a trainable tensor that is not an argument of it.
     """
 
     made_of = ("parameters",)
+    indexed_by: ClassVar[dict[str, str]] = {"q_positions": "bq", "k_positions": "bk"}
+    table: Float[Tensor, "offsets H"] | None = None
+    share: tuple[int, int] | None = None
+    """Which heads of the function it has; None for all."""
 
     def __init__(
         self,
@@ -163,14 +200,14 @@ class OffsetBias(Bias):
         k_positions: Tensor,
         trainable: tuple[Tensor, ...] = (),
         axes: int = 1,
+        bound: int | None = None,
     ) -> None:
-        self.values, self.heads, self.parameters, self.axes = values, heads, trainable, axes
-        if axes > 1 and q_positions.dim() != k_positions.dim():  # (A, T) beside (A, B, T): one row for all
+        self.values, self.heads, self.parameters, self.axes, self.bound = values, heads, trainable, axes, bound
+        if axes > 1:  # (A, T) is one row for all
             q_positions, k_positions = (
                 at.unsqueeze(-2) if at.dim() == 2 else at for at in (q_positions, k_positions)
             )
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.straight = consecutive(q_positions, k_positions)
         if torch.is_grad_enabled() and may_be_looked_at(q_positions, *trainable):
             apart = q_positions.new_zeros((axes, 1) if axes > 1 else 1)
             check_named(values(apart, *(x.detach() for x in trainable)), type(self).__name__)
@@ -178,63 +215,174 @@ class OffsetBias(Bias):
         self.derive()
 
     def derive(self) -> None:
-        if self.straight:
-            last = self.k_positions.shape[0] - 1
-            along = torch.arange(-last, last + 1, device=self.k_positions.device)
-            self.toeplitz = self.values(along, *self.parameters).contiguous()
+        self.toeplitz, self.table = None, None
+        if consecutive(self.q_positions, self.k_positions):
+            T, S = self.q_positions.shape[0], self.k_positions.shape[0]
+            self.toeplitz = self._at(torch.arange(1 - S, T, device=self.k_positions.device)).contiguous()
+        elif self.bound is not None:
+            self._tabulate([-self.bound], [self.bound])
+        elif self.k_positions.is_cpu and may_be_looked_at(self.q_positions, self.k_positions):
+            both = self.q_positions, self.k_positions
+            q, k = (at.flatten(1) if self.axes > 1 else at.flatten()[None] for at in both)
+            if q.numel() and k.numel():
+                low, high = (k.amin(1) - q.amax(1)).tolist(), (k.amax(1) - q.amin(1)).tolist()
+                size = math.prod(b - a + 1 for a, b in zip(low, high, strict=True))
+                if size <= LONGEST_TABLE * sum(at.shape[-1] for at in both):
+                    self._tabulate(low, high)
+
+    def _tabulate(self, low: list[int], high: list[int]) -> None:
+        """Evaluate the function once at all offsets between these, of every axis."""
+        device = self.k_positions.device
+        ranges = [torch.arange(a, b + 1, device=device) for a, b in zip(low, high, strict=True)]
+        grid = torch.stack([axis.flatten() for axis in torch.meshgrid(*ranges, indexing="ij")])
+        self.table = self._at(grid if self.axes > 1 else grid[0]).T
+        # The place of an offset in the table, as a number of as many digits as there are axes.
+        steps = [math.prod(len(axis) for axis in ranges[i + 1 :]) for i in range(len(ranges))]
+        self.low, self.steps = torch.tensor([low, steps], device=device)
+
+    def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
+        values = self.values(offsets, *self.parameters)
+        return values if self.share is None else values[slice(*self.share)]
+
+    @property
+    def modifier(self) -> ScoreMod | None:  # type: ignore[override]
+        if self.bound is None or self.table is None:
+            return None
+        return table_score_mod(self.table, self.bound, self.q_positions, self.k_positions)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
+        if self.toeplitz is not None:
+            places = slice(self.q_positions.shape[0] - last + start, self.q_positions.shape[0] - first - 1 + keys)
+            return self.toeplitz[:, places].unfold(1, keys - start, 1).flip(1)[None]
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
-        return heads_second(self.values(apart, *self.parameters))
+        if self.table is None:
+            return heads_second(self._at(apart))
+        apart = apart if self.bound is None else apart.clamp(-self.bound, self.bound)
+        apart = apart if self.axes > 1 else apart[None]
+        low, steps = (x.view(-1, *[1] * (apart.dim() - 1)) for x in (self.low, self.steps))
+        return heads_second(embedding(((apart - low) * steps).sum(0), self.table).movedim(-1, 0))
 
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        q, k = (cut(at, row, first, last, self.axes) for at in (self.q_positions, self.k_positions))
-        return OffsetBias(self.values, self.heads, q, k, self.parameters, self.axes)
+    def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
+        other = copy.copy(self)
+        if heads is not None:
+            before = 0 if self.share is None else self.share[0]
+            other.share = before + heads.start, before + heads.stop
+        return super(OffsetBias, other).cut(heads=heads, **places)
 
 
-class PartBias(Bias):
-    """Some tokens of a bias: its rows there."""
+LONGEST_TABLE = 4
+"""Offsets that are evaluated at most, in tokens, where positions do not count up by one: a grid has so many."""
+
+
+class CutBias(Bias):
+    """A part of a bias that does not name what its tensors are indexed by: its rows, sliced."""
 
     made_of = ("bias",)
 
-    def __init__(self, bias: Bias, row: int | None, first: int, last: int) -> None:
-        self.bias, self.row, self.first, self.last = bias, row, first, last
-        self.heads, self.needs_scores = bias.heads, bias.needs_scores
+    def __init__(self, bias: Bias, places: dict[str, slice | None]) -> None:
+        self.bias, self.places, self.needs_scores, self.heads = bias, places, bias.needs_scores, bias.heads
+        heads = places["h"]
+        if heads is not None:
+            self.heads = heads.stop - heads.start
+            if type(bias).meeting is not Bias.meeting:
+                raise InvalidArgument(
+                    f"{type(bias).__name__} meets queries, and does not say which of its tensors have an axis of "
+                    'heads; name their axes: indexed_by = {"table": "h··"}'
+                )
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        ends = self.first + first, self.first + last, self.first + keys
-        block = self.bias.rows(*ends, scores, self.first + start)
-        return block if self.row is None or block.shape[0] == 1 else block[self.row : self.row + 1]
+        q, k, head = (0 if place is None else place.start for place in (self.places[axis] for axis in "qkh"))
+        if scores is not None:  # with zeros for the other heads, as the bias takes them
+            scores = pad(scores, (0, 0, 0, 0, head, self.bias.heads - head - self.heads))
+        block = self.bias.rows(q + first, q + last, k + keys, scores, k + start)
+        return sliced(block, "bh··", self.places)
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return CutBias(self.bias.ordered(q_order, k_order), self.places)
 
 
-class SumBias(Bias):
-    """Several biases added; it has the shortcuts that all of them have and that add up."""
+class JoinedBias(Bias):
+    """A bias made of others; it has the shortcuts that all of them have. ``None`` stands for no bias."""
 
     made_of = ("parts",)
+    indexed_by: ClassVar[dict[str, str]] = {"parts": ""}
+    parts: tuple[Bias | None, ...]
 
-    def __init__(self, parts: tuple[Bias, ...]) -> None:
-        self.parts, self.heads = parts, parts[0].heads
-        self.needs_scores = any(part.needs_scores for part in parts)
-        self.derive()
+    @abstractmethod
+    def join(self, blocks: list[Float[Tensor, "#B _ n m"] | None]) -> Float[Tensor, "#B H n m"]:
+        """What they have together, from what each has; None for nothing."""
+
+    @abstractmethod
+    def shares(self, x: Float[Tensor, "B _ n m"]) -> tuple[Tensor, ...]:
+        """What each of them gets of queries, keys or scores, whose second axis are heads."""
 
     def derive(self) -> None:
-        lines = [part.toeplitz for part in self.parts]
-        if all(line is not None for line in lines):
-            self.toeplitz = torch.stack([line for line in lines if line is not None]).sum(0)
+        some = [part for part in self.parts if part is not None]
+        self.needs_scores = any(part.needs_scores for part in some)
+        lines = [
+            None if part is None or part.toeplitz is None else part.toeplitz[None, :, None] for part in self.parts
+        ]
+        self.toeplitz = self.join(lines)[0, :, 0] if all(part.toeplitz is not None for part in some) else None
+        reaches = [part.constant_beyond for part in some]
+        self.constant_beyond = None if None in reaches else max(reach or 0 for reach in reaches)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return added([part.rows(first, last, keys, scores, start) for part in self.parts])
+        return self._joined("rows", first, last, keys, scores=scores, start=start)
 
     def differences(
         self, first: int, last: int, keys: int, visible: Visible, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
-        return added([part.differences(first, last, keys, visible, scores, start) for part in self.parts])
+        return self._joined("differences", first, last, keys, visible, scores=scores, start=start)
+
+    def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
+        blocks = [None if part is None else part.beyond(first, last) for part in self.parts]
+        return None if all(block is None for block in blocks) else self.join(blocks)
+
+    def _joined(self, name: str, *block: Any, scores: Tensor | None, start: int) -> Tensor:
+        each = (None,) * len(self.parts) if scores is None else self.shares(scores)
+        return self.join(
+            [
+                None if part is None else getattr(part, name)(*block, share, start)
+                for part, share in zip(self.parts, each, strict=True)
+            ]
+        )
+
+    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
+        return self._of(tuple(part and part.ordered(q_order, k_order) for part in self.parts))
+
+    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
+        each = zip(self.parts, self.shares(q), self.shares(k), strict=True)
+        return self._of(tuple(part and part.meeting(some_q, some_k, scale) for part, some_q, some_k in each))
+
+    def _of(self, parts: tuple[Bias | None, ...]) -> Bias:
+        if all(a is b for a, b in zip(parts, self.parts, strict=True)):
+            return self
+        other = copy.copy(self)
+        other.parts = parts
+        other.derive()
+        return other
+
+
+class SumBias(JoinedBias):
+    """Several biases added."""
+
+    parts: tuple[Bias, ...]
+
+    def __init__(self, parts: tuple[Bias, ...]) -> None:
+        self.parts, self.heads = parts, parts[0].heads
+        self.derive()
+
+    def join(self, blocks: list[Tensor | None]) -> Tensor:
+        return added([block for block in blocks if block is not None])
+
+    def shares(self, x: Tensor) -> tuple[Tensor, ...]:
+        return (x,) * len(self.parts)
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         # Without a walrus, whose cell torch's compiler finds uninitialised.
@@ -244,17 +392,17 @@ class SumBias(Bias):
             return None
         return side_by_side([q for q, _ in channels_of_parts]), side_by_side([k for _, k in channels_of_parts])
 
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        return SumBias(tuple(part.part(row, first, last) for part in self.parts))
+    @property
+    def modifier(self) -> ScoreMod | None:  # type: ignore[override]
+        modifiers = [part.modifier for part in self.parts]
 
-    def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
-        return self._of(tuple(part.ordered(q_order, k_order) for part in self.parts))
+        def score_mod(score: Tensor, *place: Tensor) -> Tensor:
+            for modifier in modifiers:
+                assert modifier is not None
+                score = modifier(score, *place)
+            return score
 
-    def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
-        return self._of(tuple(part.meeting(q, k, scale) for part in self.parts))
-
-    def _of(self, parts: tuple[Bias, ...]) -> Bias:
-        return self if parts == self.parts else SumBias(parts)
+        return None if None in modifiers else score_mod
 
 
 def _tensors(attribute: Any) -> Iterator[Tensor]:
@@ -322,11 +470,19 @@ def side_by_side(tensors: list[Tensor]) -> Tensor:
     return torch.cat([tensor.expand(batch, heads, -1, -1) for tensor in tensors], dim=-1)
 
 
-def cut(at: Tensor, row: int | None, first: int, last: int, axes: int = 1) -> Tensor:
-    """Of positions ``(T,)`` or ``(B, T)``, axes in front, those of some tokens, of one row or of all."""
-    at = at[..., first:last]
-    by_row = at.dim() == (2 if axes == 1 else 3)
-    return at if row is None or not by_row else at.select(-2, min(row, at.shape[-2] - 1))
+def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
+    """The slices of tensors whose last axes are these. Rows and heads that broadcast stay, as do other things."""
+    if isinstance(attribute, Bias):
+        b, h, q, k = (places[axis] for axis in "bhqk")
+        return attribute.cut(row=None if b is None else b.start, heads=h, queries=q, keys=k)
+    if isinstance(attribute, tuple):
+        return tuple(sliced(one, axes, places) for one in attribute)
+    if isinstance(attribute, Tensor):
+        for axis, name in enumerate(reversed(axes), 1):
+            place = places.get(name)
+            if place is not None and axis <= attribute.dim() and (name in "qk" or attribute.shape[-axis] != 1):
+                attribute = attribute.narrow(-axis, place.start, place.stop - place.start)
+    return attribute
 
 
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:

@@ -248,7 +248,7 @@ class PlacedHeads(PlacedParts):
                 "wide as each other: give every group an encoding that adds as many"
             )
         if any(part.bias is not None for part in parts):
-            self.bias = HeadsBias(tuple(zip((part.bias for part in parts), counts, strict=True)))
+            self.bias = HeadsBias(tuple(part.bias for part in parts), counts)
         decays = [part.decay for part in parts]
         fading = next((decay for decay in decays if decay is not None), None)
         if fading is not None:

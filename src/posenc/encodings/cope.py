@@ -37,6 +37,7 @@ class CountedBias(Bias):
     """
 
     made_of = ("products",)
+    indexed_by: ClassVar[dict[str, str]] = {"order": "bk", "products": "bhq·"}
     needs_scores = True
 
     def __init__(
@@ -47,7 +48,10 @@ class CountedBias(Bias):
         products: Float[Tensor, "B H T P"] | None = None,
     ) -> None:
         self.table, self.heads, self.order, self.products = table, heads, order, products
-        self.straight = order is not None and consecutive(order, order)
+        self.derive()
+
+    def derive(self) -> None:
+        self.straight = self.order is not None and consecutive(self.order, self.order)
 
     def ordered(self, q_order: Tensor, k_order: Tensor) -> Bias:
         return CountedBias(self.table, self.heads, k_order, self.products)

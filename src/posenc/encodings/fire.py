@@ -40,6 +40,7 @@ class FireBias(Bias):
     """
 
     made_of = ("c", "nearest", "pieces")
+    indexed_by: ClassVar[dict[str, str]] = {"pieces": "·h", "q_positions": "bq", "k_positions": "bk"}
 
     def __init__(
         self,
@@ -53,15 +54,13 @@ class FireBias(Bias):
         self.c, self.nearest, self.breaks, self.pieces = c, nearest, breaks, pieces
         self.q_positions, self.k_positions = q_positions, k_positions
         self.heads = pieces[0].shape[1]
-        self.straight = consecutive(q_positions, k_positions) and may_be_looked_at(nearest.detach())
-        if self.straight:
-            self.straight = int(k_positions[-1]) <= float(nearest.detach())
         self.derive()
 
     def derive(self) -> None:
-        if self.straight:
-            last = self.k_positions.shape[0] - 1
-            along = torch.arange(-last, last + 1, device=self.c.device)
+        nearest, self.toeplitz = self.nearest.detach(), None
+        straight = consecutive(self.q_positions, self.k_positions) and may_be_looked_at(nearest)
+        if straight and int(self.k_positions[-1]) <= float(nearest):
+            along = torch.arange(1 - len(self.k_positions), len(self.q_positions), device=self.c.device)
             self.toeplitz = self.values(along, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:

@@ -35,6 +35,7 @@ class ForgetBias(Bias):
     """
 
     made_of = ("q_sums", "k_sums")
+    indexed_by: ClassVar[dict[str, str]] = {"gates": "bhk", "q_sums": "bhq", "k_sums": "bhk"}
 
     def __init__(self, gates: Float[Tensor, "B H S"], q_sums: Tensor | None = None, k_sums: Tensor | None = None):
         self.gates, self.heads = gates, gates.shape[1]
@@ -66,11 +67,6 @@ class ForgetBias(Bias):
 
     def low_rank(self, dtype: torch.dtype, scale: float) -> Channels | None:
         return of_sums(*self._sums(), dtype, scale)
-
-    def part(self, row: int | None, first: int, last: int) -> Bias:
-        every = self.gates, *self._sums()
-        gates, *both = ((x if row is None or len(x) == 1 else x[row : row + 1])[:, :, first:last] for x in every)
-        return type(self)(gates, *both)
 
     def _sums(self) -> tuple[Tensor, Tensor]:
         if self.q_sums is None or self.k_sums is None:

@@ -42,7 +42,15 @@ class GatedSlopes(Bias):
         gates: g ``(B, H, T, 1)`` and g' ``(B, H, S, 1)``; None until queries and keys are known.
     """
 
-    made_of = ("gates",)
+    made_of = ("of_q", "of_k")
+    indexed_by: ClassVar[dict[str, str]] = {
+        "slopes": "h",
+        "reads": "h··",
+        "of_q": "bhq·",
+        "of_k": "bhk·",
+        "q_positions": "bq",
+        "k_positions": "bk",
+    }
 
     def __init__(
         self,
@@ -52,7 +60,8 @@ class GatedSlopes(Bias):
         k_positions: Tensor,
         gates: tuple[Tensor | None, Tensor | None] = (None, None),
     ) -> None:
-        self.slopes, self.heads, self.reads, self.gates = slopes, len(slopes), reads, gates
+        self.slopes, self.heads, self.reads = slopes, len(slopes), reads
+        self.of_q, self.of_k = gates
         self.q_positions, self.k_positions = q_positions, k_positions
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
@@ -70,9 +79,8 @@ class GatedSlopes(Bias):
     ) -> Float[Tensor, "B H rows S"]:
         distance = offsets(self.q_positions, self.k_positions, first, last, keys, start).abs().to(self.slopes.dtype)
         slopes = self.slopes.view(-1, *[1] * distance.dim())
-        of_q, of_k = self.gates
-        rates = [] if of_q is None else [of_q[:, :, first:last]]
-        rates += [] if of_k is None else [of_k[:, :, start:keys].mT]
+        rates = [] if self.of_q is None else [self.of_q[:, :, first:last]]
+        rates += [] if self.of_k is None else [self.of_k[:, :, start:keys].mT]
         return -heads_second(slopes * distance) * (rates[0] if len(rates) == 1 else rates[0] + rates[1])
 
 

@@ -8,6 +8,7 @@ happens a block of rows at a time, whenever attention asks for it.
 
 import copy
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -38,6 +39,13 @@ class QueryTable(Bias):
     """
 
     made_of = ("queries", "table")
+    indexed_by: ClassVar[dict[str, str]] = {
+        "table": "h··",
+        "added": "h··",
+        "queries": "bhq·",
+        "q_positions": "bq",
+        "k_positions": "bk",
+    }
 
     def __init__(
         self,
@@ -53,9 +61,13 @@ class QueryTable(Bias):
     ) -> None:
         self.table, self.column, self.heads, self.added, self.scaled = table, column, heads, added, scaled
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.straight = consecutive(q_positions, k_positions)
-        self.constant_beyond = constant_beyond if self.straight else None
+        self.reach = constant_beyond
         self.queries: Float[Tensor, "B H T n"] | None = None  # what meets the table, scaled, once it is known
+        self.derive()
+
+    def derive(self) -> None:
+        self.straight = consecutive(self.q_positions, self.k_positions)
+        self.constant_beyond = self.reach if self.straight else None
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         if self.queries is not None:  # other numbers take the place of queries
@@ -103,6 +115,12 @@ class KeyTable(Bias):
     """The product of every key and the column that the offset picks; arguments as in ``QueryTable``."""
 
     made_of = ("keys", "table")
+    indexed_by: ClassVar[dict[str, str]] = {
+        "table": "h··",
+        "keys": "bhk·",
+        "q_positions": "bq",
+        "k_positions": "bk",
+    }
 
     def __init__(
         self,
@@ -115,7 +133,10 @@ class KeyTable(Bias):
     ) -> None:
         self.table, self.column, self.heads, self.keys = table, column, heads, keys
         self.q_positions, self.k_positions = q_positions, k_positions
-        self.straight = consecutive(q_positions, k_positions)
+        self.derive()
+
+    def derive(self) -> None:
+        self.straight = consecutive(self.q_positions, self.k_positions)
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("k", k, self.table.shape[1])
@@ -139,17 +160,16 @@ class KeyTable(Bias):
         view in which each key begins one number earlier than the one before is the bias."""
         assert self.keys is not None
         rows, start = last - first, self.k_positions.shape[0] - self.q_positions.shape[0] + first
-        (tiles, rest), nearest = divmod(keys - begin, -TILE), begin - start
-        tiles = -tiles
-        tile_offsets = torch.arange(tiles * TILE - 1 + nearest, nearest - rows, -1, device=self.k_positions.device)
+        size, nearest = min(TILE, keys - begin), begin - start
+        tiles = -(-(keys - begin) // size)
+        tile_offsets = torch.arange(tiles * size - 1 + nearest, nearest - rows, -1, device=self.k_positions.device)
         columns = (
-            self.table.index_select(-1, self.column(tile_offsets)).unfold(-1, rows + TILE - 1, TILE).transpose(1, 2)
+            self.table.index_select(-1, self.column(tile_offsets)).unfold(-1, rows + size - 1, size).transpose(1, 2)
         )
-        padded = pad(self.keys[:, :, begin:keys], (0, 0, 0, -rest))
-        tiled = padded.unflatten(2, (tiles, TILE)).flip(2)
-        products = product(tiled, columns).contiguous()
-        tile, wide = products.stride()[:3], rows + TILE - 1
-        skewed = products.as_strided((*products.shape[:3], rows, TILE), (*tile, 1, wide - 1), TILE - 1)
+        padded = pad(self.keys[:, :, begin:keys], (0, 0, 0, tiles * size - keys + begin))
+        products = product(padded.unflatten(2, (tiles, size)).flip(2), columns).contiguous()
+        tile, wide = products.stride()[:3], rows + size - 1
+        skewed = products.as_strided((*products.shape[:3], rows, size), (*tile, 1, wide - 1), size - 1)
         return skewed.flip(2).transpose(2, 3).flatten(-2)[..., : keys - begin]
 
 

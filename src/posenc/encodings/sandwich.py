@@ -39,6 +39,8 @@ def sandwich_frequencies(channels: int, base: float, first: int) -> Frequencies:
 class SandwichBias(Bias):
     """Where positions lie anywhere: sums of cosines as products of the sinusoids of queries and of keys."""
 
+    indexed_by: ClassVar[dict[str, str]] = {"factors": "h", "q": "bq·", "k": "bk·"}
+
     def __init__(
         self, factors: Float[Tensor, " H"], q: Float[Tensor, "*B T C"], k: Float[Tensor, "*B2 S C"]
     ) -> None:

@@ -5,7 +5,6 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from posenc.encodings.bias_of_heads import SomeHeads as SomeHeadsBias
 from posenc.encodings.compose import Composed, Heads
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, heads_of
@@ -33,7 +32,7 @@ class PlacedSomeHeads(Placed):
         self.window, self.chunk, self.decay_span = unsharded.window, unsharded.chunk, unsharded.decay_span
         self.softmax_scale, self.softmax_factor = unsharded.softmax_scale, unsharded.softmax_factor
         if unsharded.bias is not None:
-            self.bias = SomeHeadsBias(unsharded.bias, first, last)
+            self.bias = unsharded.bias.cut(heads=slice(first, last))
         if unsharded.decay is not None:
             self.decay = unsharded.decay if unsharded.decay.shape[0] == 1 else unsharded.decay[first:last]
         if unsharded.scale is not None:

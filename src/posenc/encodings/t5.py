@@ -108,5 +108,5 @@ class T5(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         table = self.weight.to(torch.promote_types(dtype, torch.float32))
-        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (table,))
+        bias = OffsetBias(self.values, self.heads, q_positions, k_positions, (table,), bound=self.max_distance)
         return Placed(q_positions, k_positions, bias=bias, softmax_scale=self.softmax_scale)

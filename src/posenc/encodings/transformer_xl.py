@@ -44,6 +44,13 @@ class WaveBias(Bias):
     """
 
     made_of = ("queries", "maps")
+    indexed_by: ClassVar[dict[str, str]] = {
+        "maps": "h··",
+        "added": "h··",
+        "queries": "bhq·",
+        "q_waves": "bq·",
+        "k_waves": "bk·",
+    }
 
     def __init__(
         self,
@@ -52,21 +59,21 @@ class WaveBias(Bias):
         waves: tuple[Waves, Waves],
         queries: Float[Tensor, "B H T D"] | None = None,
     ) -> None:
-        self.maps, self.added, self.waves, self.queries = maps, added, waves, queries
+        self.maps, self.added, (self.q_waves, self.k_waves), self.queries = maps, added, waves, queries
         self.heads = added.shape[0]
 
     def meeting(self, q: Tensor, k: Tensor, scale: float) -> Bias:
         check_channels("q", q, self.added.shape[-1])
         met = (q.to(torch.promote_types(q.dtype, torch.float32)) + self.added) * scale
-        return WaveBias(self.maps, self.added, self.waves, met)
+        return WaveBias(self.maps, self.added, (self.q_waves, self.k_waves), met)
 
     def rows(
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "B H rows S"]:
         assert self.queries is not None
         a, b = (product(self.queries[:, :, first:last], part) for part in self.maps)
-        cos, sin = (over_heads(wave[..., first:last, :]) for wave in self.waves[0])
-        key_waves = over_heads(torch.cat(self.waves[1], -1)[..., start:keys, :])
+        cos, sin = (over_heads(wave[..., first:last, :]) for wave in self.q_waves)
+        key_waves = over_heads(torch.cat(self.k_waves, -1)[..., start:keys, :])
         return product(torch.cat((a * sin + b * cos, b * sin - a * cos), -1), key_waves.mT)
 
 

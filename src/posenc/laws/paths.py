@@ -55,7 +55,7 @@ def shortcuts_are_rows(subject: Subject) -> None:
                 off = subject.bias_roundings * torch.finfo(dtype).eps / 2 * dense.abs().max()
                 if bias.toeplitz is not None:
                     owed(
-                        bias.toeplitz.shape == (bias.heads, 2 * S - 1),
+                        bias.toeplitz.shape == (bias.heads, S + T - 1),
                         f"line of shape {tuple(bias.toeplitz.shape)}, {where}",
                     )
                     near(bias.toeplitz[:, distances + S - 1].expand_as(dense), dense, off, f"line at {where}")

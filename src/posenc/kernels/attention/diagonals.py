@@ -13,7 +13,7 @@ from posenc.kernels.attention.softmax import Block, split
 
 
 class Diagonals:
-    """Gradients block by block, of at most ``rows`` rows; those of the line ``(H, 2S − 1)`` add up in ``line``."""
+    """Gradients block by block, of at most ``rows`` rows; those of the line ``(H, S+T−1)`` add up in ``line``."""
 
     def __init__(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], rows: int, dtype: torch.dtype
@@ -22,7 +22,7 @@ class Diagonals:
         longest = min(rows, T)
         size = B * H * longest * (k.shape[2] + longest)
         self.first, self.second = (torch.empty(size, dtype=dtype, device=q.device) for _ in range(2))
-        self.line = q.new_zeros(H, 2 * k.shape[2] - 1, dtype=dtype)
+        self.line = q.new_zeros(H, k.shape[2] + T - 1, dtype=dtype)
 
     def backward(
         self,

@@ -155,15 +155,13 @@ def picked(row: Tensor, b: Tensor, index: Tensor) -> Tensor:
     return row[0, index] if row.shape[0] == 1 else row[b, index]
 
 
-def line_score_mod(line: Float[Tensor, "H offsets"], ahead: int = 0) -> ScoreMod:
-    """score + line[h, offset + S − 1]: any bias held along a line of the offsets −(S−1) … S−1.
-
-    ``ahead`` is how many keys stand before the first query's own: S − T with a cache. ``Bias.toeplitz`` holds
-    such a line; gradients flow to it.
-    """
-    zero = (line.shape[1] - 1) // 2
+def table_score_mod(
+    table: Float[Tensor, "offsets H"], bound: int, q_positions: Tensor, k_positions: Tensor
+) -> ScoreMod:
+    """score + the table's number for the offset, those beyond ±``bound`` taken for that; row 0 is −``bound``."""
 
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
-        return score + line[h, k_index - q_index - ahead + zero]
+        apart = picked(k_positions, b, k_index) - picked(q_positions, b, q_index)
+        return score + table[apart.clamp(-bound, bound) + bound, h]
 
     return score_mod
