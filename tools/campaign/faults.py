@@ -1,0 +1,5 @@
+"""Faults planted on purpose."""
+
+from typing import Any
+
+FAULTS: dict[str, Any] = {}

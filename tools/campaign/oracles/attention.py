@@ -1,0 +1,422 @@
+"""softmax(scores)·v for every encoding that changes scores, dense, in float64, from the papers' formulas.
+
+A ``Spec`` names an encoding and its settings; ``attend`` gives output, logsumexp and the largest visible score of
+every row. Shapes: q (B, H, T, D), k and v (B, H, S, ·), positions (A, B, T) and (A, B, S), tokens x (B, S, C) of
+which ``rows`` (T,) are the queries'.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from tools.campaign.oracles.rotation import frequencies, polar, rotated
+
+Array = np.ndarray
+Numbers = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Spec:
+    """An encoding: a class by name, its settings, and for composed ones its parts with their heads."""
+
+    kind: str
+    settings: tuple[tuple[str, Any], ...] = ()
+    parts: tuple["Spec", ...] = ()
+    counts: tuple[int, ...] = ()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return dict(self.settings)
+
+    def flat(self) -> list["Spec"]:
+        """Itself, or the parts of its parts."""
+        return [leaf for part in self.parts for leaf in part.flat()] if self.parts else [self]
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What attention is called with."""
+
+    q: Array
+    k: Array
+    v: Array
+    q_positions: Array
+    k_positions: Array
+    visible: Array
+    """(B, T, S)"""
+    k_order: Array
+    """(B, S), each key's place along its sequence."""
+    rows: Array
+    tokens: Array
+    scale: float
+    segments: Array = field(default_factory=lambda: np.zeros((1, 1)))
+    """(B, S), the document of every key."""
+    scores: Array = field(default_factory=lambda: np.zeros((1, 1, 1, 1)))
+    """(B, H, T, S), before anything is added to them."""
+
+    def heads(self, first: int, last: int) -> "Inputs":
+        cut = slice(first, last)
+        scores = self.scores if self.scores.shape[1] == 1 < self.q.shape[1] else self.scores[:, cut]
+        return replace(self, q=self.q[:, cut], k=self.k[:, cut], v=self.v[:, cut], scores=scores)
+
+    def axis(self, axis: int) -> "Inputs":
+        cut = slice(axis, axis + 1)
+        return replace(self, q_positions=self.q_positions[cut], k_positions=self.k_positions[cut])
+
+    @property
+    def behind(self) -> Array:
+        """p_q − p_k along every axis, (A, B, T, S)."""
+        return self.q_positions[..., :, None] - self.k_positions[..., None, :]
+
+
+def slopes(heads: int, max_exponent: float = 8.0) -> Array:
+    """ALiBi's: one geometric series for a power of two, and else every second slope of the next one behind it."""
+    power = 1 << (heads.bit_length() - 1)
+    series = [2 ** (-max_exponent * h / power) for h in range(1, power + 1)]
+    finer = [2 ** (-max_exponent * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
+    return np.array((series + finer)[:heads])
+
+
+@lru_cache(None)
+def t5_side(n: int, buckets: int, max_distance: int) -> int:
+    """The bucket of distance n among one side's: min(N−1, e + ⌊ln(n/e)/ln(M/e)·(N−e)⌋), decided by integers."""
+    e = buckets // 2
+    steps, j = buckets - e, 0
+    if n < e:
+        return n
+    while j < steps - 1 and n**steps * e ** (j + 1) >= max_distance ** (j + 1) * e**steps:
+        j += 1
+    return e + j
+
+
+def t5_bucket(ahead: int, buckets: int, max_distance: int, two_sided: bool) -> int:
+    """Key − query to its bucket."""
+    if not two_sided:
+        return t5_side(max(-ahead, 0), buckets, max_distance)
+    half = buckets // 2
+    return t5_side(abs(ahead), half, max_distance) + (half if ahead > 0 else 0)
+
+
+@lru_cache(None)
+def deberta_row(behind: int, buckets: int, max_distance: int) -> int:
+    """Query − key to its row: near ones as they are, far ones by ⌈ln(n/m)/ln((M−1)/m)·(m−1)⌉ + m."""
+    m, n = buckets // 2, abs(behind)
+    if n > m:
+        j = 0
+        while (max_distance - 1) ** j * m ** (m - 1) < n ** (m - 1) * m**j:
+            j += 1
+        n = m + j
+    return min(max((n if behind > 0 else -n) + buckets, 0), 2 * buckets - 1)
+
+
+def _mapped(function: Callable[[int], int], offsets: Array) -> Array:
+    values, inverse = np.unique(offsets, return_inverse=True)
+    return np.array([function(int(value)) for value in values], dtype=np.int64)[inverse].reshape(offsets.shape)
+
+
+def _per_head(table: Array, index: Array) -> Array:
+    """Rows of (n, H) as (B, H, T, S)."""
+    return np.moveaxis(table[index], -1, 1)
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _softplus(x: Array) -> Array:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+def alibi(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    m = slopes(x.q.shape[1], o.get("max_exponent", 8.0))
+    return -m[:, None, None] * np.abs(x.behind[0])[:, None]
+
+
+def t5(o: dict[str, Any], w: Numbers, x: Inputs, table: str = "weight", axis: int = 0) -> Array:
+    buckets, farthest, sides = o.get("buckets", 32), o.get("max_distance", 128), o.get("two_sided", False)
+    index = _mapped(lambda d: t5_bucket(d, buckets, farthest, sides), -x.behind[axis])
+    return _per_head(w[table], index)
+
+
+def layoutlm(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    parts = zip(o["buckets"], o["max_distance"], strict=True)
+    sides = [{"buckets": n, "max_distance": m, "two_sided": True} for n, m in parts]
+    return sum(t5(side, w, x, f"tables.{axis}.weight", axis) for axis, side in enumerate(sides))  # type: ignore[return-value]
+
+
+def kerple(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    n = np.abs(x.behind[0])[:, None].astype(float)
+    r = np.exp(w["size"])[:, None, None]
+    if o.get("kernel", "log") == "log":
+        return -r * np.log1p(np.exp(w["growth"])[:, None, None] * n)
+    return -r * n ** (2 * _sigmoid(w["growth"])[:, None, None])
+
+
+def fire(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    n, c = np.abs(x.behind[0]).astype(float), abs(w["c"][0])
+    least = abs(w["m"][0]) * o.get("nearest", 512.0)
+    reach = np.maximum(x.q_positions[0].astype(float), least)
+    z = np.log(c * n + 1) / (np.log(c * reach + 1) + 1e-6)[..., None]
+    hidden = np.maximum(z[..., None] * w["inner"] + w["inner_bias"], 0)
+    return np.moveaxis(hidden @ w["outer"].T + w["outer_bias"], -1, 1)
+
+
+def sandwich(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    C, first, H = o.get("channels", 128), o.get("first", 1), x.q.shape[1]
+    i = np.arange(first, first + C // 2)
+    cosines = np.cos(np.abs(x.behind[0])[..., None] * o.get("base", 1e4) ** (-2.0 * i / C)).sum(-1) - C / 2
+    return (H / (8 * np.arange(1, H + 1)))[:, None, None] * cosines[:, None]
+
+
+def window(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    index = np.zeros_like(x.behind[0])
+    for axis, size in enumerate(o["size"]):
+        index = index * (2 * size - 1) + x.behind[axis] + size - 1
+    return _per_head(w["weight"], index)
+
+
+def decomposed(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    rows = [w[f"tables.{axis}"][x.behind[axis] + size - 1] for axis, size in enumerate(o["size"])]
+    return sum(np.einsum("bhtd,btsd->bhts", x.q, row) for row in rows)  # type: ignore[return-value]
+
+
+def shaw(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    behind = o.get("behind", 64)
+    row = np.clip(-x.behind[0], -behind, o.get("ahead", 8)) + behind
+    return x.scale * np.einsum("bhtd,btsd->bhts", x.q, w["weight"][row])
+
+
+def transformer_xl(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    C, (H, D) = w["weight"].shape[1], w["u"].shape
+    angles = x.behind[0][..., None] * o.get("base", 1e4) ** (-2.0 * np.arange(C // 2) / C)
+    s = np.stack((np.sin(angles), np.cos(angles)), -1 if o.get("order", "interleaved") == "interleaved" else -2)
+    r = np.einsum("btsc,hdc->bhtsd", s.reshape(*angles.shape[:-1], C), w["weight"].reshape(H, D, C))
+    on_keys = np.einsum("hd,bhsd->bhs", w["u"], x.k)[:, :, None]
+    return x.scale * (on_keys + np.einsum("bhtd,bhtsd->bhts", x.q + w["v"][:, None], r))
+
+
+def deberta(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    row = _mapped(lambda d: deberta_row(d, o["buckets"], o["max_distance"]), x.behind[0])
+    H, D = x.q.shape[1], x.q.shape[-1]
+    of_keys, of_queries = (w[name].reshape(-1, H, D)[row] for name in ("keys", "queries"))
+    met = np.einsum("bhtd,btshd->bhts", x.q, of_keys) + np.einsum("bhsd,btshd->bhts", x.k, of_queries)
+    return x.scale * met
+
+
+def cope(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    P = len(w["weight"])
+    gates = _sigmoid(x.scores) * x.visible[:, None]
+    from_there = x.k_order[:, :, None] >= x.k_order[:, None, :]  # key t at or behind key j
+    p = np.minimum(np.einsum("bhit,btj->bhij", gates, from_there.astype(float)), P - 1)
+    low = np.floor(p).astype(int)
+    share = p - low
+    at_rows = np.einsum("bhtd,pd->bhtp", x.q, w["weight"])
+    lower, upper = (np.take_along_axis(at_rows, np.minimum(low + i, P - 1), -1) for i in (0, 1))
+    return (1 - share) * lower + share * upper
+
+
+def grape(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    gates, H = o.get("gates", "both"), x.q.shape[1]
+    sides = {"both": ("query", "key")}.get(gates, (gates,))
+    total = np.zeros((1, 1, 1, 1))
+    for i, side in enumerate(sides):
+        rows = x.q if side == "query" else x.k
+        gate = _softplus(np.einsum("bhtd,hd->bht", rows, w["weight"][i]) + w["bias"][i][:, None])
+        total = total + (gate[..., :, None] if side == "query" else gate[..., None, :])
+    return -slopes(H)[:, None, None] * np.abs(x.behind[0])[:, None] * total
+
+
+def inkling_factor(o: dict[str, Any], positions: Array) -> Array:
+    if o.get("log_floor") is None:
+        return np.ones(positions.shape)
+    return 1 + o.get("log_amount", 0.1) * np.log(np.maximum(1, (positions + 1) / o["log_floor"]))
+
+
+def inkling(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    basis, extent = w["curves"].shape
+    r = np.einsum("btc,nc->btn", x.tokens[:, x.rows], w["weight"])
+    r = r.reshape(*r.shape[:2], -1, basis)
+    if "lengths" in w:
+        r = r * w["lengths"]
+        r = r * np.minimum(1, o["clip"] / (np.linalg.norm(r, axis=-1, keepdims=True) + 1e-6))
+    n = x.behind[0]
+    inside = (n >= 0) & (n < extent)
+    bias = np.einsum("bthc,cbts->bhts", r, w["curves"][:, np.where(inside, n, 0)] * inside)
+    return bias * inkling_factor(o, x.q_positions[0])[:, None, :, None]
+
+
+def fox(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    logits = np.einsum("bsc,hc->bhs", x.tokens, w["weight"]) + w["bias"][:, None]
+    log_gates = -_softplus(-logits)
+    q_order, segments = x.k_order[:, x.rows], np.broadcast_to(x.segments, x.k_order.shape)
+    k = x.k_order[:, None, :]
+    until = (k <= q_order[..., None]) & (segments[:, None, :] == segments[:, x.rows][..., None])  # (B, T, l)
+    after = x.k_order[:, :, None] > k  # (B, l, j): token l is behind key j
+    return np.einsum("bhl,btl,blj->bhtj", log_gates, until.astype(float), after.astype(float))
+
+
+BIASES: dict[str, Callable[[dict[str, Any], Numbers, Inputs], Array]] = {
+    "ALiBi": alibi,
+    "T5": t5,
+    "LayoutLM": layoutlm,
+    "Kerple": kerple,
+    "FIRE": fire,
+    "Sandwich": sandwich,
+    "Window": window,
+    "Decomposed": decomposed,
+    "Shaw": shaw,
+    "TransformerXL": transformer_xl,
+    "DeBERTa": deberta,
+    "CoPE": cope,
+    "Grape": grape,
+    "Inkling": inkling,
+    "FoX": fox,
+}
+
+
+def query_scale(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    p, a, f = x.q_positions[0].astype(float), o.get("amount", 0.1), o.get("floor", 8192)
+    rules = {
+        "llama4": lambda: 1 + a * np.log(1 + np.floor((p + 1) / f)),
+        "ministral3": lambda: 1 + a * np.log(1 + np.floor(p / f)),
+        "beam": lambda: (1 + (p + 1) / f) ** a,
+        "inkling": lambda: 1 + a * np.log(np.maximum(1, (p + 1) / f)),
+    }
+    return rules[o.get("rule", "llama4")]()[:, None, :, None]
+
+
+def ssmax(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
+    factor = w["weight"][:, None] * np.log(x.q_positions[0] + 1.0)[:, None]
+    return (factor + (w["bias"][:, None] if "bias" in w else 0))[..., None]
+
+
+def rotary_dim(spec: Spec, D: int) -> int:
+    return spec.options.get("rotary_dim") or D
+
+
+def _turned(spec: Spec, w: Numbers, x: Inputs) -> Inputs:
+    """Queries and keys as this encoding rotates them."""
+    if spec.kind in ("Rotary", "XPos"):
+        o = spec.options
+        theta = frequencies(rotary_dim(spec, x.q.shape[-1]), o.get("base", 1e4))
+        q, k = (
+            rotated(rows, positions[0][:, None, :, None] * theta, o["pairing"])
+            for rows, positions in ((x.q, x.q_positions), (x.k, x.k_positions))
+        )
+        return replace(x, q=q, k=k)
+    if spec.kind == "PoPE":
+        n = rotary_dim(spec, x.q.shape[-1])
+        theta = np.array([spec.options.get("base", 1e4) ** (-c / n) for c in range(n)])
+        of_queries = x.q_positions[0][:, None, :, None] * theta - w["weight"][:, None]
+        q, k = polar(x.q, of_queries), polar(x.k, x.k_positions[0][:, None, :, None] * theta)
+        return replace(x, q=q, k=k)
+    return x
+
+
+def _below(numbers: Numbers, name: str) -> dict[str, Array]:
+    return {key.removeprefix(name): x for key, x in numbers.items() if key.startswith(name)}
+
+
+def turned(spec: Spec, w: Numbers, x: Inputs) -> Inputs:
+    if spec.kind == "Stack":
+        for i, part in enumerate(spec.parts):
+            x = turned(
+                part, _below(w, f"parts.{i}."), _for_part(spec, part, x) if _axes(part) != _axes(spec) else x
+            )
+        return x
+    if spec.kind == "Heads":
+        pieces = [
+            turned(part, _below(w, f"parts.{i}."), _for_part(spec, part, x.heads(first, last)))
+            for i, (part, (first, last)) in enumerate(zip(spec.parts, _shares(spec), strict=True))
+        ]
+        q, k = (np.concatenate([getattr(piece, side) for piece in pieces], 1) for side in ("q", "k"))
+        return replace(x, q=q, k=k)
+    return _turned(spec, w, x)
+
+
+def _shares(spec: Spec) -> list[tuple[int, int]]:
+    ends = np.cumsum(spec.counts).tolist()
+    return list(zip([0, *ends[:-1]], ends, strict=True))
+
+
+def _axes(spec: Spec) -> int:
+    if spec.parts:
+        return max(map(_axes, spec.parts))
+    return {"Window": len(spec.options.get("size", ())), "Decomposed": len(spec.options.get("size", ()))}.get(
+        spec.kind, 3 if spec.kind == "LayoutLM" else 1
+    )
+
+
+def _for_part(spec: Spec, part: Spec, x: Inputs) -> Inputs:
+    return x.axis(0) if _axes(spec) > 1 and _axes(part) == 1 else x
+
+
+def effects(spec: Spec, w: Numbers, x: Inputs) -> tuple[Array, Array, Array]:
+    """What is added to the scores, what multiplies them, and what multiplies each channel: (B, H, T, S[, D])."""
+    zero, one = np.zeros((1, 1, 1, 1)), np.ones((1, 1, 1, 1))
+    if spec.kind == "Stack":
+        of_parts = [
+            effects(part, _below(w, f"parts.{i}."), _for_part(spec, part, x)) for i, part in enumerate(spec.parts)
+        ]
+        bias, factor, fade = zero, one, one[..., None]
+        for added, multiplied, fading in of_parts:
+            bias, factor, fade = bias + added, factor * multiplied, fade * fading
+        return bias, factor, fade
+    if spec.kind == "Heads":
+        columns = []
+        for i, (part, (first, last)) in enumerate(zip(spec.parts, _shares(spec), strict=True)):
+            these = effects(part, _below(w, f"parts.{i}."), _for_part(spec, part, x.heads(first, last)))
+            B, T, S, D = x.q.shape[0], x.q.shape[2], x.k.shape[2], x.q.shape[-1]
+            shapes = ((B, last - first, T, S), (B, last - first, T, S), (B, last - first, T, S, D))
+            columns.append([np.broadcast_to(a, shape) for a, shape in zip(these, shapes, strict=True)])
+        bias, factor, fade = (np.concatenate(each, 1) for each in zip(*columns, strict=True))
+        return bias, factor, fade
+    o = spec.options
+    if spec.kind in BIASES:
+        factor = inkling_factor(o, x.q_positions[0])[:, None, :, None] if spec.kind == "Inkling" else one
+        return BIASES[spec.kind](o, w, x), factor, one[..., None]
+    if spec.kind in ("QueryScale", "SSMax"):
+        return zero, (query_scale if spec.kind == "QueryScale" else ssmax)(o, w, x), one[..., None]
+    if spec.kind == "XPos":
+        D = x.q.shape[-1]
+        zeta = (2 * np.arange(D // 2) / D + o.get("gamma", 0.4)) / (1 + o.get("gamma", 0.4))
+        fade = zeta ** (x.behind[0][:, None, ..., None] / o.get("scale_base", 512))
+        return zero, one, np.concatenate((fade, fade), -1) if o["pairing"] == "half" else fade.repeat(2, -1)
+    return zero, one, one[..., None]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What attention should return, and how large its scores are."""
+
+    out: Array
+    logsumexp: Array
+    weights: Array
+    largest: float
+
+
+def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
+    """softmax of the visible scores, times the values; zeros where nothing is visible."""
+    x = turned(spec, w, x)
+    _, factor, fade = effects(spec, w, x)
+    products = np.einsum("bhtd,bhsd,bhtsd->bhts", x.q, x.k, np.broadcast_to(fade, (*_shape(x), x.q.shape[-1])))
+    plain = products * x.scale * factor
+    scores = plain + effects(spec, w, replace(x, scores=plain))[0]
+    visible = np.broadcast_to(x.visible[:, None], scores.shape)
+    masked = np.where(visible, scores, -np.inf)
+    top = masked.max(-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    weights = np.exp(masked - top)
+    total = weights.sum(-1, keepdims=True)
+    empty = total == 0
+    shares = weights / np.where(empty, 1, total)
+    with np.errstate(divide="ignore"):
+        logsumexp = (np.log(total) + top)[..., 0]
+    largest = float(np.abs(np.where(visible, scores, 0)).max(initial=0))
+    return Answer(shares @ x.v, logsumexp, shares, largest)
+
+
+def _shape(x: Inputs) -> tuple[int, int, int, int]:
+    return (*x.q.shape[:3], x.k.shape[2])
