@@ -128,3 +128,23 @@ def test_other_channels_are_refused() -> None:
     one, other = posenc.Rotary(8, pairing="half"), posenc.Rotary(8, pairing="interleaved")
     with pytest.raises(InvalidArgument, match="from_ has pairing='half' and to has pairing='interleaved'; which"):
         posenc.rerotate(torch.zeros(1, 1, 2, 8), torch.arange(2), one, other)
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_keys_around_a_centre_rotate_late_and_back(rows: bool) -> None:
+    """NoPE has no axes and no sign of its own: positions are those of the other encoding."""
+    encoding, k = posenc.Rotary(16, pairing="half", axes=chunked(4, 2, 2), signed=True), keys()
+    positions = torch.arange(27).reshape(3, 9) - 13
+    positions = positions[:, None].expand(3, 2, 9) if rows else positions
+    late = posenc.rerotate(k, positions, posenc.NoPE(), encoding)
+    torch.testing.assert_close(late, rotated(encoding, k, positions), rtol=0, atol=1e-14)
+    torch.testing.assert_close(posenc.rerotate(late, positions, encoding, posenc.NoPE()), k, rtol=0, atol=2e-14)
+
+
+def test_layers_without_positions_stand_beside_signed_ones() -> None:
+    signed = posenc.Rotary(16, pairing="half", signed=True)
+    layers = posenc.Layers({"rotary": signed, "nope": posenc.NoPE()}, ("rotary", "nope"))
+    k, positions = keys(), torch.arange(9) - 4
+    placed = layers.at(positions, dtype=torch.float64)
+    assert torch.equal(placed[0].rotate(k, k)[1], rotated(signed, k, positions))
+    assert torch.equal(placed[1].rotate(k, k)[1], k)

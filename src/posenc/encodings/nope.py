@@ -19,6 +19,7 @@ class NoPE(Encoding):
     name: ClassVar[str] = "nope"
     acts_on = ()
     relative = True
+    signed = True
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return Placed(q_positions, k_positions)

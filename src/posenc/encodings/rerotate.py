@@ -51,7 +51,8 @@ def rerotate(
         if encoding.not_rerotatable:
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")
     to_positions = positions if to_positions is None else to_positions
-    from_.check(positions, "positions")
-    to.check(to_positions, "to_positions")
+    for encoding, at, name in ((from_, positions, "positions"), (to, to_positions, "to_positions")):
+        if encoding.acts_on:  # NoPE stands for the other's axes too
+            encoding.check(at, name)
     wide = widest(k.device)
     return to.rotate_keys(from_.unrotate(k.to(wide), positions.long()), to_positions.long()).to(k.dtype)
