@@ -1,6 +1,6 @@
 """Every area by name."""
 
-from tools.campaign import attention
+from tools.campaign import attention, rotation
 from tools.campaign.core import Area
 
-AREAS: dict[str, Area] = {area.name: area for area in (attention.AREA,)}
+AREAS: dict[str, Area] = {area.name: area for area in (attention.AREA, rotation.AREA)}

@@ -138,3 +138,20 @@ def normal(random: Random, *shape: int, dtype: torch.dtype = torch.float64, std:
 def eps(dtype: torch.dtype) -> float:
     """Half a unit in the last place at 1."""
     return torch.finfo(dtype).eps / 2
+
+
+STEPS = (1e-3, 1e-5, 1e-7)
+"""Of differences: a long one may lie across a kink or a steep bend, and a short one is rough."""
+
+
+def slope(f: Callable[[float], float], got: float) -> float:
+    """f'(0) by central differences of fourth order: of several steps the one whose result is nearest to ``got``."""
+    wants = [(8 * (f(h) - f(-h)) - (f(2 * h) - f(-2 * h))) / (12 * h) for h in STEPS]
+    return min(wants, key=lambda want: abs(want - got))
+
+
+def curve(f: Callable[[float], float], got: float) -> float:
+    """f''(0), likewise."""
+    steps = (1e-2, 3e-3, 1e-3, 3e-4)
+    wants = [(16 * (f(h) + f(-h)) - (f(2 * h) + f(-2 * h)) - 30 * f(0)) / (12 * h * h) for h in steps]
+    return min(wants, key=lambda want: abs(want - got))

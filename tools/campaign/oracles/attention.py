@@ -143,7 +143,7 @@ def t5(o: dict[str, Any], w: Numbers, x: Inputs, table: str = "weight", axis: in
 def layoutlm(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     parts = zip(o["buckets"], o["max_distance"], strict=True)
     sides = [{"buckets": n, "max_distance": m, "two_sided": True} for n, m in parts]
-    return sum(t5(side, w, x, f"tables.{axis}.weight", axis) for axis, side in enumerate(sides))  # type: ignore[return-value]
+    return np.sum([t5(side, w, x, f"tables.{axis}.weight", axis) for axis, side in enumerate(sides)], 0)
 
 
 def kerple(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
@@ -179,7 +179,7 @@ def window(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
 
 def decomposed(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     rows = [w[f"tables.{axis}"][x.behind[axis] + size - 1] for axis, size in enumerate(o["size"])]
-    return sum(np.einsum("bhtd,btsd->bhts", x.q, row) for row in rows)  # type: ignore[return-value]
+    return np.sum([np.einsum("bhtd,btsd->bhts", x.q, row) for row in rows], 0)
 
 
 def shaw(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
