@@ -111,3 +111,18 @@ def test_a_picture_that_fits_or_a_table_without_a_convention_is_left_as_it_is() 
 def test_what_it_has_no_row_for_is_refused(act, error, message: str) -> None:
     with pytest.raises(error, match=message):
         act()
+
+
+@pytest.mark.parametrize("default", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", [name for name, resize in RESIZES.items() if not resize.antialias])
+def test_sizes_as_data_weigh_as_sizes_as_numbers_do(name: str, default: torch.dtype) -> None:
+    """Weights are float64 however sizes are given: a sum with a size is not rounded to the default type."""
+    table, cells = torch.randn(5, 7, 3, dtype=torch.float64), grid(300, 9)
+    want = torch.einsum("ia,jb,abc->ijc", matrix(RESIZES[name], 300, 5), matrix(RESIZES[name], 9, 7), table)
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(default)
+        rows = gathered(table, cells, torch.tensor([[300], [9]]), name)
+    finally:
+        torch.set_default_dtype(before)
+    torch.testing.assert_close(rows, want.flatten(0, 1), rtol=0, atol=1e-12)

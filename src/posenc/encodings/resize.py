@@ -75,7 +75,7 @@ def taps(
     if resize.align_corners:
         centre = at * (source - 1) / (torch.as_tensor(target) - 1).clamp(min=1)
     else:
-        centre = (at + 0.5) * source / (target + resize.slack) - 0.5
+        centre = (at + 0.5) * source / (torch.as_tensor(target, dtype=torch.float64) + resize.slack) - 0.5
     reach = ceil(resize.reach * stretch)
     cells = centre.floor().to(torch.int64)[..., None] + torch.arange(1 - reach, reach + 1, device=index.device)
     weights = _kernel(resize, (cells - centre[..., None]) / stretch)
