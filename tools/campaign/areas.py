@@ -1,6 +1,6 @@
 """Every area by name."""
 
-from tools.campaign import attention, rotation
+from tools.campaign import attention, positions, rotation, tables
 from tools.campaign.core import Area
 
-AREAS: dict[str, Area] = {area.name: area for area in (attention.AREA, rotation.AREA)}
+AREAS: dict[str, Area] = {module.AREA.name: module.AREA for module in (attention, rotation, tables, positions)}

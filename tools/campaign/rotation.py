@@ -471,10 +471,9 @@ def draw(r: Random) -> RotationCase:
         options |= {"base": base, "scale_base": r.choice((64, 512))}
         how = draw_scaling(r, D // 2)
     elif kind == "pope":
-        options = {"base": base, "start": "uniform"} | (
-            {"rotary_dim": r.randrange(1, D)} if r.random() < 0.4 else {}
-        )
-        how = draw_scaling(r, int(options.get("rotary_dim", D)))
+        options = {"base": base, "start": "uniform"}
+        options |= {"rotary_dim": r.randrange(1, D)} if r.random() < 0.4 else {}
+        how = draw_scaling(r, options.get("rotary_dim", D))
     elif kind == "fope":
         options |= {"num_positions": r.choice((16, 64, 4096)), "groups": r.choice((1, kv_heads))}
         options |= {"kept": r.randrange(1, D // 2 + 1)} if r.random() < 0.4 else {}
