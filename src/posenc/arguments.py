@@ -43,7 +43,8 @@ def as_number(value: Any, name: str) -> float:
 
 def as_scale(value: float | None, name: str) -> float | None:
     """A number above 0, or None for the default."""
-    if value is not None and not (is_number(value) and 0 < value < math.inf):
+    # Without isfinite, which a compiler cannot follow where a number has become a symbol.
+    if value is not None and not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value < math.inf):
         raise InvalidArgument(f"{name}={value!r} must be a finite number above 0; leave it out for the default")
     return value
 

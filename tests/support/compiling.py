@@ -125,6 +125,18 @@ def a_causal_bias_is_never_dense() -> None:
         fast(q, k, v, at.flip(0))
 
 
+def a_scale_may_be_a_symbol() -> None:
+    """A number that a module keeps is one in a graph that is compiled for all sizes."""
+    placed, q = posenc.NoPE().at(torch.arange(5)), torch.randn(1, 2, 5, 4)
+
+    def attend(q: Tensor, scale: float) -> Tensor:
+        return posenc.attention(q, q, q, placed, causal=True, scale=scale)
+
+    compiled = torch.compile(attend, fullgraph=True, dynamic=True, backend="eager")
+    for scale in (0.3, 0.7):
+        torch.testing.assert_close(compiled(q, scale), attend(q, scale))
+
+
 def mutants_are_rejected() -> None:
     """Encodings that break a law of tracing are told so by that law."""
     for mutant in TRACED:
@@ -210,6 +222,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "far positions": lambda: refuses_far_positions_when_compiled("eager"),
         "alibi over blocks": lambda: alibi_over_blocks("inductor"),
         "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
+        "a scale": a_scale_may_be_a_symbol,
         "a causal bias": a_causal_bias_is_never_dense,
         "lengths of documents": lengths_of_documents_are_no_guard,
         "the native kernel": the_native_kernel_is_one_operator,
