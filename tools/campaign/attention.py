@@ -28,8 +28,9 @@ SIZES = {
 """From how many tokens on the library goes by documents and blocks, so that small cases can meet both."""
 
 BACKENDS = ("operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks")
-CAUSAL = {"FIRE", "FoX", "Inkling", "XPos", "Grape"}
-"""Those whose formula is for keys at or before their query; all but FoX count positions, which must agree."""
+BEHIND = {"FIRE", "Inkling", "XPos", "Grape"}
+"""Those whose formula is for keys at positions at or before their query's."""
+CAUSAL = BEHIND | {"FoX", "CoPE"}
 ORDERED = {"CoPE", "FoX"}
 """Those that sum along the sequence, so that parts of its keys do not say enough."""
 KINKED = {"CoPE", "FIRE", "Inkling"}
@@ -574,7 +575,7 @@ def draw(r: Random) -> AttentionCase:
         case = replace(case, queries=300, keys=300, asked="values", rows=None, batch=1)
     if case.kinds & CAUSAL:
         case = replace(case, causal=True)
-    if case.kinds & (CAUSAL - {"FoX"}):  # a key that is before its query in order stands before it
+    if case.kinds & BEHIND:  # a key that is before its query in order stands before it
         positions = "plain" if case.positions == "restart" else case.positions
         case = replace(case, positions=positions, place="end")
     if case.asked in ("parts", "gradients of parts") and case.kinds & ORDERED:
