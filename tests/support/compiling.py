@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 import torch
 
-from posenc import ALiBi, FoX, Mask, Rotary, attention, scores
+from posenc import ALiBi, FoX, Mask, NoPE, Rotary, attention, scores
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import LAWS, Broken
@@ -127,10 +127,10 @@ def a_causal_bias_is_never_dense() -> None:
 
 def a_scale_may_be_a_symbol() -> None:
     """A number that a module keeps is one in a graph that is compiled for all sizes."""
-    placed, q = posenc.NoPE().at(torch.arange(5)), torch.randn(1, 2, 5, 4)
+    placed, q = NoPE().at(torch.arange(5)), torch.randn(1, 2, 5, 4)
 
-    def attend(q: Tensor, scale: float) -> Tensor:
-        return posenc.attention(q, q, q, placed, causal=True, scale=scale)
+    def attend(q: torch.Tensor, scale: float) -> torch.Tensor:
+        return attention(q, q, q, placed, causal=True, scale=scale)
 
     compiled = torch.compile(attend, fullgraph=True, dynamic=True, backend="eager")
     for scale in (0.3, 0.7):
