@@ -1,7 +1,7 @@
 """Every area by name."""
 
-from tools.campaign import attention, positions, programs, rotation, tables
+from tools.campaign import attention, check, positions, programs, rotation, tables, text
 from tools.campaign.core import Area
 
-MODULES = (attention, rotation, tables, positions, programs)
+MODULES = (attention, rotation, tables, positions, programs, check, text)
 AREAS: dict[str, Area] = {module.AREA.name: module.AREA for module in MODULES}

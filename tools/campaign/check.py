@@ -1,0 +1,104 @@
+"""``posenc.check``: it must find fault with encodings that are wrong, and with no other."""
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from random import Random
+
+import torch
+from tools.campaign import attention
+from tools.campaign.core import Area, Wrong
+from tools.campaign.oracles.attention import Spec
+
+import posenc
+from posenc import Encoding, Placed
+from posenc.encodings.placed import KeyPositions, Positions
+from posenc.laws.check import LAWS
+
+TESTS = Path(__file__).parents[2] / "tests"
+
+
+class Wave(Encoding):
+    """ALiBi of four heads, by whatever makes a bias of distances."""
+
+    name = "wave"
+    acts_on = ("bias",)
+    relative = True
+
+    def __init__(self, values: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.values = values
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        bias = posenc.OffsetBias(self.values, 4, q_positions, k_positions)
+        return Placed(q_positions, k_positions, bias=bias)
+
+
+def _slopes(offsets: torch.Tensor) -> torch.Tensor:
+    return -torch.tensor([0.5, 0.25, 0.125, 0.0625]).view(4, *[1] * offsets.dim()) * offsets.abs()
+
+
+def _absolute(offsets: torch.Tensor) -> torch.Tensor:
+    """Of the place in the tensor and not of the offset."""
+    return _slopes(torch.arange(offsets.shape[-1]).expand(offsets.shape))
+
+
+def _random(offsets: torch.Tensor) -> torch.Tensor:
+    return _slopes(offsets) + 0.01 * torch.randn(4, *offsets.shape)
+
+
+WAVES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "distances rounded to float16": lambda offsets: _slopes(offsets.half()).float(),
+    "distances rounded to bfloat16": lambda offsets: _slopes(offsets.bfloat16()).float(),
+    "not a number ahead": lambda offsets: _slopes(offsets) + (offsets > 0) * torch.nan,
+    "noise in every call": _random,
+    "the row of the tensor": _absolute,
+    "a constant": lambda offsets: torch.zeros(4, *offsets.shape),
+}
+"""Mistakes that people make in a bias of their own; a wrong sign or slope is none, as no law knows the formula."""
+
+
+@cache
+def mutants() -> dict[str, Callable[[], Encoding]]:
+    """The tests' broken encodings that one of the laws of ``posenc.check`` must reject, by name."""
+    if str(TESTS) not in sys.path:
+        sys.path.append(str(TESTS))
+    from support import mode_mutants  # type: ignore[import-not-found]
+    from support import mutants as all_mutants
+
+    laws = {law.name for law in LAWS} or {"all of them"}
+    every = [*all_mutants.MUTANTS, *mode_mutants.MUTANTS]
+    return {mutant.name: mutant.make for mutant in every if mutant.law.name in laws or laws == {"all of them"}}
+
+
+@dataclass(frozen=True)
+class CheckCase:
+    """One encoding, and whether it is right."""
+
+    seed: int
+    wrong: str | None
+    spec: Spec
+
+    def judge(self) -> None:
+        torch.manual_seed(self.seed)
+        if self.wrong is None:
+            encoding = attention.build(self.spec, 4, 8)
+            report = posenc.check(encoding)
+            if not report.ok:
+                raise Wrong("; ".join(f"{v.law}: {v.outcome}, {v.detail}" for v in report.broken))
+            return
+        make = WAVES.get(self.wrong)
+        report = posenc.check(mutants()[self.wrong]() if make is None else Wave(make))
+        if report.ok:
+            raise Wrong(f"no law finds fault with {self.wrong}")
+
+
+def draw(r: Random) -> CheckCase:
+    """Three wrong ones for every right one."""
+    wrong = None if r.random() < 0.25 else r.choice([*mutants(), *WAVES])
+    return CheckCase(r.getrandbits(32), wrong, attention.draw_spec(r, 4, 1))
+
+
+AREA = Area("check", "wrong encodings of many kinds are flagged, and right ones are not", draw)
