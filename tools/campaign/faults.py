@@ -1,5 +1,326 @@
-"""Faults planted on purpose."""
+"""Faults planted in the library one at a time, each of which the campaign of its area must catch.
 
+A fault names what it replaces, ``module:attribute``, and makes the replacement of the original; a name that is no
+longer there is an error, so that no fault is planted in air.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from importlib import import_module
+from inspect import getattr_static
+from math import floor
 from typing import Any
+from unittest.mock import patch
 
-FAULTS: dict[str, Any] = {}
+import torch
+from torch import Tensor
+
+from posenc.encodings.resize import Resize
+from posenc.laws.law import Law
+
+Make = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One mistake.
+
+    Args:
+        name: what is wrong.
+        area: whose cases must show it.
+        where: what is replaced, ``module:attribute`` or ``module:Class.attribute``; of several, each.
+        make: the replacement, of the original.
+        cases: how many cases of seed 0 may pass before one shows it.
+        quick: whether every run of the tests plants it.
+    """
+
+    name: str
+    area: str
+    where: tuple[str, ...]
+    make: Make
+    cases: int = 400
+    quick: bool = False
+
+    @contextmanager
+    def plant(self) -> Iterator[None]:
+        """The library with the mistake in it."""
+        with ExitStack() as stack:
+            for where in self.where:
+                module, _, path = where.partition(":")
+                owner: Any = import_module(module)
+                *outer, name = path.split(".")
+                for part in outer:
+                    owner = getattr(owner, part)
+                if isinstance(owner, dict):
+                    stack.enter_context(patch.dict(owner, {name: self.make(owner[name])}))
+                    continue
+                getattr(owner, name)  # public names are loaded when first used
+                stack.enter_context(patch.object(owner, name, self.make(getattr_static(owner, name))))
+            yield
+
+
+def before(change: Callable[..., tuple[Any, ...]]) -> Make:
+    """The original with its positional arguments changed."""
+    return lambda original: lambda *given, **named: original(*change(*given), **named)
+
+
+def after(change: Callable[..., Any]) -> Make:
+    """The original with its result changed; ``change`` gets that and the positional arguments."""
+    return lambda original: lambda *given, **named: change(original(*given, **named), *given)
+
+
+def with_mask(change: Callable[[Any], Any]) -> Make:
+    """A method of a mask, called on another mask."""
+    return before(lambda mask, *rest: (change(mask), *rest))
+
+
+def _wider(mask: Any) -> Any:
+    return mask if mask.window is None else replace(mask, window=mask.window + 1)
+
+
+def _narrow_names(mask: Any) -> Any:
+    if mask.q_segments is None:
+        return mask
+    q, k = (x.to(torch.int32).long() for x in (mask.q_segments, mask.k_segments))
+    return replace(mask, q_segments=q, k_segments=k, document_lengths=None)
+
+
+def _without_padding(mask: Any) -> Any:
+    return replace(mask, key_mask=None, left_padding=None)
+
+
+def _alike(x: Tensor, groups: int) -> Tensor:
+    """Head h with the keys of group h mod K."""
+    B, H, rows, n = x.shape
+    return x.reshape(B, H // groups, groups, rows, n).transpose(1, 2).reshape(B, groups, -1, n)
+
+
+def _mean(parts: Any) -> tuple[Tensor, Tensor]:
+    return torch.stack([out for out, _ in parts]).mean(0), torch.stack([lse for _, lse in parts]).logsumexp(0)
+
+
+def _swapped(original: Any) -> Any:
+    other = {"half": "interleaved", "interleaved": "half"}
+
+    def rotate_both(q: Tensor, k: Tensor, a: Any, b: Any, pairing: Any, *rest: Any, **named: Any) -> Any:
+        return original(q, k, a, b, other[pairing] if q.dtype == torch.bfloat16 else pairing, *rest, **named)
+
+    return rotate_both
+
+
+def _float_angles(original: Any) -> Any:
+    def of_pairs(self: Any, positions: Tensor, dtype: torch.dtype = torch.float32, scale: float = 1.0) -> Any:
+        angle = positions.float() * torch.tensor([float(f) for f in self.frequencies.exact])
+        return (angle.cos() * scale).to(dtype), (angle.sin() * scale).to(dtype)
+
+    return of_pairs
+
+
+def _from_the_new_place(original: Any) -> Any:
+    def rerotate(k: Tensor, positions: Tensor, from_: Any, to: Any, to_positions: Tensor | None = None) -> Tensor:
+        at = positions if to_positions is None else to_positions
+        moved: Tensor = original(k, at, from_, to, to_positions)
+        return moved
+
+    return rerotate
+
+
+def _no_sine(tables: tuple[Tensor, Tensor], self: Any, *rest: Any) -> tuple[Tensor, Tensor]:
+    cos, sin = tables
+    sin[..., self.kept :] = 0
+    return cos, sin
+
+
+def _floored(axes: Tensor, self: Any, counting: Any) -> Tensor:
+    if counting.ids_per_second is not None:
+        frames = torch.arange(self.frames // counting.frames)
+        axes[0] = (frames * floor(self.seconds * counting.ids_per_second)).repeat_interleave(
+            axes.shape[1] // len(frames)
+        )
+    return axes
+
+
+def _no_rescale(original: Any) -> Any:
+    def sdpa(*given: Any, dropout_p: float = 0.0, **named: Any) -> Tensor:
+        out: Tensor = original(*given, dropout_p=dropout_p, **named)
+        return out * (1 - dropout_p)
+
+    return sdpa
+
+
+def _broken_law(original: tuple[Law, ...]) -> tuple[Law, ...]:
+    def reject(*given: Any) -> None:
+        raise AssertionError("whatever it is")
+
+    return (*original[:1], replace(original[1], holds=reject))
+
+
+def _key_error(value: Any, node: Any, *rest: Any) -> Any:
+    if isinstance(value, tuple):
+        raise KeyError(value)
+    return value
+
+
+ALIBI, T5, FOX, MASK = "posenc.encodings.alibi", "posenc.encodings.t5", "posenc.encodings.fox", "posenc.mask:Mask"
+BLOCKS, SOFTMAX, ROTARY = "posenc.attend.blocks", "posenc.kernels.attention.softmax", "posenc.encodings.rotary"
+
+EVERY = (
+    Fault(
+        "ALiBi rewards distance", "attention", (f"{ALIBI}:LinearBias.values",), after(lambda y, *_: -y), quick=True
+    ),
+    Fault(
+        "slopes of three heads are those of four",
+        "attention",
+        (f"{ALIBI}:slopes",),
+        lambda original: lambda heads, *rest: original(1 << (heads - 1).bit_length(), *rest)[:heads],
+    ),
+    Fault("a window one key too wide", "attention", (f"{MASK}.visible",), with_mask(_wider), quick=True),
+    Fault(
+        "queries see the next key",
+        "attention",
+        (f"{MASK}.places",),
+        after(lambda places, *_: (places[0] + 1, places[1])),
+    ),
+    Fault("documents whose names collide", "attention", (f"{MASK}.visible",), with_mask(_narrow_names), 1500),
+    Fault("softmax over hidden keys", "attention", (f"{MASK}.visible",), with_mask(_without_padding)),
+    Fault(
+        "buckets that begin one distance early",
+        "attention",
+        (f"{T5}:T5.bucket",),
+        before(lambda self, offsets: (self, offsets - 1)),
+    ),
+    Fault("heads that share the wrong keys", "attention", (f"{SOFTMAX}:split",), lambda _: _alike),
+    Fault("logsumexp off by a hundredth", "attention", (f"{SOFTMAX}:logsumexp",), after(lambda y, *_: y + 0.01)),
+    Fault("parts that count alike", "attention", ("posenc.attend:merge", "posenc:merge"), lambda _: _mean, 1500),
+    Fault(
+        "a state that is not kept",
+        "attention",
+        (f"{FOX}:PlacedFoX.with_content",),
+        lambda original: lambda self, x, state=None: original(self, x, None if state is None else 0 * state),
+        1500,
+    ),
+    Fault(
+        "factors of the position before",
+        "attention",
+        ("posenc.encodings.query_scale:QueryScale.place",),
+        before(lambda self, q, *rest: (self, (q - 1).clamp(min=0), *rest)),
+    ),
+    Fault(
+        "counts of hidden keys",
+        "attention",
+        ("posenc.encodings.cope:CountedBias.rows",),
+        before(lambda self, a, b, keys, scores, *rest: (self, a, b, keys, scores.clamp(min=-1.0), *rest)),
+        800,
+    ),
+    Fault(
+        "pairs that grow with distance",
+        "attention",
+        ("posenc.encodings.xpos:XPos.fading",),
+        lambda original: property(lambda self: [-rate for rate in original.fget(self)]),
+    ),
+    Fault(
+        "keys' gradients one part in a thousand short",
+        "attention",
+        (f"{BLOCKS}:fused_backward",),
+        after(lambda grads, *_: (grads[0], 0.999 * grads[1], grads[2])),
+        800,
+    ),
+    Fault("dropout without rescaling", "attention", (f"{BLOCKS}:sdpa",), _no_rescale, 1500),
+    Fault("the other pairing in bfloat16", "rotation", (f"{ROTARY}:rotate_both",), _swapped, quick=True),
+    Fault("angles in float32", "rotation", ("posenc.clock:Clock.of_pairs",), _float_angles, quick=True),
+    Fault(
+        "the attention factor twice",
+        "rotation",
+        (f"{ROTARY}:Rotary.tables",),
+        after(lambda tables, self, *_: tuple(x * self.attention_factor for x in tables)),
+    ),
+    Fault("keys turned back at the wrong place", "rotation", ("posenc:rerotate",), _from_the_new_place),
+    Fault(
+        "YaRN's ramp one pair too long",
+        "rotation",
+        ("posenc.scaling.yarn:YaRN.ends",),
+        after(lambda ends, *_: (ends[0], ends[1] + 1)),
+    ),
+    Fault(
+        "the axis map of another model",
+        "rotation",
+        ("posenc.encodings.axes:MAPS.dealt",),
+        lambda _: import_module("posenc.encodings.axes").alternating,
+        1500,
+    ),
+    Fault(
+        "memory that is not written",
+        "rotation",
+        (f"{ROTARY}:PlacedRotary.rotate",),
+        lambda original: lambda self, q, k, out=None: original(self, q, k),
+    ),
+    Fault(
+        "polar queries without their own angle",
+        "rotation",
+        ("posenc.encodings.pope:PoPE.polar",),
+        before(lambda self, x, cos, sin, delta=None: (self, x, cos, sin, None)),
+    ),
+    Fault("dropped frequencies with sine 0", "rotation", ("posenc.encodings.fope:FoPE.tables",), after(_no_sine)),
+    Fault(
+        "frequencies that learn nothing",
+        "rotation",
+        ("posenc.encodings.rotation:Rotation.angles",),
+        before(lambda self, positions, frequencies: (self, positions, frequencies.detach())),
+        1500,
+    ),
+    Fault(
+        "cosines before sines",
+        "tables",
+        ("posenc.encodings.sinusoidal:sinusoids",),
+        before(lambda cos, sin, *rest: (sin, cos, *rest)),
+        quick=True,
+    ),
+    Fault("no antialiasing", "tables", ("posenc.encodings.resize:RESIZES.timm",), lambda _: Resize("cubic")),
+    Fault(
+        "columns before rows",
+        "tables",
+        ("posenc.encodings.learned_grid:LearnedGrid._rows",),
+        lambda original: (
+            lambda self, positions, dtype: original(self, positions.flip(0) % min(self.picture), dtype)
+        ),
+    ),
+    Fault(
+        "a zig-zag in one piece",
+        "positions",
+        ("posenc.positions:sharded",),
+        lambda original: lambda length, rank, ranks, zigzag=False: original(length, rank, ranks),
+        quick=True,
+    ),
+    Fault("time floored too soon", "positions", ("posenc.positions.spans:Video.coordinates",), after(_floored)),
+    Fault(
+        "padding that counts",
+        "positions",
+        ("posenc.positions:left_padded",),
+        lambda _: lambda mask: torch.arange(mask.shape[1]).expand(mask.shape),
+    ),
+    Fault(
+        "tables rounded to the default type",
+        "programs",
+        ("posenc.clock:Clock.of_pairs",),
+        after(lambda tables, *_: tuple(x.to(torch.get_default_dtype()).to(x.dtype) for x in tables)),
+        300,
+    ),
+    Fault(
+        "plain operators that round",
+        "programs",
+        (f"{BLOCKS}:plain_forward",),
+        before(lambda scores, v: (scores.bfloat16().to(scores.dtype), v)),
+        100,
+    ),
+    Fault("no laws", "check", ("posenc.laws.check:LAWS",), lambda _: (), 20),
+    Fault("a law that rejects everything", "check", ("posenc.laws.check:LAWS",), _broken_law, 20),
+    Fault("a foreign error", "text", ("posenc.encodings.text:_value",), after(_key_error), quick=True),
+    Fault(
+        "a setting forgotten",
+        "text",
+        ("posenc.encodings.catalogue:canonical",),
+        after(lambda recipe, *_: replace(recipe, settings=recipe.settings[1:])),
+    ),
+)
+FAULTS: dict[str, Fault] = {fault.name: fault for fault in EVERY}

@@ -217,7 +217,7 @@ PROGRAMS: dict[str, Callable[[Scene, ProgramCase], None]] = {
 def draw(r: Random) -> ProgramCase:
     """A case that the library's contracts admit; slow programs come seldom."""
     program = r.choice(("vmap", "grad", "jacobian", "functional_call", "copies", "casts", "meta"))
-    program = r.choice(("compile", "compile", "export")) if r.random() < 0.12 else program
+    program = r.choice(("compile", "compile", "export")) if r.random() < 0.07 else program
     program = "inductor" if r.random() < 0.004 else program
     while True:
         case = attention.draw(r)

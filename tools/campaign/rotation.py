@@ -385,7 +385,8 @@ def judge_gradient(scene: Scene) -> None:
     parameters = dict(scene.encoding.named_parameters())
     leaves = {"q": scene.q, "k": scene.k} | (parameters if scene.case.where == "near" else {})
     grads = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)  # type: ignore[arg-type]
-    name, grad = scene.random.choice(list(zip(leaves, grads, strict=True)))
+    among = list(zip(leaves, grads, strict=True))
+    name, grad = scene.random.choice(among if scene.random.random() < 0.3 else among[2:] or among)
     direction = numpy(normal(scene.random, *leaves[name].shape))
     start = numpy(leaves[name])
 
@@ -491,6 +492,8 @@ def draw(r: Random) -> RotationCase:
         D = r.choice((8, 16, 24))
         options |= {"text": r.choice(("hope-high-frequency", "hope-hybrid")), "length": r.choice((64, 512))}
     mode = r.choice(MODES)
+    if kind in ("learned", "fope", "pope") and r.random() < 0.25:
+        mode = "gradient"
     if mode in ("out", "in place", "slot") and kind not in ("rotary", "xpos", "hope"):
         mode = "both"
     queries = r.choice((1, 1, 2, 5, 12))
@@ -510,7 +513,11 @@ def draw(r: Random) -> RotationCase:
         head_dim=D,
         queries=queries,
         keys=queries + more,
-        where=r.choice(("near", "some")) if wide else r.choice(("near", "far", "any", "some")),
+        where="near"
+        if wide and mode == "gradient"
+        else r.choice(("near", "some"))
+        if wide
+        else r.choice(("near", "far", "any", "some")),
         rows=r.random() < 0.4,
         dtype=r.choice(("float32", "float32", "float64", "bfloat16", "float16")),
         tables=r.choice(("float32", "float64")),

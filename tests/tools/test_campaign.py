@@ -1,0 +1,80 @@
+"""The campaign finds nothing in the library as it is, and each planted fault in its area."""
+
+from itertools import islice
+
+import pytest
+import torch
+from tools.campaign.areas import AREAS
+from tools.campaign.core import run
+from tools.campaign.faults import FAULTS, Fault
+
+QUICK = {"attention": 8, "rotation": 10, "tables": 20, "positions": 100, "programs": 2, "text": 40}
+"""Cases of every run of the tests; ``check`` takes seconds for one."""
+SLOW = {
+    "attention": 1500,
+    "rotation": 1500,
+    "tables": 1000,
+    "positions": 5000,
+    "programs": 60,
+    "check": 6,
+    "text": 800,
+}
+MINUTES = 2
+"""In which every fault must be caught."""
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def findings(area: str, cases: int) -> list[str]:
+    return [str(finding) for finding in run(AREAS[area], seed=0, cases=cases) if finding is not None]
+
+
+def caught(fault: Fault) -> bool:
+    with fault.plant():
+        return any(finding is not None for finding in run(AREAS[fault.area], 0, cases=fault.cases, minutes=MINUTES))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("area", QUICK)
+def test_some_cases_find_nothing(area: str) -> None:
+    assert not findings(area, QUICK[area])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("area", SLOW)
+def test_many_cases_find_nothing(area: str) -> None:
+    assert not findings(area, SLOW[area])
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if fault.quick])
+def test_a_planted_fault_is_caught(name: str) -> None:
+    assert caught(FAULTS[name])
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name, fault in FAULTS.items() if not fault.quick])
+def test_every_planted_fault_is_caught(name: str) -> None:
+    assert caught(FAULTS[name])
+
+
+def test_every_area_has_faults_and_a_case_repeats() -> None:
+    assert {fault.area for fault in FAULTS.values()} == set(AREAS)
+    assert len(FAULTS) >= 20
+    for area in AREAS.values():
+        assert area.case(3, 5) == area.case(3, 5) != area.case(3, 6)
+
+
+def test_a_finding_says_how_to_repeat_it() -> None:
+    fault = FAULTS["ALiBi rewards distance"]
+    with fault.plant():
+        finding = next(islice((x for x in run(AREAS["attention"], 0) if x is not None), 1))
+    assert f"python -m tools.campaign attention --seed 0 --only {finding.number}\n" in str(finding)
