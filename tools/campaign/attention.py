@@ -358,7 +358,7 @@ class Scene:
         """Some roundings of a score and of an output in the type that computes."""
         wide = eps(self.at_dtype) if self.dtype.itemsize >= 4 else eps(self.dtype) / 4
         largest = float(np.abs(numpy(self.v)).max(initial=0)) if output else 1.0
-        farthest = float(self.k_positions.max()) if self.case.positions == "offset" else 0.0
+        farthest = float(self.k_positions.max())
         return (40 * wide + 1e-16 * farthest) * (2 + answer.largest) * (1 + largest)
 
 
