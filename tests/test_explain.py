@@ -56,7 +56,9 @@ def test_each_way_is_reached_named_and_taken_by_name(backend: Backend) -> None:
 
 def test_what_is_asked_for_besides_counts() -> None:
     q, k, v, placed = given("rotary")
-    assert explain(q, k, v, placed, causal=True, return_logsumexp=True).backend == "operators"
+    assert explain(q, k, v, placed, causal=True, return_logsumexp=True).backend == "sdpa"
+    assert explain(q, k, v, placed, causal=True, window=3, sinks=torch.zeros(4)).backend == "blocks"
+    assert explain(q, k, v, placed, causal=True, softcap=30.0).backend == "operators"
     assert explain(q, k, v, placed, causal=True, window=3).backend == "blocks"
     assert explain(*given("alibi", T=LONG), causal=True).backend == "low_rank", "by length alone"
     assert explain(*given("alibi", T=LONG - 1), causal=True).backend == "toeplitz"
@@ -80,7 +82,7 @@ def test_a_gpu_takes_flex_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     assert explain(q, k, v, placed, mask).backend == "flex"
     assert explain(*given("rotary"), mask).backend == "blocks", "too few queries"
     assert explain(*given("rotary"), mask, backend="flex").backend == "flex"
-    with pytest.raises(InvalidArgument, match="backend='flex' does not serve this call: FlexAttention drops no"):
+    with pytest.raises(InvalidArgument, match="backend='flex' does not serve this call: it has no dropout"):
         explain(q, k, v, placed, mask, backend="flex", dropout=0.1)
 
 
@@ -93,13 +95,13 @@ def test_nothing_is_attended_to() -> None:
 
 
 WRONG = {
-    "operators": ("rotary", {"dropout": 0.1}, "plain operators drop no weights"),
+    "operators": ("rotary", {"dropout": 0.1}, "it has no dropout"),
     "documents": ("alibi", {"causal": True}, "no documents or padding are known"),
     "low_rank": ("t5", {"causal": True}, "the bias has no such channels"),
     "sdpa": ("alibi", {"causal": True}, "is to be added"),
     "flex": ("rotary", {"causal": True}, "FlexAttention is for CUDA"),
     "toeplitz": ("rotary", {"causal": True}, "no bias along one line"),
-    "blocks": ("cope", {"causal": True}, "the bias reads the scores"),
+    "blocks": ("cope", {"causal": True}, "it has no biases that read scores"),
 }
 
 
@@ -114,9 +116,7 @@ def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) 
 @pytest.mark.usefixtures("unchecked")
 def test_names_are_those_of_the_list() -> None:
     assert get_args(Backend) == ("auto", *WAYS)
-    with pytest.raises(
-        UnknownName, match=r"unknown backend 'lines'.*auto, operators, documents, low_rank, sdpa, toeplitz"
-    ):
+    with pytest.raises(UnknownName, match=r"unknown backend 'lines'.*auto, documents, low_rank, sdpa, toeplitz"):
         explain(*given("rotary"), backend="lines")  # type: ignore[arg-type]
 
 

@@ -68,7 +68,7 @@ def test_layers_share_a_block_mask_until_the_mask_is_another(monkeypatch: pytest
     placed = posenc.NoPE().at(positions.arange(S))
 
     def attended(mask: Mask) -> Tensor:
-        return flex.flexible(q, k, v, None, mask.modifier(S, S, q.device), 0.25, tuple(vars(mask).values()))
+        return flex.flexible(q, k, v, None, mask.modifier(S, S, q.device), 0.25, tuple(vars(mask).values()))[0]
 
     masks = [Mask(causal=True, q_segments=torch.arange(S) // n) for n in (3, 5, 3)]
     for mask in masks:
@@ -103,10 +103,44 @@ def hiding(length: int, cached: int) -> dict[str, Mask]:
         "documents": Mask(causal=True, q_segments=segments[cached:], k_segments=segments),
         "documents by row": Mask(q_segments=rows[:, cached:], k_segments=rows),
         "an order": Mask(causal=True, q_order=order[cached:], k_order=order),
+        "chunks": Mask(causal=True, chunk=70, key_mask=mask),
+        "pictures": Mask(causal=True, window=9, bidirectional_groups=segments - 1),
+        "a mask a head": Mask(causal=True, dense=torch.rand(2, 4, length - cached, length) < 0.5),
     }
 
 
 REST = [pytest.param(*each, marks=pytest.mark.slow) for each in [("nope", 0), ("nope", 30), ("alibi", 30)]]
+
+
+@pytest.fixture
+def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FlexAttention takes calls, uncompiled and on the CPU, and no other way does before it."""
+    monkeypatch.setattr(attend, "serves", lambda q, v: True)
+    monkeypatch.setattr(attend, "fused", lambda q, k, v: False)
+    monkeypatch.setattr(flex, "compiled", lambda: (flex_attention, create_block_mask))
+    monkeypatch.setattr(Mask, "spans", lambda self, T, S, biased: None)
+    monkeypatch.setattr(AttentionCall, "line", None)
+
+
+@pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
+@pytest.mark.usefixtures("as_on_a_gpu")
+@pytest.mark.parametrize(("name", "case"), [("alibi", "padding"), ("nope", "pictures")])
+@pytest.mark.parametrize("softcap", [None, 1.5])
+def test_flex_attention_caps_scores_and_gives_the_logsumexp(name: str, case: str, softcap: float | None) -> None:
+    length = ROWS + 40
+    at, mask = positions.arange(length), hiding(length, 0)[case]
+    q, (k, v) = torch.randn(2, 4, length, 16), torch.randn(2, 2, 2, length, 16)
+    placed, sinks = posenc.encoding(name, heads=4, head_dim=16).at(at), torch.randn(4)
+    asked = {"softcap": softcap, "return_logsumexp": True}
+    assert posenc.explain(q, k, v, placed, mask, **asked).backend == "flex"
+    with torch.no_grad():
+        got, lse = attention(q, k, v, placed, mask, **asked)
+        dense = scores_of(q, k, placed, mask, softcap=softcap)
+        torch.testing.assert_close(lse, dense.logsumexp(-1))
+        torch.testing.assert_close(got, dense.softmax(-1).nan_to_num(0.0) @ v.repeat_interleave(2, dim=1))
+        sunk = attention(q, k, v, placed, mask, softcap=softcap, sinks=sinks)
+        weights = scores_of(q, k, placed, mask, softcap=softcap, sinks=sinks).softmax(-1)[..., :length]
+        torch.testing.assert_close(sunk, weights @ v.repeat_interleave(2, dim=1))
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
@@ -116,7 +150,7 @@ def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkey
     """The way that calls with masks take on CUDA, run uncompiled on the CPU."""
     taken = []
 
-    def flexing(*given: object) -> Tensor:
+    def flexing(*given: object) -> tuple[Tensor, Tensor | None]:
         taken.append(1)
         return flex.flexible(*given)  # type: ignore[arg-type]
 

@@ -1,11 +1,12 @@
 """Scaled dot-product attention that any encoding plugs into.
 
-    y = softmax(scores) v,   scores = q·kᵀ · scale · placed.scale + placed.bias, −∞ where ``mask`` hides
+    y = softmax(scores) v,   scores = capped(q·kᵀ · scale · placed.scale) + placed.bias, −∞ where ``mask`` hides
 
 The encoding enters through ``placed.bias`` and ``placed.scale``; rotate q and k first, with ``placed.rotate``.
 ``scores`` is that formula, ``attention`` the same without an L×L tensor.
 """
 
+from posenc.attend.attend import FEATURES as FEATURES
 from posenc.attend.attend import Explanation as Explanation
 from posenc.attend.attend import attention as attention
 from posenc.attend.attend import explain as explain

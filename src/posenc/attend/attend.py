@@ -4,6 +4,7 @@
 call takes, and ``backend=`` names one.
 """
 
+import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -16,17 +17,18 @@ from torch import _C, Tensor
 from torch.autograd import forward_ad
 from torch.nn.functional import pad, scaled_dot_product_attention
 
+from posenc.arguments import as_scale
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
-from posenc.attend.call import AttentionCall, check, check_types, plain_bool
+from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool
 from posenc.attend.decay import decayed, runs
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
-from posenc.kernels.attention.flex import flexible, serves
+from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
-from posenc.kernels.attention.softmax import for_every_head, fused
+from posenc.kernels.attention.softmax import for_every_head, fused, merge
 from posenc.mask import Mask
 
-Backend = Literal["auto", "operators", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks"]
+Backend = Literal["auto", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks", "operators"]
 """A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
 
 Output = tuple[Tensor, Tensor | None]
@@ -42,6 +44,7 @@ class Settings(NamedTuple):
     """What a call asks for besides its scores."""
 
     exact_rows: bool
+    softcap: float | None
     dropout: float
     backend: Backend
 
@@ -75,6 +78,8 @@ def attention(
     causal: bool = ...,
     window: int | None = ...,
     scale: float | None = ...,
+    softcap: float | None = ...,
+    sinks: Tensor | None = ...,
     dropout: float = ...,
     return_logsumexp: Literal[False] = ...,
     backend: Backend = ...,
@@ -92,6 +97,8 @@ def attention(
     causal: bool = ...,
     window: int | None = ...,
     scale: float | None = ...,
+    softcap: float | None = ...,
+    sinks: Tensor | None = ...,
     dropout: float = ...,
     return_logsumexp: Literal[True],
     backend: Backend = ...,
@@ -108,6 +115,8 @@ def attention(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
     dropout: float = 0.0,
     return_logsumexp: bool = False,
     backend: Backend = "auto",
@@ -125,21 +134,26 @@ def attention(
             before it, both sequences ending at the same token; ``window`` keys of those, itself included.
         scale: multiplies the scores before the bias, in place of the encoding's: 1/√D, D without channels that
             ``rotate`` added, unless its ``softmax_scale`` or YaRN's ``mscale_all_dim`` says otherwise.
+        softcap: squeezes scores into ±softcap, softcap·tanh(score/softcap), before the bias (Gemma 2).
+        sinks: a learned logit for every query head, which takes part in every row's softmax and has no value
+            (gpt-oss): y = Σ exp(s_k)·v_k / (Σ exp(s_k) + exp(sink)). Gradients flow to it.
         dropout: share of the weights set to zero; the rest grow by 1/(1 − dropout). 0 outside training.
         return_logsumexp: also return ln Σ exp(scores) of every row, ``(B, H, T)`` in float32 or wider, −∞ where a
-            row sees no key, by which parts of a sequence attended to one by one are put together (ring attention).
+            row sees no key, by which ``merge`` puts together parts of a sequence that were attended to one by one
+            (ring attention). Sinks enter there, once.
         backend: the way to compute, which differs from others in the last digits:
 
-            - ``"operators"``: plain operators, in float32 or wider, block by block.
             - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
             - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
             - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
             - ``"toeplitz"``: blocks of rows, which view the bias along one line of offsets.
             - ``"flex"``: FlexAttention.
             - ``"blocks"``: blocks of rows, for each of which mask and bias are made.
+            - ``"operators"``: plain operators, in float32 or wider, block by block.
 
             ``"auto"`` takes the first that serves, but ``"low_rank"`` only from 1024 tokens on where
-            ``"toeplitz"`` serves too. ``explain`` says which that is.
+            ``"toeplitz"`` serves too. ``explain`` says which that is, and ``posenc.attend.FEATURES`` which of them
+            has softcap, dropout or the logsumexp.
 
     Raises:
         InvalidArgument: shapes, devices or head counts that do not fit together, or a backend that does not serve
@@ -149,8 +163,10 @@ def attention(
     Second derivatives exist on the CPU; on other devices torch's kernels have none, and
     ``scores(…).softmax(-1) @ v`` is the way.
     """
-    settings = Settings(return_logsumexp, dropout, backend)
-    out, lse = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, settings)
+    settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
+    out, lse = _prepared(_computed, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+    if lse is not None and sinks is not None:
+        return merge([(out, lse)], sinks)[0]
     return out if lse is None else (out, lse)
 
 
@@ -164,6 +180,8 @@ def explain(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
     dropout: float = 0.0,
     return_logsumexp: bool = False,
     backend: Backend = "auto",
@@ -176,8 +194,31 @@ def explain(
     Raises:
         InvalidArgument, UnknownName: as ``attention``.
     """
-    settings = Settings(return_logsumexp, dropout, backend)
-    return _prepared(_explained, q, k, v, placed, Mask.of(mask, causal, window), scale, settings)
+    settings = _settings(return_logsumexp, softcap, sinks, dropout, backend)
+    return _prepared(_explained, q, k, v, placed, Mask.of(mask, causal, window), scale, sinks, settings)
+
+
+def _settings(
+    return_logsumexp: bool, softcap: float | None, sinks: Tensor | None, dropout: float, backend: Backend
+) -> Settings:
+    """What is asked for, once it is known to make sense together."""
+    as_scale(softcap, "softcap")
+    if not 0 <= dropout < 1:
+        raise InvalidArgument(
+            f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
+        )
+    if backend not in get_args(Backend):
+        raise UnknownName("backend", backend, get_args(Backend))
+    if dropout and return_logsumexp:
+        raise InvalidArgument(
+            "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
+        )
+    if return_logsumexp and sinks is not None:
+        raise InvalidArgument(
+            "return_logsumexp gives a part of a softmax, and sinks enter it once: leave them out here, and pass "
+            "them to posenc.merge(parts, sinks=…)"
+        )
+    return Settings(return_logsumexp or sinks is not None, softcap, dropout, backend)
 
 
 def _prepared(
@@ -188,20 +229,12 @@ def _prepared(
     placed: Placed,
     mask: Mask,
     scale: float | None,
+    sinks: Tensor | None,
     settings: Settings,
 ) -> Result:
     """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast."""
     mask = check(q, k, v, placed, mask, scale)
-    if not 0 <= settings.dropout < 1:
-        raise InvalidArgument(
-            f"dropout={settings.dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
-        )
-    if settings.dropout and settings.exact_rows:
-        raise InvalidArgument(
-            "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
-        )
-    if settings.backend not in get_args(Backend):
-        raise UnknownName("backend", settings.backend, get_args(Backend))
+    check_sinks(sinks, q)
     scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
@@ -244,15 +277,9 @@ def _explained(
 
 def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
     """The way that was asked for, else the first that serves."""
-    if call.dropout and (_operators_alone(call) or call.needs_scores):
-        raise InvalidArgument(
-            f"dropout={call.dropout} is not offered for a bias that reads scores, nor inside a function transform; "
-            "use 0"
-        )
+    asked = _asked(call)
     if call.backend != "auto":
-        reason, run = WAYS[call.backend](q, k, v, call)
-        if call.backend != "operators" and (needed := _operators_alone(call)):
-            reason, run = needed, None
+        reason, run = _offered(call.backend, asked, q, k, v, call)
         if run is None:
             raise InvalidArgument(
                 f"backend={call.backend!r} does not serve this call: {reason}; use backend='auto', or ask "
@@ -260,23 +287,35 @@ def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Expla
             )
         return Explanation(call.backend, reason), run
     declined: list[tuple[str, str]] = []
-    for name, way in WAYS.items():
-        reason, run = way(q, k, v, call)
+    for name in WAYS:
+        reason, run = _offered(name, asked, q, k, v, call)
         if run is not None:
             return Explanation(name, reason, tuple(declined)), run
         declined.append((name, reason))
-    raise AssertionError("blocks serve every call")
+    raise InvalidArgument(
+        f"no backend has {' and '.join(sorted(asked))} at once on {q.device.type}; leave one out, or take "
+        "posenc.scores(…).softmax(-1) @ v"
+    )
 
 
-def _operators_alone(call: AttentionCall) -> str:
-    """Why nothing but plain operators serves; empty where other ways do."""
-    if call.exact_rows:
-        return "the logsumexp is asked for, which plain operators sum in float32 or wider"
-    if _is_transformed():
-        return "a transform of functions, or a derivative taken forward, sees plain operators alone"
-    if call.needs_scores and not torch.compiler.is_compiling():
-        return "the bias reads the scores, which torch's kernels keep to themselves"
-    return ""
+def _asked(call: AttentionCall) -> frozenset[str]:
+    """The features of ``FEATURES`` that a call needs."""
+    needs = {
+        "logsumexp": call.exact_rows,
+        "softcap": call.softcap is not None,
+        "dropout": call.dropout > 0,
+        "biases that read scores": call.needs_scores and not torch.compiler.is_compiling(),
+        "function transforms": _is_transformed(),
+    }
+    return frozenset(name for name, needed in needs.items() if needed)
+
+
+def _offered(name: str, asked: frozenset[str], q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    """What a way says to a call, if it has all that is asked for."""
+    lacking = asked - FEATURES[name]
+    if lacking:
+        return f"it has no {' and no '.join(sorted(lacking))}", None
+    return WAYS[name](q, k, v, call)
 
 
 def _is_transformed() -> bool:
@@ -286,13 +325,13 @@ def _is_transformed() -> bool:
 
 
 def _operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    reason = _operators_alone(call)
-    if call.dropout:
-        return "plain operators drop no weights", None
-    if call.backend == "auto" and not reason:
-        return "other ways are faster where torch's kernels serve", None
     run = by_operators if _is_transformed() else recomputed
-    return reason or "plain operators serve every call", partial(run, q, k, v, replace(call, backend="operators"))
+    return "plain operators serve every call", partial(run, q, k, v, replace(call, backend="operators"))
+
+
+def _sums_rows(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> bool:
+    """Whether torch's kernels give the logsumexp that is asked for, and its gradient."""
+    return not call.exact_rows or (fused(q, k, v) and not call.dropout and not torch.compiler.is_compiling())
 
 
 def _documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
@@ -305,23 +344,35 @@ def _documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     """Documents, or rows without their padding, one after the other: what is hidden is never computed."""
-    spans, batch = call.spans, []
+    spans = call.spans
+    batch: list[Output] = []
     assert spans is not None
     # Splitting joins gradients in one pass, where slices would each be added to zeros of the whole.
     by_row = zip(*(x.split(1) if len(spans) > 1 else (x,) for x in (q, k, v)), strict=True)
     for row, (lengths, tensors) in enumerate(zip(spans, by_row, strict=True)):
         alone = None if len(spans) == 1 else row
         pieces = zip(*(x.split([n for n, _ in lengths], dim=2) for x in tensors), strict=True)
-        outputs, first = [], 0
+        outputs: list[Output] = []
+        first = 0
         for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
             if sees:
                 part = call.part(alone, first, first + length)
-                outputs.append(_choose(some_q, some_k, some_v, part)[1]()[0])
+                outputs.append(_choose(some_q, some_k, some_v, part)[1]())
             else:
-                outputs.append(some_q.new_zeros(*some_q.shape[:3], v.shape[-1]))
+                nothing = some_q.new_full(some_q.shape[:3], -math.inf, dtype=call.dtype)
+                outputs.append((some_q.new_zeros(*some_q.shape[:3], v.shape[-1]), nothing))
             first += length
-        batch.append(torch.cat(outputs, dim=2) if len(outputs) > 1 else outputs[0])
-    return torch.cat(batch) if len(batch) > 1 else batch[0], None
+        batch.append(_joined(outputs, 2))
+    return _joined(batch, 0)
+
+
+def _joined(outputs: list[Output], axis: int) -> Output:
+    if len(outputs) == 1:
+        return outputs[0]
+    sums = [lse for _, lse in outputs if lse is not None]
+    return torch.cat([out for out, _ in outputs], axis), torch.cat(sums, axis) if len(sums) == len(
+        outputs
+    ) else None
 
 
 LONG = 1024
@@ -353,12 +404,14 @@ def _as_narrow(width: int, q: Tensor, k: Tensor, v: Tensor, call: AttentionCall)
 def _sdpa(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if not call.whole:
         return "a bias, or a mask that is more than causality, is to be added", None
+    if not _sums_rows(q, k, v, call):
+        return ROWS_KEPT, None
     return "nothing is added, and one flag says what is hidden", partial(_in_one, q, k, v, call)
 
 
 def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     """One call of torch's attention; on the CPU with gradients that can be differentiated again."""
-    if call.learns(q, k, v) and fused(q, k, v):
+    if (call.exact_rows or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
     causal, gqa = plain_bool(call.is_causal), plain_bool(q.shape[1] != k.shape[1])
     return (
@@ -397,20 +450,26 @@ def _flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
 
 def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     hides = call.mask.modifier(call.queries, call.all_keys, call.device)
-    added, dense = None if call.bias is None else call.bias.modifier, call.mask.dense
+    added, dense, softcap = None if call.bias is None else call.bias.modifier, call.mask.dense, call.softcap
     mask_heads = None if dense is None or dense.shape[1] == 1 else dense.shape[1]
+    if softcap is not None:
+        added = capped_score_mod(softcap, added)
     made_of = tuple(vars(call.mask).values())
-    return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads), None
+    return flexible(q, k, v, added, hides, call.scale, made_of, mask_heads, call.exact_rows)
 
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     if torch.compiler.is_compiling():
+        if call.exact_rows:
+            return ROWS_KEPT, None
         return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)
+    if not _sums_rows(q, k, v, call):
+        return ROWS_KEPT, None
     return "mask and bias are made block by block", partial(_in_blocks, q, k, v, replace(call, backend="blocks"))
 
 
 def _in_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
-    if call.learns(q, k, v) and (call.trained or fused(q, k, v)):
+    if call.exact_rows or (call.learns(q, k, v) and (call.trained or fused(q, k, v))):
         return recomputed(q, k, v, call)
     return by_blocks(q, k, v, call), None
 
@@ -429,12 +488,28 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
     )
 
 
+ROWS_KEPT = "torch's attention keeps the logsumexp to itself here"
+
+
 WAYS: dict[str, Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]] = {
-    "operators": _operators,
     "documents": _documents,
     "low_rank": _low_rank,
     "sdpa": _sdpa,
     "toeplitz": _toeplitz,
     "flex": _flex,
     "blocks": _blocks,
+    "operators": _operators,
 }
+
+FEATURES: dict[str, frozenset[str]] = {
+    "documents": frozenset({"logsumexp", "softcap", "dropout"}),
+    "low_rank": frozenset({"dropout"}),
+    "sdpa": frozenset({"logsumexp", "dropout"}),
+    "toeplitz": frozenset({"logsumexp", "dropout"}),
+    "flex": frozenset({"logsumexp", "softcap"}),
+    "blocks": frozenset({"logsumexp", "dropout"}),
+    "operators": frozenset({"logsumexp", "softcap", "biases that read scores", "function transforms"}),
+}
+"""What every way has besides masks and biases. The first that has all that a call needs computes it; a call that
+needs more than any has is refused. Sinks need the logsumexp, which torch's kernels give on the CPU and without
+dropout, and elsewhere FlexAttention or operators."""

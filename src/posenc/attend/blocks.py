@@ -19,6 +19,8 @@ from posenc.attend.call import AttentionCall
 from posenc.kernels.attention.banded import banded_forward, far_backward
 from posenc.kernels.attention.diagonals import Diagonals
 from posenc.kernels.attention.softmax import (
+    capped,
+    finite,
     fused,
     fused_backward,
     fused_forward,
@@ -27,6 +29,7 @@ from posenc.kernels.attention.softmax import (
     plain_forward,
     products,
     readable,
+    with_sum,
 )
 
 ROWS = 128
@@ -64,14 +67,21 @@ class Masks:
                 start = 0
             yield first, last, start, self.call.all_keys if self.is_one else self.call.keys(last)
 
-    def at(self, first: int, last: int, keys: int, start: int = 0) -> Tensor | None:
-        """The mask of a block from key ``start`` on, its rows reversed if it lies along a line."""
+    def at(self, first: int, last: int, keys: int, start: int = 0) -> tuple[Tensor | None, Tensor | None]:
+        """The mask of a block from key ``start`` on, its rows reversed if it lies along a line.
+
+        And, where the logsumexp is asked for, the largest of each row, which was taken off it: far from all keys
+        it has most of the digits.
+        """
         if self.is_one:
-            return None
+            return None, None
         if self.line is None:
-            return self.call.additive_mask(first, last, start=start)
+            mask = self.call.additive_mask(first, last, start=start)
+            largest = mask.amax(-1, keepdim=True) if self.call.exact_rows else None
+            return mask if largest is None else mask - finite(largest), largest
         tail = self.line[:, self.call.queries - last + start :]
-        return tail.as_strided((1, tail.shape[0], last - first, keys - start), (0, self.line.shape[1], 1, 1))
+        mask = tail.as_strided((1, tail.shape[0], last - first, keys - start), (0, self.line.shape[1], 1, 1))
+        return mask, None
 
     def flipped(self, x: Tensor) -> Tensor:
         """Rows in the order in which their mask has them; once more puts them back."""
@@ -84,7 +94,7 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
     masks = Masks(call, ROWS, mask_dtype(q), not call.dropout and fused(q, k, v))
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     for first, last, start, keys in masks:
-        rows, mask = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+        rows, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
         if start and masks.far and mask is not None:
             of = k[:, :, :keys], v[:, :, :keys]
             block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)[0]
@@ -121,7 +131,7 @@ def block_scores(
     q: Tensor, k: Tensor, call: AttentionCall, first: int, last: int, start: int = 0
 ) -> Float[Tensor, "B H rows S"]:
     """q·kᵀ·scale + mask of a block, by plain operators: what the eager specification says of it."""
-    scores = products(q, k) * call.scale
+    scores = capped(products(q, k) * call.scale, call.softcap)
     return scores + call.additive_mask(first, last, scores if call.needs_scores else None, start)
 
 
@@ -130,33 +140,35 @@ class _Recomputed(torch.autograd.Function):
     def forward(
         ctx: Any, call: AttentionCall, q: Tensor, k: Tensor, v: Tensor, *trained: Tensor
     ) -> tuple[Tensor, Tensor]:
-        ctx.fused = fused(q, k, v) and call.backend != "operators"
+        ctx.fused, total = fused(q, k, v) and call.backend != "operators", None
         if call.backend == "sdpa":
             out, lse = fused_forward(q, k, v, None, call.is_causal, call.scale)
         elif ctx.fused:
             masks, results = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=True), []
             for first, last, start, keys in masks:
-                rows, mask = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
+                rows, (mask, largest) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
                 if start and masks.far and mask is not None:
                     of = k[:, :, :keys], v[:, :, :keys]
                     block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)
                 else:
                     of = k[:, :, start:keys], v[:, :, start:keys]
                     block = fused_forward(rows, *of, mask, False, call.scale)
-                results.append([masks.flipped(x) for x in block])
-            out, lse = (
+                total = block[1] if largest is None else block[1] + largest[..., 0].to(block[1].dtype)
+                results.append([masks.flipped(x) for x in (*block, total)])
+            out, lse, total = (
                 torch.cat(parts, dim=2) if len(parts) > 1 else parts[0] for parts in zip(*results, strict=True)
             )
         else:
             out, lse = by_operators(q, k, v, call)
-        ctx.save_for_backward(q, k, v, out, lse, *trained)
+        total = lse if total is None else total
+        ctx.save_for_backward(q, k, v, out, lse, total, *trained)
         ctx.call = call
         ctx.set_materialize_grads(False)
-        return out, lse
+        return out, total
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor | None, grad_lse: Tensor | None) -> tuple[Tensor | None, ...]:
-        q, k, v, out, lse, *trained = ctx.saved_tensors
+        q, k, v, out, lse, total, *trained = ctx.saved_tensors
         call: AttentionCall = ctx.call
         if torch.is_grad_enabled():  # somebody wants the gradient of a gradient
             return (None, *_differentiable(grad, grad_lse, (q, k, v, *trained), call))
@@ -164,25 +176,30 @@ class _Recomputed(torch.autograd.Function):
         with torch.enable_grad():
             call = call.with_trained(tuple(x.detach().requires_grad_() for x in trained))
         grad = torch.zeros_like(out) if grad is None else grad
+        n, m = q.shape[-1], v.shape[-1]
+        through = ctx.fused and (call.backend == "toeplitz" or not trained)
+        if grad_lse is not None and through:
+            grad, out = with_sum(grad, out, -grad_lse)
+            q, k, v = (pad(x, (0, grad.shape[-1] - m)) for x in (q, k, v))
         if call.backend == "sdpa":
-            return None, *fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
+            dq, dk, dv = fused_backward(grad, q, k, v, None, call.is_causal, call.scale, (out, lse))
+            return None, dq[..., :n], dk[..., :n], dv[..., :m]
         masks = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=ctx.fused)
         along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
-        through = ctx.fused and (along or not trained)
         dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
         trained_grads = [torch.zeros_like(tensor) for tensor in trained]
         for first, last, start, keys in masks:
             to, of = k[:, :, start:keys], v[:, :, start:keys]
-            block = [x[:, :, first:last] for x in (grad, q, out, lse)]
+            block = [x[:, :, first:last] for x in (grad, q, out, lse if through else total)]
             if through:
                 rows, about, *result = (masks.flipped(x) for x in block)
-                mask, total = masks.at(first, last, keys, start), (result[0], result[1])
+                (mask, _), sums = masks.at(first, last, keys, start), (result[0], result[1])
                 if diagonals is None or mask is None:
-                    more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, total)
+                    more_q, more_k, more_v = fused_backward(rows, about, to, of, mask, False, call.scale, sums)
                 else:
                     place = call.queries - last + start
-                    more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, place, call.scale, total)
+                    more_q, more_k, more_v = diagonals.backward(rows, about, to, of, mask, place, call.scale, sums)
                 more_q = masks.flipped(more_q)
             else:
                 more_lse = None if grad_lse is None else grad_lse[:, :, first:last]
@@ -193,8 +210,8 @@ class _Recomputed(torch.autograd.Function):
             if start and masks.far:
                 rows, about, *result = block
                 far = k[:, :, :start], v[:, :, :start]
-                beyond, total = call.beyond(first, last), (result[0], result[1])
-                far_q, far_k, far_v = far_backward(rows, about, *far, beyond, call.scale, total)
+                beyond, sums = call.beyond(first, last), (result[0], result[1])
+                far_q, far_k, far_v = far_backward(rows, about, *far, beyond, call.scale, sums)
                 more_q = more_q + far_q
                 dk[:, :, :start] += far_k
                 dv[:, :, :start] += far_v
@@ -203,7 +220,7 @@ class _Recomputed(torch.autograd.Function):
             dv[:, :, start:keys] += more_v
         if diagonals is not None:
             trained_grads = _through_line(call.line, call.trained, diagonals.line)
-        return None, dq, dk, dv, *trained_grads
+        return None, dq[..., :n], dk[..., :n], dv[..., :m], *trained_grads
 
 
 def _through_line(

@@ -32,6 +32,8 @@ class AttentionCall:
     dtype: torch.dtype
     exact_rows: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
+    softcap: float | None
+    """What scores are squeezed into, ±softcap, before the bias."""
     trained: tuple[Tensor, ...]
     """The bias's tensors that a gradient is wanted for; noted here, as autograd calls back with gradients off."""
     dropout: float
@@ -47,6 +49,7 @@ class AttentionCall:
         mask: Mask,
         scale: float,
         exact_rows: bool,
+        softcap: float | None,
         dropout: float,
         backend: str,
     ) -> "AttentionCall":
@@ -58,7 +61,7 @@ class AttentionCall:
             if looks and may_be_looked_at(q, *bias.trainable):
                 bias.check_trainable(torch.zeros(*q.shape[:2], 1, 1, dtype=mask_dtype(q), device=q.device))
         trained = _trained(bias)
-        return cls(mask, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, trained, dropout, backend)
+        return cls(mask, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, softcap, trained, dropout, backend)
 
     @property
     def open(self) -> bool:
@@ -74,7 +77,7 @@ class AttentionCall:
     @property
     def whole(self) -> bool:
         """Whether one call without a mask does it."""
-        return self.bias is None and self.open
+        return self.bias is None and self.open and self.softcap is None
 
     @property
     def needs_scores(self) -> bool:
@@ -213,6 +216,16 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
     mask.check(q.shape[0], q.shape[1], q.shape[2], k.shape[2], q.device)
     _ends(q, k, mask)
     return mask.without_chunks(q.shape[2], k.shape[2], q.device)
+
+
+def check_sinks(sinks: Tensor | None, q: Tensor) -> None:
+    """Refuse what is not one logit a head."""
+    if sinks is not None and (sinks.shape != q.shape[1:2] or not sinks.is_floating_point()):
+        raise InvalidArgument(
+            f"sinks is {sinks.dtype} of shape {tuple(sinks.shape)}; expected a logit for each of {q.shape[1]} heads"
+        )
+    if sinks is not None and sinks.device != q.device:
+        raise InvalidArgument(f"sinks is on {sinks.device} and q on {q.device}; move one with .to(…)")
 
 
 def check_types(**given: Tensor) -> None:

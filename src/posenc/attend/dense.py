@@ -2,13 +2,15 @@
 
 import math
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.attend.call import check
+from posenc.arguments import as_scale
+from posenc.attend.call import check, check_sinks
 from posenc.attend.decay import fading_products
 from posenc.encodings.placed import Placed
-from posenc.kernels.attention.softmax import products
+from posenc.kernels.attention.softmax import capped, products
 from posenc.mask import Mask
 
 
@@ -21,9 +23,12 @@ def scores(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
-) -> Float[Tensor, "B H T S"]:
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+) -> Float[Tensor, "B H T keys"]:
     """What softmax is taken of, dense, in float32 or wider: the specification that every fast path equals.
 
+    capped(q·kᵀ·scale) + bias, −∞ where hidden; with ``sinks`` their logits in one column more, behind all keys.
     Arguments and errors are those of ``attention``.
     """
     mask = check(q, k, None, placed, Mask.of(mask, causal, window), scale)
@@ -33,9 +38,13 @@ def scores(
     result = plain * scale
     if placed.scale is not None:
         result = result * placed.scale
+    result = capped(result, as_scale(softcap, "softcap"))
     visible = mask.visible(0, T, S, T, S, q.device)
     result = result if visible is None else result.masked_fill(~visible, -math.inf)
-    if placed.bias is None:
+    if placed.bias is not None:
+        bias = placed.bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
+        result = result + bias.rows(0, T, S, result)
+    check_sinks(sinks, q)
+    if sinks is None:
         return result
-    bias = placed.bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale)
-    return result + bias.rows(0, T, S, result)
+    return torch.cat((result, sinks.to(result.dtype)[:, None, None].expand(*result.shape[:3], 1)), dim=-1)

@@ -39,6 +39,14 @@ def compiled() -> tuple[Callable[..., Any], Callable[..., Any]]:
     return torch.compile(flex_attention), torch.compile(create_block_mask)
 
 
+def sums_of_rows() -> dict[str, Any]:
+    """How FlexAttention is asked for the logsumexp, in this torch."""
+    from torch.nn.attention import flex_attention
+
+    request = getattr(flex_attention, "AuxRequest", None)  # of torch 2.9
+    return {"return_lse": True} if request is None else {"return_aux": request(lse=True)}
+
+
 _BLOCK_MASKS: dict[tuple[object, ...], tuple[tuple[object, ...], Any]] = {}
 
 FEW = 8
@@ -74,8 +82,10 @@ def flexible(
     scale: float,
     made_of: tuple[object, ...] = (),
     mask_heads: int | None = None,
-) -> Float[Tensor, "B H T V"]:
-    """softmax(q·kᵀ·scale, modified, where the mask is true)·v; rows that see no key are zero.
+    return_logsumexp: bool = False,
+) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"] | None]:
+    """softmax(q·kᵀ·scale, modified, where the mask is true)·v, where rows that see no key are zero, and the
+    logsumexp of its scores where that is asked for.
 
     ``made_of`` is all that decides ``mask_mod``, numbers and tensors, for ``mask_heads`` heads or for all alike.
     """
@@ -89,9 +99,12 @@ def flexible(
         block_mask=block_mask,
         scale=scale,
         enable_gqa=bool(q.shape[1] != k.shape[1]),
+        **(sums_of_rows() if return_logsumexp else {}),
     )
-    assert isinstance(y, Tensor)
-    return y
+    if not return_logsumexp:
+        return y, None
+    out, sums = y
+    return out, getattr(sums, "lse", sums)
 
 
 def alibi_score_mod(
@@ -108,6 +121,16 @@ def alibi_score_mod(
     def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
         distance = (picked(keys, b, k_index) - picked(q_positions, b, q_index)).abs()
         return score - slopes[h] * distance
+
+    return score_mod
+
+
+def capped_score_mod(softcap: float, added: ScoreMod | None) -> ScoreMod:
+    """softcap·tanh(score/softcap), and then what is added."""
+
+    def score_mod(score: Tensor, b: Tensor, h: Tensor, q_index: Tensor, k_index: Tensor) -> Tensor:
+        capped = softcap * torch.tanh(score / softcap)
+        return capped if added is None else added(capped, b, h, q_index, k_index)
 
     return score_mod
 

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.functional import pad
 
 SHARES_KEYS = torch.__version__ >= "2.13"
 """Whether torch's CPU kernel knows grouped queries in its backward pass too; 2.8 ends the process there."""
@@ -49,17 +50,36 @@ def plain_backward(
 
 def merge(
     parts: Sequence[tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]],
+    sinks: Float[Tensor, " H"] | None = None,
 ) -> tuple[Float[Tensor, "B H T V"], Float[Tensor, "B H T"]]:
     """Attention over all keys, from outputs and logsumexps over parts of them (``return_logsumexp=True``).
 
     Keys may be cut in any way, as when they travel around a ring of ranks: y = Σ_i exp(l_i − l)·y_i with
-    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero.
+    l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. ``sinks`` enter once, here: a logit a head, as
+    of one more key whose value is zero, which the logsumexp then counts too.
     """
+    if sinks is not None:
+        out, lse = parts[0]
+        sink = sinks.to(lse.dtype)[:, None].expand_as(lse)
+        parts = [*parts, (torch.zeros_like(out), sink)]
     lse = logsumexp(torch.stack([part for _, part in parts]), 0)
     shift = finite(lse)
     y = sum(out * (part - shift).exp()[..., None] for out, part in parts)
     assert isinstance(y, Tensor)
     return y.to(parts[0][0].dtype), lse
+
+
+def with_sum(grad: Tensor, out: Tensor, more: Float[Tensor, "B H T"]) -> tuple[Tensor, Tensor]:
+    """Gradient and output with three channels more, by which their product along a row grows by ``more``.
+
+    Backward takes that product off every row, so that with −(the gradient of the logsumexp) it is that of both, as
+    long as values are zero there. Three numbers of 16 bits hold one of float32.
+    """
+    rest, channels = more[..., None], []
+    for _ in range(3):
+        channels.append(rest.to(out.dtype))
+        rest = rest - channels[-1].to(rest.dtype)
+    return pad(grad, (0, 3), value=1.0), torch.cat((out, *channels), dim=-1)
 
 
 def softmax(scores: Float[Tensor, "B H rows S"], lse: Float[Tensor, "B H rows"]) -> Float[Tensor, "B H rows S"]:
@@ -82,6 +102,11 @@ def products(q: Float[Tensor, "B H rows D"], k: Float[Tensor, "B K S D"]) -> Flo
     """q·kᵀ of every head with its group's keys, in float32 or wider."""
     wide = torch.promote_types(q.dtype, torch.float32)
     return grouped(q.to(wide), k.to(wide).mT)
+
+
+def capped(scores: Float[Tensor, "*shape"], softcap: float | None) -> Float[Tensor, "*shape"]:
+    """softcap·tanh(scores/softcap); without a softcap the scores."""
+    return scores if softcap is None else softcap * (scores / softcap).tanh()
 
 
 def split(x: Float[Tensor, "B H rows n"], groups: int) -> Float[Tensor, "B K gr n"]:

@@ -1,0 +1,232 @@
+"""Softcap, sinks and the logsumexp: transformers' own attention, and the specification under every combination."""
+
+import itertools
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma_2
+from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
+
+import posenc
+from posenc import Mask, attention, explain, merge, scores
+from posenc.attend import FEATURES
+from posenc.errors import InvalidArgument
+from posenc.positions import arange
+
+H, K, D = 4, 2, 8
+
+
+def heads(T: int = 9, S: int = 9, dtype: torch.dtype = torch.float64, seed: int = 0) -> list[Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    shapes = [(2, H, T, D), (2, K, S, D), (2, K, S, D)]
+    return [torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype) for shape in shapes]
+
+
+def hidden(T: int, S: int, window: int | None = None) -> Tensor:
+    ahead = torch.arange(S) - torch.arange(S - T, S)[:, None]
+    seen = (ahead <= 0) & (ahead > -(window or S))
+    return torch.zeros(1, 1, T, S, dtype=torch.float64).masked_fill(~seen, -math.inf)
+
+
+@pytest.mark.parametrize(("T", "window"), [(9, None), (9, 3), (1, None), (300, 7)])
+def test_gemma_2(T: int, window: int | None) -> None:
+    q, k, v = heads(T, max(T, 9))
+    S = k.shape[2]
+    module = SimpleNamespace(num_key_value_groups=H // K, training=False)
+    mask = hidden(T, S, window)
+    want, _ = gemma_2(module, q, k, v, mask, scaling=0.7, softcap=1.5)
+    rope = posenc.NoPE().at(arange(T, offset=S - T), arange(S))
+    got = attention(q, k, v, rope, causal=True, window=window, scale=0.7, softcap=1.5)
+    # Theirs takes the softmax in float32: weights of at most 1, rounded a few times, of values up to 4.
+    torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=4 * 4 * 2.0**-24)
+
+
+@pytest.mark.parametrize(("T", "window"), [(9, None), (9, 3), (1, None), (300, 7)])
+def test_gpt_oss_with_gradients(T: int, window: int | None) -> None:
+    given_ = [x.requires_grad_() for x in heads(T, max(T, 9))]
+    sinks = torch.randn(H, dtype=torch.float64, requires_grad=True)
+    S = given_[1].shape[2]
+    module = SimpleNamespace(num_key_value_groups=H // K, training=False, sinks=sinks)
+    want, _ = gpt_oss(module, *given_, hidden(T, S, window), scaling=0.7)
+    placed = posenc.NoPE().at(arange(T, offset=S - T), arange(S))
+    got = attention(*given_, placed, causal=True, window=window, scale=0.7, sinks=sinks)
+    torch.testing.assert_close(got, want.transpose(1, 2), rtol=0, atol=1e-12)
+    weight = torch.randn_like(got)
+    grads = torch.autograd.grad((got * weight).sum(), [*given_, sinks])
+    theirs = torch.autograd.grad((want.transpose(1, 2) * weight).sum(), [*given_, sinks])
+    for mine, other in zip(grads, theirs, strict=True):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-10)
+
+
+ENCODINGS: dict[str, Any] = {
+    "nope": posenc.NoPE(),
+    "alibi": posenc.ALiBi(H),
+    "t5": posenc.T5(H, std=1.0),
+    "kerple": posenc.encoding("kerple", heads=H),
+    "shaw": posenc.encoding("shaw", heads=H, head_dim=D),
+    "cope": posenc.encoding("cope", heads=H, head_dim=D),
+    "ssmax": posenc.encoding("ssmax", heads=H),
+    "xpos": posenc.XPos(D, pairing="half"),
+    "stack": posenc.Stack(posenc.Rotary(D, pairing="half"), posenc.ALiBi(H)),
+}
+for one in ENCODINGS.values():
+    one.double()
+
+MASKS = {
+    "causal": lambda T, S: Mask(causal=True),
+    "both ways": lambda T, S: Mask(),
+    "window": lambda T, S: Mask(causal=True, window=4),
+    "documents": lambda T, S: Mask(
+        causal=True, q_segments=(arange(S) // max(S // 2, 1))[S - T :], k_segments=arange(S) // max(S // 2, 1)
+    ),
+    "left padding": lambda T, S: Mask(
+        causal=True, key_mask=(arange(S) >= torch.tensor([[S // 3], [0]])) | (arange(S) == S - 1)
+    ),
+    "chunks": lambda T, S: Mask(causal=True, chunk=3),
+    "dense": lambda T, S: Mask(dense=torch.rand(2, H, T, S, generator=torch.Generator().manual_seed(3)) < 0.6),
+}
+
+
+@given(
+    name=st.sampled_from(sorted(ENCODINGS)),
+    kind=st.sampled_from(sorted(MASKS)),
+    lengths=st.sampled_from([(1, 1), (9, 9), (1, 9), (4, 9), (300, 300)]),
+    softcap=st.none() | st.floats(0.5, 4),
+    sinks=st.booleans(),
+    training=st.booleans(),
+    way=st.sampled_from(["auto", "blocks", "operators"]),
+)
+@settings(max_examples=120, deadline=None)
+def test_combinations_are_scores(
+    name: str, kind: str, lengths: tuple[int, int], softcap: float | None, sinks: bool, training: bool, way: Any
+) -> None:
+    """In float64: outputs, the logsumexp, and gradients of queries, keys, values, sinks and parameters."""
+    (T, S), encoding = lengths, ENCODINGS[name]
+    mask = MASKS[kind](T, S)
+    if encoding.causal and not mask.causal:
+        return
+    leaves = [x.requires_grad_(training) for x in (*heads(T, S), torch.linspace(-1, 2, H, dtype=torch.float64))]
+    q, k, v, logits = leaves
+    with torch.set_grad_enabled(training):
+        placed = encoding.at(arange(T, offset=S - T), arange(S), dtype=torch.float64)[0]
+        q, k = placed.rotate(q, k)
+        asked: dict[str, Any] = {"softcap": softcap} | ({"sinks": logits} if sinks else {"return_logsumexp": True})
+        try:
+            taken = explain(q, k, v, placed, mask, backend=way, **asked)
+        except InvalidArgument:
+            assert way == "blocks"
+            return
+        assert {"softcap"} <= FEATURES[taken.backend] or softcap is None
+        got = attention(q, k, v, placed, mask, backend=way, **asked)
+        dense = scores(q, k, placed, mask, softcap=softcap, sinks=logits if sinks else None)
+        dead = (dense == -math.inf).all(-1, keepdim=True)
+        weights = dense.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
+        want = weights[..., :S] @ v.repeat_interleave(H // K, dim=1)
+        outputs, wanted = [got if sinks else got[0]], [want]
+        if not sinks:
+            outputs.append(got[1])
+            lse = dense.masked_fill(dead, 0.0).logsumexp(-1)
+            wanted.append(lse.masked_fill(dead[..., 0], -math.inf))
+        for mine, other in zip(outputs, wanted, strict=True):
+            torch.testing.assert_close(mine, other, rtol=0, atol=1e-11)
+    if not training:
+        return
+    parameters = [*leaves, *encoding.parameters()]
+    grads = []
+    for each in (outputs, wanted):
+        finite = [y.masked_fill(y == -math.inf, 0.0) for y in each]
+        rows = [torch.linspace(-1, 1, y.numel(), dtype=y.dtype).view_as(y) for y in finite]
+        total = torch.stack([(y * row).sum() for y, row in zip(finite, rows, strict=True)]).sum()
+        grads.append(torch.autograd.grad(total, parameters, allow_unused=True, retain_graph=True))
+    for pair in zip(*grads, strict=True):
+        mine, other = (torch.zeros((), dtype=torch.float64) if x is None else x for x in pair)
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("sinks", [None, torch.tensor([0.5, -1.0, 3.0, 0.0], dtype=torch.float64)])
+def test_parts_take_a_sink_once(sinks: Tensor | None) -> None:
+    q, k, v = heads()
+    placed, mask = posenc.NoPE().at(arange(9)), Mask(causal=True)
+    want = attention(q, k, v, placed, mask, sinks=sinks)
+    parts = []
+    for keys in (arange(4), arange(5, offset=4)):
+        part = Mask(causal=True, q_order=arange(9), k_order=keys)
+        here = posenc.NoPE().at(arange(9), keys)
+        parts.append(attention(q, k[:, :, keys], v[:, :, keys], here, part, return_logsumexp=True))
+    torch.testing.assert_close(merge(parts, sinks=sinks)[0], want, rtol=0, atol=1e-12)
+    if sinks is not None:
+        with pytest.raises(InvalidArgument, match=r"sinks enter it once.*posenc.merge\(parts, sinks=…\)"):
+            attention(q, k, v, placed, mask, sinks=sinks, return_logsumexp=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_gradients_through_the_logsumexp_keep_their_digits(dtype: torch.dtype) -> None:
+    """By torch's kernels in 16 bits, against float64, no further off than the same without a logsumexp is."""
+    sinks = torch.tensor([2.0, 0.0, 1.0, -1.0], dtype=torch.float64)
+    placed = posenc.NoPE().at(arange(40))
+    errors = []
+    for asked in ({}, {"sinks": sinks}):
+        grads = []
+        for kind in (dtype, torch.float64):
+            leaves = [x.to(dtype).to(kind).requires_grad_() for x in heads(40, 40)]
+            given_ = {name: x.to(kind) for name, x in asked.items()}
+            y = attention(*leaves, placed, causal=True, **given_)
+            weight = torch.randn(y.shape, generator=torch.Generator().manual_seed(2), dtype=torch.float64).to(dtype)
+            grads.append(torch.autograd.grad((y * weight.to(kind)).sum(), leaves))
+        errors.append(max((a.double() - b).abs().max().item() for a, b in zip(*grads, strict=True)))
+    assert explain(*leaves, placed, causal=True, **given_).backend == "sdpa"
+    assert errors[1] <= 2 * errors[0]
+
+
+def test_a_logsumexp_far_from_all_keys_keeps_the_gradient() -> None:
+    """ALiBi a million tokens away has a logsumexp of thousands, whose rounding no weight may take."""
+    narrow = [x.requires_grad_() for x in heads(3, 9, torch.float32)]
+    wide = [x.detach().double().requires_grad_() for x in narrow]
+    at, grads = (arange(3, offset=1_000_000), arange(9)), []
+    for leaves in (narrow, wide):
+        alibi = posenc.ALiBi(H).to(leaves[0].dtype).at(*at, dtype=leaves[0].dtype)
+        y, lse = attention(*leaves, alibi, return_logsumexp=True)
+        grads.append(torch.autograd.grad(y.sum() + lse.sum() * 0.5, leaves))
+    for mine, other in zip(*grads, strict=True):
+        torch.testing.assert_close(mine.double(), other, rtol=0, atol=2e-5)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"softcap": 0.0}, "softcap=0.0 must be a finite number above 0"),
+    ({"sinks": torch.zeros(3)}, r"sinks is torch.float32 of shape \(3,\); expected a logit for each of 4 heads"),
+    ({"sinks": torch.zeros(4, dtype=torch.long)}, "sinks is torch.int64"),
+    (
+        {"sinks": torch.zeros(4), "dropout": 0.1},
+        "no backend has dropout and logsumexp at once on cpu; leave one out",
+    ),
+    ({"softcap": 1.0, "dropout": 0.1}, "no backend has dropout and softcap at once"),
+    ({"softcap": 1.0, "backend": "sdpa"}, "backend='sdpa' does not serve this call: it has no softcap"),
+]
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(("asked", "message"), REFUSED)
+def test_what_does_not_go_together_is_refused(asked: dict[str, Any], message: str) -> None:
+    placed = posenc.NoPE().at(arange(9))
+    for call in (attention, explain):
+        with pytest.raises(InvalidArgument, match=message):
+            call(*heads(dtype=torch.float32), placed, causal=True, **asked)
+
+
+def test_the_table_of_features_names_what_there_is() -> None:
+    from posenc.attend.attend import WAYS
+
+    assert list(FEATURES) == list(WAYS)
+    assert set(itertools.chain(*FEATURES.values())) == {
+        "logsumexp",
+        "softcap",
+        "dropout",
+        "biases that read scores",
+        "function transforms",
+    }
