@@ -19,6 +19,7 @@ import torch
 import torch.fx
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
 from posenc.clock import ConstantBuffers, Phases
@@ -97,7 +98,15 @@ class Encoding(ConstantBuffers, ABC):
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         """``place``, which remembers the parameters that its numbers were made from."""
-        placed = self.place(q_positions, k_positions, dtype)
+        sharded = any(type(x).__name__ == "DTensor" for x in self.parameters())
+        try:
+            placed = self.place(q_positions, k_positions, dtype)
+        except RuntimeError as error:  # torch refuses a shard beside plain tensors
+            if sharded:
+                raise InvalidArgument(_SHARDED) from error
+            raise
+        if sharded and any(type(leaf).__name__ == "DTensor" for leaf in tree_leaves(placed)):
+            raise InvalidArgument(_SHARDED)
         placed.causal = self.causal
         if not torch.compiler.is_compiling():
             placed.stamps = tuple(Stamp(x) for x in self.parameters() if not x.is_inference())
@@ -179,6 +188,13 @@ class Encoding(ConstantBuffers, ABC):
         """Fill parameters and buffers as at construction (after ``to_empty`` on a module built on meta)."""
         self.reset_buffers()
         _reset_below(self)
+
+
+_SHARDED = (
+    "the encoding's parameters are sharded, and at() is no forward before which FSDP would gather them; leave the "
+    "encoding in the group of the module that calls at(), or say that at() is a forward whose parameters are used "
+    "after it: fully_shard(encoding, reshard_after_forward=False) and register_fsdp_forward_method(encoding, 'at')"
+)
 
 
 def parameters_of(make: Callable[..., Encoding]) -> dict[str, inspect.Parameter]:
