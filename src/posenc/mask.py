@@ -156,7 +156,8 @@ class Mask(Pytree):
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
         """The same, within this window and chunk besides; the narrower of two windows holds."""
-        window = min((size for size in (window, self.window) if size is not None), default=None)
+        windows = [size for size in (window, self.window) if size is not None]
+        window = min(windows) if windows else None  # compilers know no default of min
         if None not in (chunk, self.chunk) and chunk != self.chunk:
             raise InvalidArgument(f"chunk={self.chunk} of the mask is not the layer's {chunk}; leave it out")
         chunk = chunk or self.chunk
