@@ -55,9 +55,9 @@ def blocks(x: Tensor, elements: int) -> Iterator[slice]:
 def _rotate_block(x: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> None:
     """Rotate all channels of x in place."""
     if pairing == "interleaved":  # which complex numbers would do faster, fused or not as their loop has it
-        pairs = x.unflatten(-1, (-1, 2))
-        signed = torch.stack((-sin, sin), -1).mul(pairs.roll(1, -1))
-        pairs.mul_(cos.unsqueeze(-1)).add_(signed)
+        swapped = x.unflatten(-1, (-1, 2)).roll(1, -1).flatten(-2)
+        cos, sin = torch.stack((cos, cos), -1).flatten(-2), torch.stack((-sin, sin), -1).flatten(-2)
+        x.mul_(cos).add_(swapped.mul_(sin))
         return
     a, b = x.chunk(2, dim=-1)
     from_a, from_b = a * sin, b * sin  # products of their own: a fused one would be rounded otherwise
