@@ -30,7 +30,7 @@ def test_shapes_that_do_not_fit_are_refused() -> None:
     placed = Rotary(8, pairing="half", backend="triton").at(torch.arange(4))
     x = torch.randn(2, 3, 4, 8)
     with pytest.raises(InvalidArgument, match=r"takes \(B, heads, length, channels\)"):
-        rotate_both(x[0], x[0], placed.q_tables, placed.k_tables, "half", "triton")
+        rotate_both(x[0], x[0], placed.q_tables, placed.q_tables, "half", "triton")
 
 
 COMPILE = """

@@ -268,8 +268,10 @@ def _refuse_unfilled(encoding: Encoding) -> None:
         module._looked_at = looked_at  # type: ignore[assignment]
 
 
-def check_heads(name: str, x: Tensor, positions: Positions, head_dim: int, axes: int = 1) -> None:
-    """Refuse what is no batch of queries or keys at these positions."""
+def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int, axes: int = 1) -> None:
+    """Refuse what is no batch of queries or keys at these positions; None is one that is not wanted."""
+    if x is None:
+        return
     if x.dim() != 4:
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
     _check_fit(name, x, positions, "head_dim", head_dim, axes)

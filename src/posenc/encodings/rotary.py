@@ -8,10 +8,10 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import Any, ClassVar, final
+from typing import Any, ClassVar, TypeVar, cast, final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.arguments import as_integer, as_number, as_scale
@@ -58,6 +58,12 @@ def interleaved_from_half(rotary_dim: int) -> list[int]:
     return [i // 2 + (i % 2) * (rotary_dim // 2) for i in range(rotary_dim)]
 
 
+Queries = TypeVar("Queries", bound=Tensor | None)
+"""``(B, H, T, D)``, or None."""
+Keys = TypeVar("Keys", bound=Tensor | None)
+"""``(B, K, S, D)``, or None."""
+
+
 class PlacedRotary(Placed):
     """cos and sin of every pair at the queries' positions. Those of other keys are made where they are rotated: a
     model that caches rotated keys attends over all of them and never needs them.
@@ -79,33 +85,48 @@ class PlacedRotary(Placed):
 
     def rotate(
         self,
-        q: Float[Tensor, "B H T D"],
-        k: Float[Tensor, "B K S D"],
+        q: Queries,
+        k: Keys,
         *,
-        out: tuple[Tensor, Tensor] | None = None,
-    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
-        """Queries and keys rotated, in fresh memory or into ``out``.
+        out: tuple[Tensor | None, Tensor | None] | None = None,
+        slots: Int[Tensor, "*B S"] | None = None,
+    ) -> tuple[Queries, Keys]:
+        """Queries and keys rotated, in fresh memory or into ``out``; one that is None comes back as None.
 
-        ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a slot of a cache,
+        ``out=(q, k)`` rotates in place; other memory of the same shapes and types, such as a part of a cache,
         takes the result without a detour, also where it overlaps q or k. Autograd follows both.
+
+        Args:
+            out: memory for the queries and for the keys; None for fresh memory.
+            slots: ``(S,)`` or ``(B, S)``, int32 or int64, as the ``slot_mapping`` of servers: where in the pages
+                ``out[1]``, ``(N, K, page size, D)``, each key goes: slot s is place s mod page size of page
+                s // page size. A key with a negative slot is not written; of two with one slot, either is. Pages
+                ``(N, page size, K, D)`` come by ``posenc.layouts.from_bthd``. In a cache ``(B, K, length, D)``
+                with a row for each sequence, slot = row · length + place.
+
+        Raises:
+            InvalidArgument: out or slots that do not fit q and k; on a GPU slots past the pages are not noticed
+                here, but by torch.
         """
-        tracing = torch.compiler.is_compiling()
-        if not tracing and self._step is not None and out is None:
-            again = self._step(q, k)
+        plain: tuple[Any, Any] | None = None
+        if not (torch.compiler.is_compiling() or q is None or k is None) and out is None and slots is None:
+            plain = q, k
+            again = None if self._step is None else self._step(*plain)
             if again is not None:
-                return again
-        alike = self.are_at_queries(k)
+                return cast(tuple[Queries, Keys], again)
+        alike = k is None or self.are_at_queries(k)
         k_positions = self.q_positions if alike else self.k_positions
         check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
         check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
         k_tables = self.q_tables if alike else self._tables(k_positions)
         pairing, backend = self.rotary.pairing, self.rotary.backend
-        if not tracing and out is None:
-            self._step = step(q, k, self.q_tables, k_tables, pairing, backend)
-            again = None if self._step is None else self._step(q, k)
+        if plain is not None:
+            self._step = step(*plain, self.q_tables, k_tables, pairing, backend)
+            again = None if self._step is None else self._step(*plain)
             if again is not None:
-                return again
-        return rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out)
+                return cast(tuple[Queries, Keys], again)
+        rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out, slots)
+        return rotated
 
 
 @final

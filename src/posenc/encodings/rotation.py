@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from typing import get_args
+from typing import cast, get_args
 
 import torch
 from jaxtyping import Float
@@ -143,7 +143,7 @@ class PlacedRotation(Placed):
         else:
             for_k = self._for_heads(self.q_tables if alike else self._tables(self.k_positions), k.shape[1])
         (q_tables, q_fixed), (k_tables, k_fixed) = for_q, for_k
-        rotated_q, rotated_k = rotate_both(q, k, q_fixed, k_fixed, pairing)
+        rotated_q, rotated_k = cast(Pair, rotate_both(q, k, q_fixed, k_fixed, pairing))
         if not (q_tables[0].requires_grad or q_tables[1].requires_grad):
             return rotated_q, rotated_k
         # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so

@@ -135,22 +135,31 @@ operator.register_autograd(_back, setup_context=_remember)
 
 
 def _rotate(x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
-    """x rotated into y by the kernel.
+    """x rotated into y: by the kernel, or by the plain operators of the specification what it does not read."""
+    if kernel_rotates(x, y, cos, sin, pairing):
+        return y
+    return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
 
-    What the kernel does not read by strides (tables wider than x, channels apart from each other in memory, mapped
-    axes) goes through the plain operators of the specification.
+
+def kernel_rotates(
+    x: Tensor, y: Tensor, cos: Tensor, sin: Tensor, pairing: str, slots: Tensor | None = None
+) -> bool:
+    """Rotate x into y by the kernel, or into the slots of pages ``(N, K, S, D)``.
+
+    False where it does not read or write them by strides: tables wider than x, channels apart from each other in
+    memory, mapped axes.
     """
     if not _fits(x, cos, sin):
         if torch.promote_types(cos.dtype, _work(x)) != _work(x):
-            return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
+            return False
         cos, sin = (table.to(_work(x)).contiguous() for table in (cos, sin))
     strides = x.stride(), y.stride(), cos.stride()
-    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads())
-    if job is None:
-        return y.copy_(rotate(x, cos, sin, cast(Pairing, pairing)))
-    addresses = (table.data_ptr() for table in (x, y, cos, sin))
-    native.load().posenc_rotate(ctypes.byref(job), *addresses, None)
-    return y
+    pages = (0, False) if slots is None else (y.shape[2], slots.dtype == torch.int64)
+    job = _job(x.shape, cos.shape, strides, x.dtype, pairing, torch.get_num_threads(), *pages)
+    if job is not None:
+        addresses = (None if t is None else t.data_ptr() for t in (x, y, cos, sin, slots))
+        native.load().posenc_rotate(ctypes.byref(job), *addresses)
+    return job is not None
 
 
 def _fits(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
@@ -171,6 +180,8 @@ def _job(
     dtype: torch.dtype,
     pairing: str,
     threads: int,
+    page: int = 0,
+    wide_slots: bool = False,
 ) -> Job | None:
     """The kernel's orders for tensors of this kind; None where it has none."""
     x, y, of_table = strides
@@ -184,6 +195,6 @@ def _job(
     job.table = tuple(
         s if n > 1 else 0 for s, n in zip((0, 0, *of_table)[-4:-1], (1, 1, *table)[-4:-1], strict=True)
     )
-    job.type, job.half = TYPES[dtype], pairing == "half"
+    job.type, job.half, job.page, job.wide_slots = TYPES[dtype], pairing == "half", page, wide_slots
     job.threads = max(1, min(threads, bytes_ // SHARE))
     return job

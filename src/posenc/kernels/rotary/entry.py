@@ -1,6 +1,7 @@
 """``rotate_both``, the one entry to rotation: which backend computes, for q and k together or apart, and into which
 memory."""
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import select
 from posenc.kernels.memory import is_recorded, may_be_looked_at, overlap
-from posenc.kernels.rotary.by_native import Step, by_native
+from posenc.kernels.rotary.by_native import Step, by_native, kernel_rotates
 from posenc.kernels.rotary.by_native import step as native_step
 from posenc.kernels.rotary.eager import blockwise
 from posenc.kernels.rotary.fusable import fusable
@@ -27,38 +28,56 @@ class Tables(NamedTuple):
     sin: Tensor
 
 
+Rotated = tuple[Tensor | None, Tensor | None]
+"""Queries and keys, or the one of them that was given."""
+
+
 def rotate_both(
-    q: Tensor,
-    k: Tensor,
+    q: Tensor | None,
+    k: Tensor | None,
     q_tables: Tables,
     k_tables: Tables,
     pairing: Pairing,
     backend: str = "auto",
-    out: tuple[Tensor, Tensor] | None = None,
-) -> tuple[Tensor, Tensor]:
+    out: Rotated | None = None,
+    slots: Tensor | None = None,
+) -> Rotated:
     """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)`` rotated by their tables; channels behind the pairs pass.
 
     Args:
-        q_tables, k_tables: what ``tables`` made; the same where q and k share it.
+        q, k: None for one that is not wanted, and comes back as None.
+        q_tables, k_tables: cos and sin; the same where q and k share them.
         backend: who computes (see ``posenc.kernels.backend``). Which way is taken never depends on whether
             gradients are recorded, so that the numbers do not either.
-        out: memory for the results, of the same shapes and types: q and k themselves, a slot of a cache, or
-            anything else that is not shared between the two.
+        out: memory for the results, of the same shapes and types: q and k themselves, a part of a cache, or
+            anything else that is not shared between the two; None for fresh memory.
+        slots: where in the pages ``out[1]`` each key goes (see ``PlacedRotary.rotate``).
 
     Raises:
-        InvalidArgument: an out that does not fit, or tables with gradients under an engine that returns none.
+        InvalidArgument: an out or slots that do not fit, or tables with gradients under an engine that returns
+            none.
     """
+    x = k if q is None else q
+    if x is None:
+        raise InvalidArgument("q and k are both None; give the one to rotate")
+    served = _serving(backend, x.device.type, q_tables, k_tables)
+    if slots is not None:
+        return _rotate_into_slots(q, k, q_tables, k_tables, pairing, served, out, slots)
     if out is not None:
-        return _rotate_into(q, k, q_tables, k_tables, pairing, backend, out)
-    served = _serving(backend, q.device.type, q_tables, k_tables)
+        return _rotate_into(q, k, q_tables, k_tables, pairing, served, out)
     if served == "torch":
-        return rotate(q, q_tables.cos, q_tables.sin, pairing), rotate(k, k_tables.cos, k_tables.sin, pairing)
-    groups = (
-        [((q, k), q_tables)] if _go_together(q, k, q_tables, k_tables) else [((q,), q_tables), ((k,), k_tables)]
-    )
+        return _each(q, k, q_tables, k_tables, lambda x, at: rotate(x, at.cos, at.sin, pairing))
     engine = _engine(served)
-    q_rotated, k_rotated = (y for xs, at in groups for y in apply(engine, xs, at.cos, at.sin, pairing))
-    return q_rotated, k_rotated
+    if q is not None and k is not None and _go_together(q, k, q_tables, k_tables):
+        q, k = apply(engine, (q, k), *q_tables, pairing)
+        return q, k
+    return _each(q, k, q_tables, k_tables, lambda x, at: apply(engine, (x,), *at, pairing)[0])
+
+
+def _each(
+    q: Tensor | None, k: Tensor | None, q_tables: Tables, k_tables: Tables, do: Callable[[Tensor, Tables], Tensor]
+) -> Rotated:
+    return None if q is None else do(q, q_tables), None if k is None else do(k, k_tables)
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
@@ -73,29 +92,81 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
 
 
 def _rotate_into(
-    q: Tensor,
-    k: Tensor,
+    q: Tensor | None,
+    k: Tensor | None,
     q_tables: Tables,
     k_tables: Tables,
     pairing: Pairing,
-    backend: str,
-    out: tuple[Tensor, Tensor],
-) -> tuple[Tensor, Tensor]:
-    _check_out(q, k, out)
-    served = _serving(backend, q.device.type, q_tables, k_tables)
-    if served in ("torch", "fusable") or not _leaves_the_rest(q, k, out):
-        rotated = rotate_both(q, k, q_tables, k_tables, pairing, backend)
-        return out[0].copy_(rotated[0]), out[1].copy_(rotated[1])
-    engine = _engine(served)
-    if not is_recorded(q, k, *out):
-        for x, at, table in ((q, out[0], q_tables), (k, out[1], k_tables)):
-            engine((x,), table.cos, table.sin, pairing, (at,))
-            torch.autograd.graph.increment_version(at)
-        return out
-    return (
-        apply_in_place(engine, q, out[0], q_tables.cos, q_tables.sin, pairing),
-        apply_in_place(engine, k, out[1], k_tables.cos, k_tables.sin, pairing),
+    served: str,
+    out: Rotated,
+) -> Rotated:
+    calls = [
+        (x, torch.empty_like(x) if place is None else place, at)
+        for x, place, at in zip((q, k), out, (q_tables, k_tables), strict=True)
+        if x is not None
+    ]
+    xs, places = [x for x, _, _ in calls], [place for _, place, _ in calls]
+    _check_out(xs, places)
+    if served in ("torch", "fusable") or not _leaves_the_rest(xs, places):
+        rotated = [y for y in rotate_both(q, k, q_tables, k_tables, pairing, served) if y is not None]
+        results = [place.copy_(y) for place, y in zip(places, rotated, strict=True)]
+    else:
+        write = apply_in_place if is_recorded(*xs, *places) else _write
+        results = [write(_engine(served), x, place, *at, pairing) for x, place, at in calls]
+    return None if q is None else results[0], None if k is None else results[-1]
+
+
+def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
+    engine((x,), cos, sin, pairing, (out,))
+    torch.autograd.graph.increment_version(out)
+    return out
+
+
+def _rotate_into_slots(
+    q: Tensor | None,
+    k: Tensor | None,
+    q_tables: Tables,
+    k_tables: Tables,
+    pairing: Pairing,
+    served: str,
+    out: Rotated | None,
+    slots: Tensor,
+) -> Rotated:
+    q_out, pages = out or (None, None)
+    k, pages = _with_slots(k, pages, slots)
+    if q is not None:
+        q, _ = rotate_both(
+            q, None, q_tables, q_tables, pairing, served, (q_out, None) if q_out is not None else None
+        )
+    if (
+        served == "native"
+        and may_be_looked_at(k, pages, slots)
+        and not is_recorded(k, pages)
+        and not any(x.is_neg() for x in (k, pages, *k_tables))
+        and not overlap(k, pages)
+        and kernel_rotates(k, pages, *k_tables, pairing, slots.contiguous())
+    ):
+        torch.autograd.graph.increment_version(pages)
+        return q, pages
+    rotated = (
+        rotate(k, *k_tables, pairing) if served == "torch" else apply(_engine(served), (k,), *k_tables, pairing)[0]
     )
+    return q, _put(pages, rotated.transpose(1, 2).flatten(0, 1), slots.flatten().long())
+
+
+def _put(pages: Tensor, keys: Tensor, slots: Tensor) -> Tensor:
+    """Keys ``(tokens, K, D)`` written into their slots, but those whose slot is negative, without a look at one.
+
+    What may not be written repeats the first key that may; where none may, the pages are written over themselves.
+    """
+    is_written, size = slots >= 0, pages.shape[2]
+    first = is_written.long().argmax(0, keepdim=True)
+    place = slots[first].clamp(min=0)
+    before = pages[place // size, :, place % size]
+    repeated = torch.where(is_written[first][:, None, None], keys[first], before).detach()
+    slots = torch.where(is_written, slots, place)
+    pages[slots // size, :, slots % size] = torch.where(is_written[:, None, None], keys, repeated)
+    return pages
 
 
 def _go_together(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables) -> bool:
@@ -136,25 +207,53 @@ def _engine(served: str) -> Engine:
     return {"eager": blockwise, "native": by_native, "fusable": fusable}[served]
 
 
-def _check_out(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> None:
-    for x, at in zip((q, k), out, strict=True):
+def _check_out(xs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
+    for x, at in zip(xs, out, strict=True):
         if at.shape != x.shape or at.dtype != x.dtype or at.device != x.device:
             raise InvalidArgument(
                 f"out is {at.dtype} {tuple(at.shape)} on {at.device} for {x.dtype} {tuple(x.shape)} on "
                 f"{x.device}; give memory of the same kind, or the tensor itself to rotate in place"
             )
-        if any(n > 1 and not s for n, s in zip(at.shape, at.stride(), strict=True)):
-            raise InvalidArgument(
-                f"out has shape {tuple(at.shape)} and strides {at.stride()}, so that several of its numbers are in "
-                "one place; give each a place of its own: x.clone()"
-            )
-    if out[0] is out[1] or (may_be_looked_at(*out) and overlap(*out)):
+        _check_apart(at)
+    if len(out) == 2 and (out[0] is out[1] or (may_be_looked_at(*out) and overlap(*out))):
         raise InvalidArgument("out has two tensors that share memory; give the queries and the keys their own")
 
 
-def _leaves_the_rest(q: Tensor, k: Tensor, out: tuple[Tensor, Tensor]) -> bool:
+def _check_apart(out: Tensor) -> None:
+    if any(n > 1 and not s for n, s in zip(out.shape, out.stride(), strict=True)):
+        raise InvalidArgument(
+            f"out has shape {tuple(out.shape)} and strides {out.stride()}, so that several of its numbers are in "
+            "one place; give each a place of its own: x.clone()"
+        )
+
+
+def _with_slots(k: Tensor | None, pages: Tensor | None, slots: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and pages that fit each other and the slots; whether the pages have these is asked where it is free."""
+    if k is None or pages is None:
+        raise InvalidArgument("slots say where keys go; give k, and its pages as out=(None, pages)")
+    B, K, T, D = k.shape
+    kind = k.dtype, k.device
+    if pages.dim() != 4 or (pages.shape[1], pages.shape[3]) != (K, D) or (pages.dtype, pages.device) != kind:
+        raise InvalidArgument(
+            f"out[1] is {pages.dtype} {tuple(pages.shape)} on {pages.device}; with slots it takes pages (N, {K}, "
+            f"page size, {D}) of {k.dtype} on {k.device}; for (N, page size, {K}, {D}) pass "
+            "posenc.layouts.from_bthd(pages)"
+        )
+    _check_apart(pages)
+    if slots.dtype not in (torch.int32, torch.int64) or slots.device != k.device:
+        raise InvalidArgument(f"slots are {slots.dtype} on {slots.device}; give int32 or int64 on {k.device}")
+    if tuple(slots.shape) != (B, T) and (B > 1 or tuple(slots.shape) != (T,)):
+        raise InvalidArgument(
+            f"slots have shape {tuple(slots.shape)} for keys of {(B, T)} tokens; give one a token"
+        )
+    places = pages.shape[0] * pages.shape[2]
+    if slots.is_cpu and may_be_looked_at(slots) and slots.numel() and (last := int(slots.max())) >= places:
+        raise InvalidArgument(f"slots go up to {last} and the pages have {places} places, from 0 on")
+    return k, pages
+
+
+def _leaves_the_rest(xs: Sequence[Tensor], out: Sequence[Tensor]) -> bool:
     """Whether each result can be written at once: over its own x, or over nothing that is still to be read."""
-    if not may_be_looked_at(q, k, *out):
+    if not may_be_looked_at(*xs, *out):
         return False
-    apart = all(at is x or not overlap(at, x) for x, at in ((q, out[0]), (k, out[1])))
-    return apart and not overlap(out[0], k) and not overlap(out[1], q)
+    return all((i == j and at is x) or not overlap(at, x) for i, at in enumerate(out) for j, x in enumerate(xs))
