@@ -277,3 +277,10 @@ def test_groups_of_a_shard_are_refused() -> None:
     mask = Mask(causal=True, q_order=arange(2), k_order=arange(4), bidirectional_groups=torch.zeros(4).long())
     with pytest.raises(InvalidArgument, match="with q_order nobody knows which of 4 the 2 queries are"):
         attention(q[:, :, :2], k, v, NoPE().at(arange(2), arange(4)), mask)
+
+
+@pytest.mark.parametrize("window", [None, 3])
+def test_a_layer_without_a_window_breaks_no_graph(window: int | None) -> None:
+    mask = Mask(causal=True, window=window)
+    compiled = torch.compile(lambda x: x * (mask.within(None).window or 0), backend="eager", fullgraph=True)
+    assert compiled(torch.ones(1)).item() == (window or 0)
