@@ -7,6 +7,7 @@ from posenc.attend import Explanation as Explanation
 from posenc.attend import attention as attention
 from posenc.attend import explain as explain
 from posenc.attend import merge as merge
+from posenc.attend import ring_attention as ring_attention
 from posenc.attend import scores as scores
 from posenc.clock import Clock as Clock
 from posenc.encodings.alibi import ALiBi as ALiBi

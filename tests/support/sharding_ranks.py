@@ -5,14 +5,18 @@ has: outputs of its tokens, and the gradients of inputs and of the encoding's pa
 """
 
 import socket
+from contextlib import nullcontext
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import Mask
+from posenc.errors import InvalidArgument
 from posenc.positions import arange, sharded
 
 B, H, K, D, C = 2, 8, 4, 8, 64
@@ -28,6 +32,9 @@ TEXTS = {
     "fox": "fox(bias=1)",
     "stack": "stack(rotary, t5(std=1), fox(bias=1))",
     "heads": "heads(alibi*4, rotary*4)",
+    "shaw": "shaw(std=1)",
+    "ssmax": "stack(rotary, ssmax)",
+    "xpos": "stack(xpos, t5(std=1))",
     "query-scale": "stack(rotary, query-scale(floor=3))",
 }
 
@@ -100,22 +107,89 @@ def gathered(name: str, zigzag: bool) -> None:
 
 
 def ring(name: str, zigzag: bool) -> None:
-    """Keys and values travel around; what each piece gives is put together by its logsumexp."""
+    """Keys, values and their gradients travel around."""
     rank, ranks = dist.get_rank(), dist.get_world_size()
-    own = sharded(LENGTH, rank, ranks, zigzag=zigzag)
-    encoding = made(name)
-    _, q, k, v, _ = tensors()
-    with torch.no_grad():
-        turned_q, turned_k = encoding.at(own, dtype=torch.float64).rotate(q[:, :, own], k[:, :, own])
-        held, values, parts = turned_k.contiguous(), v[:, :, own].contiguous(), []
-        for step in range(ranks):
-            theirs = sharded(LENGTH, (rank - step) % ranks, ranks, zigzag=zigzag)
-            placed = encoding.at(own, theirs, dtype=torch.float64)
-            mask = Mask(causal=True, q_order=own, k_order=theirs)
-            parts.append(posenc.attention(turned_q, held, values, placed, mask, return_logsumexp=True))
-            held, values = _passed_on(held), _passed_on(values)
-        y, _ = posenc.merge(parts)
-    _near(y, whole(name)[0][:, :, own])
+    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
+    own, everyone, encoding = shards[rank], torch.cat(shards), made(name)
+    x, q, k, v, weight = tensors()
+    local = [x[:, own].clone().requires_grad_(), *(t[:, :, own].clone().requires_grad_() for t in (q, k, v))]
+    here, state = encoding.at(own, everyone, dtype=torch.float64).with_content(local[0])
+    turned_q, turned_k = here.rotate(local[1], local[2])
+    if state is not None:
+        here = here.with_state(Gather.apply(state, 2))
+    mask = Mask(causal=True, q_order=own, k_order=everyone)
+    # Elsewhere heads of one group, laid under each other, have the same shape by chance.
+    with NoWholeKeys() if name == "rotary" else nullcontext():
+        y = posenc.ring_attention(turned_q, turned_k, local[3], here, mask)
+        got = _gradients((y * weight[:, :, own]).sum(), local, encoding)
+    want, gradients = whole(name)
+    _near(y, want[:, :, own])
+    _compare(got, gradients, own)
+
+
+class NoWholeKeys(TorchDispatchMode):
+    """Inside, nothing is made that is as large as the keys or values of all ranks."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        for x in out if isinstance(out, list | tuple) else [out]:
+            if isinstance(x, Tensor) and x.shape in ((B, K, LENGTH, D), (B, H, LENGTH, D)):
+                assert x.untyped_storage().nbytes() < x.numel() * x.element_size(), (func.name(), x.shape)
+        return out
+
+
+def refused(_: str, zigzag: bool) -> None:
+    """What a ring cannot do is an error on every rank, before anything is sent."""
+    ranks, rank = dist.get_world_size(), dist.get_rank()
+    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
+    q, k, v = torch.randn(3, 1, H, LENGTH // ranks, D)
+    own, everyone = shards[rank], torch.cat(shards)
+    placed, mask = posenc.NoPE().at(own, everyone), Mask(causal=True, q_order=own, k_order=everyone)
+    cope = posenc.CoPE(D, H).at(own, everyone)[0]
+    for here, seen, message in (
+        (posenc.NoPE().at(own), mask, "place it at those of all ranks: encoding.at"),
+        (placed, Mask(causal=True), "say where they stand"),
+        (cope, mask, "reads the scores of all keys, and no rank has them; gather keys instead"),
+    ):
+        with pytest.raises(InvalidArgument, match=message):
+            posenc.ring_attention(q, k, v, here, seen)
+
+
+def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
+    """Padding, documents, a window or chunks, softcap and sinks, in an encoding that rotates."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
+    own, everyone, encoding = shards[rank], torch.cat(shards), made("rotary")
+    _, q, k, v, weight = tensors()
+    padding, segments = arange(LENGTH) >= torch.tensor([[5], [0]]), arange(LENGTH) // 20
+    dense = torch.rand(B, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(4)) < 0.7
+    given = [t.clone().requires_grad_() for t in (q, k, v)]
+    sinks = torch.linspace(-1, 2, H, dtype=torch.float64, requires_grad=True)
+    kinds = {"padding": {"key_mask": padding}, "documents": {"q_segments": segments}, "window": {"window": 9}}
+    kinds |= {"chunks": {"chunk": 7}, "dense": {"dense": dense}}
+    settings = {"softcap": 1.5, "sinks": sinks} if name in ("padding", "window") else {}
+    at = arange(LENGTH)
+    placed = encoding.at(at, dtype=torch.float64)
+    mask = Mask(causal=True, **kinds[name])
+    want = posenc.attention(*placed.rotate(*given[:2]), given[2], placed, mask, **settings)
+    wanted = [*given, sinks] if settings else given
+    gradients = torch.autograd.grad((want * weight).sum(), wanted)
+    of_keys = {
+        "padding": {"key_mask": padding[:, everyone]},
+        "documents": {"q_segments": segments[own], "k_segments": segments[everyone]},
+        "dense": {"dense": dense[:, :, own][..., everyone]},
+    }
+    mask = Mask(causal=True, q_order=own, k_order=everyone, **of_keys.get(name, kinds[name]))
+    local = [t.detach()[:, :, own].requires_grad_() for t in given]
+    here = encoding.at(own, everyone, dtype=torch.float64)
+    y = posenc.ring_attention(*here.rotate(*local[:2]), local[2], here, mask, **settings)
+    _near(y, want[:, :, own])
+    got = torch.autograd.grad((y * weight[:, :, own]).sum(), [*local, sinks] if settings else local)
+    for g, w in zip(got[:3], gradients[:3], strict=True):
+        _near(g, w[:, :, own])
+    for g, w in zip(got[3:], gradients[3:], strict=True):
+        dist.all_reduce(g)
+        _near(g, w)
 
 
 def heads_apart(name: str, zigzag: bool) -> None:
@@ -137,16 +211,6 @@ def heads_apart(name: str, zigzag: bool) -> None:
     for g, w in zip([got[0], *got[4:]], [gradients[0], *gradients[4:]], strict=True):
         dist.all_reduce(g)
         _near(g, w)
-
-
-def _passed_on(piece: Tensor) -> Tensor:
-    """To the next rank, and from the one before."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    received = torch.empty_like(piece)
-    work = [dist.isend(piece, (rank + 1) % ranks), dist.irecv(received, (rank - 1) % ranks)]
-    for one in work:
-        one.wait()
-    return received
 
 
 def _compare(got: list[Tensor], want: list[Tensor], own: Tensor) -> None:
@@ -173,12 +237,21 @@ def run(ranks: int, jobs: list[tuple[str, str, bool]]) -> None:
     mp.spawn(_rank, (ranks, port, jobs), nprocs=ranks)
 
 
+WAYS = {
+    "gathered": gathered,
+    "ring": ring,
+    "masks": ring_with_all_that_masks_say,
+    "refused": refused,
+    "heads": heads_apart,
+}
+
+
 def _rank(rank: int, ranks: int, port: int, jobs: list[tuple[str, str, bool]]) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
     for way, name, zigzag in jobs:
         try:
-            {"gathered": gathered, "ring": ring, "heads": heads_apart}[way](name, zigzag)
+            WAYS[way](name, zigzag)
         except Exception as error:
             raise AssertionError(f"{way}, {name}, zigzag={zigzag}: {error}") from error
     dist.destroy_process_group()

@@ -11,4 +11,5 @@ from posenc.attend.attend import Explanation as Explanation
 from posenc.attend.attend import attention as attention
 from posenc.attend.attend import explain as explain
 from posenc.attend.dense import scores as scores
+from posenc.attend.ring import ring_attention as ring_attention
 from posenc.kernels.attention.softmax import merge as merge

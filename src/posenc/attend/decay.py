@@ -52,7 +52,7 @@ def runs(
     # Orders of their own come with shards of two pieces, which lie apart.
     most = placed.decay_span if mask.q_order is None else min(placed.decay_span, max(1, T - 1))
     parts, bias = list(_close(positions[0], decay, most, 0, T)), placed.bias
-    if bias is not None:  # meets queries as they entered, and none of those that follow
+    if bias is not None and not bias.met:  # meets queries as they entered, and none of those that follow
         placed = copy.copy(placed)
         placed.bias = bias = copy.copy(bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale))
         bias.met = True

@@ -1,0 +1,211 @@
+"""Attention over sequences that several ranks hold, each some tokens: keys and values travel around a ring.
+
+A rank attends to the keys that it holds at the moment and puts that together with what it has, by the logsumexp.
+Backward, keys travel again, and their gradients with them until they are home.
+"""
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from jaxtyping import Float
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from posenc.attend.attend import attention
+from posenc.attend.call import check
+from posenc.encodings.bias import Bias
+from posenc.encodings.placed import Placed
+from posenc.errors import InvalidArgument
+from posenc.kernels.attention.softmax import Block, finite, merge
+from posenc.kernels.memory import may_be_looked_at
+from posenc.mask import Mask
+
+
+def ring_attention(
+    q: Float[Tensor, "B H T D"],
+    k: Float[Tensor, "B K n D"],
+    v: Float[Tensor, "B K n V"],
+    placed: Placed,
+    mask: Mask | None = None,
+    *,
+    group: dist.ProcessGroup | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    sinks: Float[Tensor, " H"] | None = None,
+) -> Float[Tensor, "B H T V"]:
+    """``attention`` of this rank's queries over the keys of all ranks of ``group``, of which each holds its own.
+
+        shards = [posenc.positions.sharded(length, r, ranks, zigzag=True) for r in range(ranks)]
+        everyone = torch.cat(shards)
+        placed = encoding.at(shards[rank], everyone)
+        mask = posenc.Mask(causal=True, q_order=shards[rank], k_order=everyone)
+        q, k = encoding.at(shards[rank]).rotate(q, k)
+        y = posenc.ring_attention(q, k, v, placed, mask)
+
+    Outputs and gradients are those of ``attention`` over gathered keys. A rank holds the keys, values and gradients
+    of two ranks at a time, and of the whole sequence only what ``placed`` and ``mask`` hold: positions, orders,
+    segments and padding. On the CPU, keys that no query of a rank sees are passed on without work.
+
+    Args:
+        q, k, v: this rank's; all ranks hold equally many keys.
+        placed: the encoding at this rank's queries and at all S keys, those of rank 0 first. An encoding with a
+            state (FoX) needs the states of all keys: ``placed.with_state(gathered)``.
+        mask: of this rank's queries and all S keys, likewise; where it is causal or has a window or chunks, with
+            ``q_order`` and ``k_order``.
+        group: the ranks; all by default.
+        scale, softcap, sinks: as in ``attention``. Gradients of sinks, and of the encoding's parameters, are this
+            rank's share: sum them over ranks, as data-parallel training does.
+
+    Raises:
+        InvalidArgument: as ``attention``; keys that do not add up to S; a mask without orders; a bias that reads
+            the scores of all keys (CoPE).
+    """
+    ranks, n = dist.get_world_size(group), k.shape[2]
+    if placed.k_positions.shape[-1] != ranks * n:
+        raise InvalidArgument(
+            f"the encoding was placed at {placed.k_positions.shape[-1]} keys, and {ranks} ranks hold {n} each; "
+            "place it at those of all ranks: encoding.at(shards[rank], torch.cat(shards))"
+        )
+    mask = Mask() if mask is None else mask
+    if mask.q_order is None and (mask.causal or mask.window or mask.chunk or placed.window or placed.chunk):
+        raise InvalidArgument(
+            "a rank's tokens do not stand at the end of the sequence; say where they stand: Mask(…, "
+            "q_order=shards[rank], k_order=torch.cat(shards))"
+        )
+    every_k, every_v = (x[:, :, :1].expand(-1, -1, ranks * n, -1) for x in (k, v))  # of their shape, without memory
+    mask = check(q, every_k, every_v, placed, mask, scale)
+    bias = placed.bias
+    if bias is not None and bias.needs_scores:
+        raise InvalidArgument("the bias reads the scores of all keys, and no rank has them; gather keys instead")
+    if bias is not None:
+        bias = bias.ordered(*mask.order(q.shape[2], ranks * n, q.device))
+    layer = copy.copy(placed)
+    layer.bias, layer.window, layer.chunk = bias, None, None
+    scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
+    ring = _Ring(layer, mask, scale, softcap, group)
+    if torch.is_autocast_enabled(q.device.type):
+        q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))
+    y, lse = _Travelled.apply(ring, q, k, v, placed.scale, *(() if bias is None else bias.trainable))
+    return y if sinks is None else merge([(y, lse)], sinks)[0]
+
+
+class _Ring:
+    """What all steps share: the encoding and the mask of all keys, and the ranks."""
+
+    def __init__(
+        self, placed: Placed, mask: Mask, scale: float, softcap: float | None, group: dist.ProcessGroup | None
+    ) -> None:
+        self.placed, self.mask, self.scale, self.softcap = placed, mask, scale, softcap
+        self.group, self.rank, self.ranks = group, dist.get_rank(group), dist.get_world_size(group)
+
+    def attend(
+        self, step: int, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, bias: Bias | None
+    ) -> Block:
+        """Output and logsumexp over the keys that this rank has after so many steps."""
+        layer, keys = copy.copy(self.placed), self.keys(step, k.shape[2])
+        layer.k_positions, layer.scale = layer.k_positions[..., keys], row_scale
+        if bias is not None:
+            layer.bias = copy.copy(bias.cut(keys=keys).meeting(q, k, self.scale))
+            layer.bias.met = True
+        with torch.autocast(q.device.type, enabled=False):
+            return attention(
+                q, k, v, layer, self.seen(keys), scale=self.scale, softcap=self.softcap, return_logsumexp=True
+            )
+
+    def keys(self, step: int, n: int) -> slice:
+        """Which of all keys they are: those of the rank that is so many steps before this one."""
+        owner = (self.rank - step) % self.ranks
+        return slice(owner * n, (owner + 1) * n)
+
+    def seen(self, keys: slice) -> Mask:
+        """Who of this rank sees these keys."""
+        row, dense = (
+            {name: getattr(self.mask, name) for name in ("k_order", "k_segments", "key_mask")},
+            self.mask.dense,
+        )
+        row = {name: None if x is None else x[..., keys] for name, x in row.items()}
+        dense = None if dense is None else dense[..., keys]
+        return replace(self.mask, **row, dense=dense, document_lengths=None, left_padding=None)
+
+    def hides(self, step: int, n: int) -> bool:
+        """Whether it is known that no query sees any of these keys."""
+        q, k = self.mask.q_order, self.mask.k_order
+        if not self.mask.causal or q is None or k is None or not (q.is_cpu and may_be_looked_at(q, k)):
+            return False
+        return bool(k[..., self.keys(step, n)].amin() > q.amax())
+
+    def pass_on(self, tensors: list[Tensor]) -> tuple[list[Tensor], list[dist.Work]]:
+        """Start to send these to the next rank, into memory for those of the one before."""
+        received = [torch.empty_like(x) for x in tensors]
+        peers = [(self.rank + 1) % self.ranks, (self.rank - 1) % self.ranks]
+        there, before = (peer if self.group is None else dist.get_global_rank(self.group, peer) for peer in peers)
+        sends = [dist.P2POp(dist.isend, x, there, self.group) for x in tensors]
+        receives = [dist.P2POp(dist.irecv, x, before, self.group) for x in received]
+        return received, dist.batch_isend_irecv([*sends, *receives]) if self.ranks > 1 else []
+
+
+class _Travelled(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, ring: _Ring, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, *trainable: Tensor
+    ) -> Block:
+        bias, held, total = ring.placed.bias, [k.contiguous(), v.contiguous()], None
+        for step in range(ring.ranks):
+            arriving, works = ring.pass_on(held) if step + 1 < ring.ranks else (held, [])
+            if not ring.hides(step, k.shape[2]):
+                part = ring.attend(step, q, held[0], held[1], row_scale, bias)
+                part = part[0].to(part[1].dtype), part[1]
+                total = part if total is None else merge([total, part])
+            for work in works:
+                work.wait()
+            held = arriving
+        if total is None:
+            nothing = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
+            total = nothing[..., None].expand(-1, -1, -1, v.shape[-1]) * 0, nothing
+        y, lse = total[0].to(v.dtype), total[1]
+        ctx.ring = ring
+        ctx.save_for_backward(q, k, v, row_scale, y, lse, *trainable)
+        return y, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, grad_lse: Tensor) -> tuple[Tensor | None, ...]:
+        q, k, v, row_scale, y, lse, *trainable = ctx.saved_tensors
+        ring: _Ring = ctx.ring
+        wide = lse.dtype
+        inner = (grad.to(wide) * y.to(wide)).sum(-1)
+        held = [k.contiguous(), v.contiguous()]
+        travelling = [torch.zeros_like(x, dtype=wide) for x in held]
+        own = [x for x in (q, row_scale, *trainable) if x is not None]
+        sums = [torch.zeros_like(x, dtype=torch.promote_types(x.dtype, wide)) for x in own]
+        for step in range(ring.ranks):
+            arriving, works = ring.pass_on(held) if step + 1 < ring.ranks else (held, [])
+            if not ring.hides(step, k.shape[2]):
+                inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in (*own, *held)]
+                some_q, *rest = inputs[: len(own)]
+                some_scale = rest.pop(0) if row_scale is not None else None
+                with torch.enable_grad():
+                    bias = ring.placed.bias
+                    bias = None if bias is None else bias.with_trainable(tuple(rest))
+                    out, part = ring.attend(step, some_q, inputs[-2], inputs[-1], some_scale, bias)
+                # y = Σ w_i·y_i with w_i = exp(l_i − l), so that y moves by w_i·(y_i − y) with l_i.
+                weight = (part.detach() - finite(lse)).exp()
+                of_part = weight * ((grad.to(wide) * out.detach().to(wide)).sum(-1) - inner + grad_lse.to(wide))
+                grads = torch.autograd.grad(
+                    (out, part), inputs, ((grad * weight[..., None]).to(out.dtype), of_part), allow_unused=True
+                )
+                for total, more in zip((*sums, *travelling), grads, strict=True):
+                    total += 0 if more is None else more
+            for work in works:
+                work.wait()
+            travelling, works = ring.pass_on(travelling)
+            for work in works:
+                work.wait()
+            held = arriving
+        dk, dv = (home.to(x.dtype) for home, x in zip(travelling, (k, v), strict=True))
+        dq, *others = (total.to(x.dtype) for total, x in zip(sums, own, strict=True))
+        of_scale = others.pop(0) if row_scale is not None else None
+        return None, dq, dk, dv, of_scale, *others
