@@ -3,7 +3,9 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import posenc
 from posenc import ALiBi, OffsetBias, Placed
 from posenc.attend import attend as attend_module
 from posenc.kernels.attention import low_rank
@@ -132,3 +134,15 @@ def test_the_default_dtype_changes_nothing(default: torch.dtype, dtype: torch.dt
         torch.set_default_dtype(before)
     assert got.dtype == dtype
     assert torch.equal(got, want)
+
+
+def test_what_is_exact_is_asked_for_every_choice_of_kernels() -> None:
+    """A reference by ``sdpa_kernel(MATH)`` multiplies queries and keys by roots, which other kernels do not."""
+    q, k, v = torch.randn(3, 1, 2, 1100, 16)
+    at = arange(1100, offset=10**6)
+    placed = ALiBi(2).at(at)
+    want = (posenc.scores(q.double(), k.double(), ALiBi(2).at(at, dtype=torch.float64), causal=True)).softmax(-1)
+    attend(q, k, v, placed, causal=True)
+    with sdpa_kernel(SDPBackend.MATH):
+        got = attend(q, k, v, placed, causal=True)
+    torch.testing.assert_close(got.double(), want @ v.double(), rtol=0, atol=4e-6)

@@ -52,7 +52,8 @@ class Elements(TorchDispatchMode):
         self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
     ) -> object:
         result = func(*args, **kwargs or {})
-        if isinstance(result, Tensor) and not result._is_view():
+        given = {x.untyped_storage().data_ptr() for x in args if isinstance(x, Tensor)}
+        if isinstance(result, Tensor) and result.untyped_storage().data_ptr() not in given:
             self.count += result.numel()
         return result
 

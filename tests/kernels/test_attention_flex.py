@@ -190,3 +190,23 @@ def test_nobody_waits_nor_loops_where_nobody_may_look() -> None:
     assert len(whole) == 1
     assert len([name for name in calls if "scaled_dot_product" in name]) == 3
     assert len([name for name in calls if "_assert_async" in name]) == 3
+
+
+def test_masks_on_a_gpu_have_a_type_that_its_kernels_take() -> None:
+    """Booleans where no bias is added, else the queries' type; seen on meta tensors, which are not the CPU's."""
+    sdpa, given = torch.nn.functional.scaled_dot_product_attention, []
+
+    def spying(*args, attn_mask=None, **kwargs):
+        given.append(attn_mask)
+        return sdpa(*args, attn_mask=attn_mask, **kwargs)
+
+    with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("posenc.attend.blocks.sdpa", spying)
+        at = torch.arange(64, device="meta")
+        q = torch.empty(1, 4, 64, 64, dtype=torch.bfloat16, device="meta")
+        bias = LinearBias(torch.ones(4, device="meta"), at, at)
+        mask = Mask(causal=True, window=8)
+        attention(q, q, q, posenc.Placed(at, at), mask)
+        attention(q, q, q, posenc.Placed(at, at, bias=bias), mask)
+    assert [x.dtype for x in given] == [torch.bool, torch.bfloat16]
+    assert given[0].shape[1] == 1

@@ -259,10 +259,24 @@ def _attend(
     """Output, and the logsumexp where it is asked for."""
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
-    # torch's kernels take values as wide as the keys; narrower ones would cost a table of all scores.
-    wide = pad(v, (0, q.shape[-1] - v.shape[-1])) if v.shape[-1] < q.shape[-1] else v
+    wide, call = _as_wide(q, v, call)
     out, lse = _choose(q, k, wide, call)[1]()
     return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
+
+
+def _as_wide(q: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, AttentionCall]:
+    """Values as wide as queries, since torch's kernels take no narrower ones and would make a table of all scores.
+
+    Where that table holds less than the values, plain operators take them as they are: a step of decoding copies no
+    cache, unless its 16 bits would be widened.
+    """
+    missing, group = q.shape[-1] - v.shape[-1], q.shape[1] // v.shape[1]
+    if missing <= 0:
+        return v, call
+    few = not torch.compiler.is_compiling() and q.shape[2] * group < v.shape[-1] and q.element_size() >= 4
+    if few and call.backend == "auto" and not call.dropout:
+        return v, replace(call, backend="operators")
+    return pad(v, (0, missing)), call
 
 
 def _explained(
@@ -271,8 +285,7 @@ def _explained(
     if placed.decay is not None:
         q, k, v, placed, mask = next(runs(q, k, v, placed, mask, scale))
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    v = pad(v, (0, max(q.shape[-1] - v.shape[-1], 0)))
-    return _choose(q, k, v, call)[0]
+    return _choose(q, k, *_as_wide(q, v, call))[0]
 
 
 def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
@@ -479,7 +492,7 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
     if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot tell
         wide = torch.promote_types(q.dtype, torch.float32)
         scores = q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * call.scale
-    mask, gqa = call.additive_mask(0, call.queries, scores), plain_bool(q.shape[1] != k.shape[1])
+    mask, gqa = call.sdpa_mask(0, call.queries, scores), plain_bool(q.shape[1] != k.shape[1])
     return (
         scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa

@@ -42,9 +42,12 @@ TRAINING_ROWS = 256
 class Masks:
     """The masks of a call's blocks: none where one call does it, views of a line, or made by ``call``."""
 
-    def __init__(self, call: AttentionCall, rows: int, dtype: torch.dtype, banded: bool = False) -> None:
+    def __init__(
+        self, call: AttentionCall, rows: int, dtype: torch.dtype, banded: bool = False, rounds: bool = False
+    ) -> None:
         self.call, self.is_one, self.line = call, call.backend == "sdpa", None
         self.size = max(call.queries, 1) if self.is_one else rows
+        self.rounds = rounds  # to what torch's attention takes on the device
         self.far = banded and call.sees_far and call.backend != "toeplitz"
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
@@ -76,6 +79,8 @@ class Masks:
         if self.is_one:
             return None, None
         if self.line is None:
+            if self.rounds:
+                return self.call.sdpa_mask(first, last, start=start), None
             mask = self.call.additive_mask(first, last, start=start)
             largest = mask.amax(-1, keepdim=True) if self.call.exact_rows else None
             return mask if largest is None else mask - finite(largest), largest
@@ -91,7 +96,7 @@ class Masks:
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
     """Every block by torch's attention; for inference, and where weights are dropped."""
     q, k, v = readable(q, k, v)
-    masks = Masks(call, ROWS, mask_dtype(q), not call.dropout and fused(q, k, v))
+    masks = Masks(call, ROWS, mask_dtype(q), not call.dropout and fused(q, k, v), rounds=True)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
     for first, last, start, keys in masks:
         rows, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
@@ -187,7 +192,8 @@ class _Recomputed(torch.autograd.Function):
         masks = Masks(call, TRAINING_ROWS, mask_dtype(q), banded=ctx.fused)
         along = trained and masks.line is not None
         diagonals = Diagonals(q, k, masks.size, mask_dtype(q)) if along else None
-        dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
+        # Every block adds to dk and dv, which 16 bits would round each time.
+        dq, dk, dv = torch.empty_like(q), *(torch.zeros_like(x, dtype=mask_dtype(q)) for x in (k, v))
         trained_grads = [torch.zeros_like(tensor) for tensor in trained]
         for first, last, start, keys in masks:
             to, of = k[:, :, start:keys], v[:, :, start:keys]
@@ -220,6 +226,7 @@ class _Recomputed(torch.autograd.Function):
             dv[:, :, start:keys] += more_v
         if diagonals is not None:
             trained_grads = _through_line(call.line, call.trained, diagonals.line)
+        dk, dv = dk.to(k.dtype), dv.to(v.dtype)
         return None, dq[..., :n], dk[..., :n], dv[..., :m], *trained_grads
 
 

@@ -30,6 +30,8 @@ class AttentionCall:
     all_keys: int
     device: torch.device
     dtype: torch.dtype
+    """Of masks."""
+    q_dtype: torch.dtype
     exact_rows: bool
     """Whether rows may lose no number that all their keys share, since their logsumexp is asked for."""
     softcap: float | None
@@ -61,7 +63,8 @@ class AttentionCall:
             if looks and may_be_looked_at(q, *bias.trainable):
                 bias.check_trainable(torch.zeros(*q.shape[:2], 1, 1, dtype=mask_dtype(q), device=q.device))
         trained = _trained(bias)
-        return cls(mask, bias, scale, T, S, q.device, mask_dtype(q), exact_rows, softcap, trained, dropout, backend)
+        sorts = mask_dtype(q), q.dtype
+        return cls(mask, bias, scale, T, S, q.device, *sorts, exact_rows, softcap, trained, dropout, backend)
 
     @property
     def open(self) -> bool:
@@ -141,6 +144,23 @@ class AttentionCall:
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         """What the bias gives those keys."""
         return None if self.bias is None else self.bias.beyond(first, last)
+
+    def sdpa_mask(self, first: int, last: int, scores: Tensor | None = None, start: int = 0) -> Tensor:
+        """``additive_mask`` as torch's attention takes it beside queries of the call's type, on any device.
+
+        Without a bias it is what is visible, in one byte for all heads. GPU kernels take no float32 beside 16-bit
+        queries: numbers are rounded to their type, counted from the largest of their row, so that near keys differ.
+        """
+        if self.bias is None:
+            keys = self.keys(last)
+            visible = self.mask.visible(first, last, keys, self.queries, self.all_keys, self.device, start)
+            if visible is not None:
+                return visible
+        mask = self.additive_mask(first, last, scores, start)
+        if self.device.type == "cpu" or self.dtype == self.q_dtype:
+            return mask
+        largest = mask.amax(-1, keepdim=True) if mask.shape[-1] else mask.new_zeros(())
+        return (mask - largest.masked_fill(largest == -math.inf, 0.0)).to(self.q_dtype)
 
     def additive_mask(
         self, first: int, last: int, scores: Tensor | None = None, start: int = 0

@@ -233,12 +233,13 @@ class OffsetBias(Bias):
     def _tabulate(self, low: list[int], high: list[int]) -> None:
         """Evaluate the function once at all offsets between these, of every axis."""
         device = self.k_positions.device
+        sizes = [b - a + 1 for a, b in zip(low, high, strict=True)]
         ranges = [torch.arange(a, b + 1, device=device) for a, b in zip(low, high, strict=True)]
-        grid = torch.stack([axis.flatten() for axis in torch.meshgrid(*ranges, indexing="ij")])
+        grid = torch.stack(torch.meshgrid(ranges, indexing="ij")).flatten(1)
         self.table = self._at(grid if self.axes > 1 else grid[0]).T
         # The place of an offset in the table, as a number of as many digits as there are axes.
-        steps = [math.prod(len(axis) for axis in ranges[i + 1 :]) for i in range(len(ranges))]
-        self.low, self.steps = torch.tensor([low, steps], device=device)
+        steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
+        self.low, self.steps = torch.tensor(low, device=device), torch.tensor(steps, device=device)
 
     def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
         values = self.values(offsets, *self.parameters)
@@ -254,15 +255,17 @@ class OffsetBias(Bias):
         self, first: int, last: int, keys: int, scores: Tensor | None = None, start: int = 0
     ) -> Float[Tensor, "#B H rows S"]:
         if self.toeplitz is not None:
-            places = slice(self.q_positions.shape[0] - last + start, self.q_positions.shape[0] - first - 1 + keys)
-            return self.toeplitz[:, places].unfold(1, keys - start, 1).flip(1)[None]
+            T = self.q_positions.shape[0]
+            line = self.toeplitz[:, T - last + start : T - first - 1 + keys]
+            return line.unfold(1, keys - start, 1).flip(1)[None]
         apart = offsets(self.q_positions, self.k_positions, first, last, keys, start)
         if self.table is None:
             return heads_second(self._at(apart))
         apart = apart if self.bound is None else apart.clamp(-self.bound, self.bound)
         apart = apart if self.axes > 1 else apart[None]
-        low, steps = (x.view(-1, *[1] * (apart.dim() - 1)) for x in (self.low, self.steps))
-        return heads_second(embedding(((apart - low) * steps).sum(0), self.table).movedim(-1, 0))
+        shape = -1, *[1] * (apart.dim() - 1)
+        places = ((apart - self.low.view(shape)) * self.steps.view(shape)).sum(0)
+        return heads_second(embedding(places, self.table).movedim(-1, 0))
 
     def cut(self, *, heads: slice | None = None, **places: Any) -> Bias:
         other = copy.copy(self)

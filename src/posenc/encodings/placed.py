@@ -158,7 +158,8 @@ class Placed(Pytree):
 
     def narrow(self, window: int | None, chunk: int | None) -> None:
         """Let its layer see no further than this window, and no chunk but its own."""
-        self.window = min((size for size in (window, self.window) if size is not None), default=None)
+        windows = [size for size in (window, self.window) if size is not None]
+        self.window = min(windows) if windows else None
         self.chunk = chunk or self.chunk
 
     def check_current(self) -> None:

@@ -103,8 +103,10 @@ def widened(q: Tensor, k: Tensor, v: Tensor, channels: Channels) -> tuple[Tensor
 def exact(device: torch.device, dtype: torch.dtype) -> bool:
     """Whether attention on this device sums channels of this type as they need; tried out once a process."""
     # What may be changed while a process runs and changes how products are summed.
-    precision = torch.get_float32_matmul_precision(), torch.backends.cuda.matmul.allow_tf32
-    return _exact(str(device), dtype, precision)
+    cuda = torch.backends.cuda
+    kernels = cuda.flash_sdp_enabled(), cuda.mem_efficient_sdp_enabled(), cuda.cudnn_sdp_enabled()
+    precision = torch.get_float32_matmul_precision(), cuda.matmul.allow_tf32
+    return _exact(str(device), dtype, (*precision, *kernels, cuda.math_sdp_enabled()))
 
 
 # What torch.compiler.assume_constant_result sets, without loading the compiler: asked while tracing, answered then.
@@ -112,7 +114,7 @@ exact._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 @lru_cache
-def _exact(device: str, dtype: torch.dtype, precision: tuple[str, bool]) -> bool:
+def _exact(device: str, dtype: torch.dtype, settings: tuple[object, ...]) -> bool:
     """A steep and a shallow slope far from the first key, where sums that do not cancel lose most."""
     if dtype not in (torch.float32, torch.bfloat16, torch.float16) or device.split(":")[0] not in ("cpu", "cuda"):
         return False
