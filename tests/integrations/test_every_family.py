@@ -168,17 +168,26 @@ def test_t5_with_a_cache_is_the_whole() -> None:
     assert model.config._attn_implementation == "eager"
 
 
-def test_t5_refuses_masks_of_which_every_query_has_its_own() -> None:
-    """Two documents in a row: handed on as a mask of keys, every token would see what the last one sees."""
+@pytest.mark.parametrize("additive", [False, True])
+def test_t5_takes_masks_of_which_every_query_has_its_own(additive: bool) -> None:
+    """Two documents in a row, as the unpatched model has them, and as each document has them alone."""
     model = small("t5")
-    given = texts(model)
-    ids, T = given["input_ids"], given["input_ids"].shape[1]
+    ids = texts(model)["input_ids"]
+    B, T = ids.shape
     document = torch.arange(T) // 5
-    packed = (document[:, None] == document).expand(len(ids), 1, T, T)
-    keys = torch.ones(len(ids), T, dtype=torch.int64)
+    packed = (document[:, None] == document).expand(B, 1, T, T)
+    keys = torch.ones(B, T, dtype=torch.int64)
     keys[1, :4] = keys[0, 9:] = 0
-    for stack in (model.encoder, model.decoder):
-        with torch.no_grad(), put_in(model, own(model, 12)):
-            stack(input_ids=ids, attention_mask=keys)
-            with pytest.raises(InvalidArgument, match="attention_mask has rows that differ"):
-                stack(input_ids=ids, attention_mask=packed)
+    for stack, before in ((model.encoder, T), (model.decoder, 0)):
+        allowed = packed & torch.ones(T, T, dtype=torch.bool).tril(before)
+        added = torch.zeros(B, 1, T, T).masked_fill(~allowed, torch.finfo(torch.float32).min)
+        with torch.no_grad():
+            want = stack(input_ids=ids, attention_mask=added)[0]
+            with put_in(model, own(model, 12)):
+                stack(input_ids=ids, attention_mask=keys)
+                got = stack(input_ids=ids, attention_mask=added if additive else allowed)[0]
+                alone = stack(input_ids=ids[:, :5])[0]
+                with pytest.raises(InvalidArgument, match="adds numbers to the scores that hide no key"):
+                    stack(input_ids=ids, attention_mask=added + 0.5)
+        for wanted, mine in ((want, got), (alone, got[:, :5])):
+            torch.testing.assert_close(mine, wanted, rtol=0, atol=2e-5 * float(want.abs().max()))

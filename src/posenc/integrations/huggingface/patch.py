@@ -58,8 +58,8 @@ def patched(model: nn.Module, encoding: Encoding | Mapping[str, Encoding]) -> It
 
     The model's attention scale stays as it was loaded: DeepSeek's second number (``Rotary.softmax_factor``) is
     part of that. GPT-J keeps a table of n_positions rows and stops there with ours as with its own. Towers that see
-    or hear keep their own positions; a tower loaded alone is patched as any other model. T5 takes masks of keys
-    and refuses those of which every query has its own.
+    or hear keep their own positions; a tower loaded alone is patched as any other model. T5 takes masks of keys,
+    and masks ``(B, 1, T, S)``, bool or added to scores, where every query has its own.
 
     Raises:
         InvalidArgument: an encoding of another kind, size or pairing than the model's.

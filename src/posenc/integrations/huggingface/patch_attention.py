@@ -107,22 +107,25 @@ def first_row(module: Any) -> int:
     return int(getattr(module, "offset", 0 if padding is None else padding + 1))
 
 
-def _of_keys(mask: Tensor, causal: bool, past: int) -> Tensor:
-    """A mask of rows as one of keys, the same for every query but for what comes after it.
+def _as_mask(mask: Tensor, causal: bool, past: int) -> dict[str, Tensor]:
+    """A mask ``(B, 1, T, S)`` as ``Mask`` takes it: of keys, where every query sees the same but for what comes
+    after it, else dense.
 
     Raises:
-        InvalidArgument: queries or heads that see other keys than others do.
+        InvalidArgument: numbers that change scores without hiding keys.
     """
     allowed = mask if mask.dtype == torch.bool else mask == 0  # what is added to scores, in some older code
+    if mask.dtype != torch.bool and (~allowed & (mask > torch.finfo(mask.dtype).min / 2)).any():
+        raise InvalidArgument(
+            "attention_mask adds numbers to the scores that hide no key; a patched T5 takes masks alone: 0 where a "
+            "key is seen, and torch.finfo(dtype).min where it is hidden"
+        )
     keys, (T, S) = allowed[:, 0, -1], allowed.shape[-2:]
     before = torch.ones(T, S, dtype=torch.bool, device=mask.device).tril(past if causal else S)
     differ = allowed != keys[:, None, None] & before
     if (differ & allowed.diagonal(past, -2, -1)[..., None]).any():  # a query that is no padding sees itself
-        raise InvalidArgument(
-            "attention_mask has rows that differ, as those of packed documents do; a patched T5 takes one "
-            "mask of keys for every query: pass one of shape (batch, keys), and each document in a row of its own"
-        )
-    return keys
+        return {"dense": allowed}
+    return {"key_mask": keys}
 
 
 class _Stack:
@@ -196,7 +199,9 @@ def attended(
     orders: tuple[Tensor, Tensor] | tuple[None, None] = (None, None)
     if stack.past + T != S:  # a cache of a fixed size, filled up to here
         orders = make.arange(T, offset=stack.past, device=query.device), make.arange(S, device=query.device)
-    key_mask = None if attention_mask is None else _of_keys(attention_mask[..., :S], module.is_causal, stack.past)
-    mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], key_mask=key_mask)
+    facts: dict[str, Any] = {}
+    if attention_mask is not None:
+        facts = _as_mask(attention_mask[..., :S], module.is_causal, stack.past)
+    mask = Mask(causal=module.is_causal, q_order=orders[0], k_order=orders[1], **facts)
     y = posenc.attention(query, key, value, stack.placed, mask, scale=scaling, dropout=dropout)
     return y.transpose(1, 2).contiguous(), None
