@@ -152,16 +152,16 @@ class _Travelled(torch.autograd.Function):
     def forward(
         ctx: Any, ring: _Ring, q: Tensor, k: Tensor, v: Tensor, row_scale: Tensor | None, *trainable: Tensor
     ) -> Block:
-        bias, held, total = ring.placed.bias, [k.contiguous(), v.contiguous()], None
+        bias, pieces, total = ring.placed.bias, [k.contiguous(), v.contiguous()], None
         for step in range(ring.ranks):
-            arriving, works = ring.pass_on(held) if step + 1 < ring.ranks else (held, [])
+            arriving, works = ring.pass_on(pieces) if step + 1 < ring.ranks else (pieces, [])
             if not ring.hides(step, k.shape[2]):
-                part = ring.attend(step, q, held[0], held[1], row_scale, bias)
+                part = ring.attend(step, q, pieces[0], pieces[1], row_scale, bias)
                 part = part[0].to(part[1].dtype), part[1]
                 total = part if total is None else merge([total, part])
             for work in works:
                 work.wait()
-            held = arriving
+            pieces = arriving
         if total is None:
             nothing = q.new_full(q.shape[:3], -torch.inf, dtype=torch.promote_types(q.dtype, torch.float32))
             total = nothing[..., None].expand(-1, -1, -1, v.shape[-1]) * 0, nothing
@@ -177,15 +177,15 @@ class _Travelled(torch.autograd.Function):
         ring: _Ring = ctx.ring
         wide = lse.dtype
         inner = (grad.to(wide) * y.to(wide)).sum(-1)
-        held = [k.contiguous(), v.contiguous()]
-        travelling = [torch.zeros_like(x, dtype=wide) for x in held]
-        own = [x for x in (q, row_scale, *trainable) if x is not None]
-        sums = [torch.zeros_like(x, dtype=torch.promote_types(x.dtype, wide)) for x in own]
+        pieces = [k.contiguous(), v.contiguous()]
+        travelling = [torch.zeros_like(x, dtype=wide) for x in pieces]
+        local = [x for x in (q, row_scale, *trainable) if x is not None]
+        sums = [torch.zeros_like(x, dtype=torch.promote_types(x.dtype, wide)) for x in local]
         for step in range(ring.ranks):
-            arriving, works = ring.pass_on(held) if step + 1 < ring.ranks else (held, [])
+            arriving, works = ring.pass_on(pieces) if step + 1 < ring.ranks else (pieces, [])
             if not ring.hides(step, k.shape[2]):
-                inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in (*own, *held)]
-                some_q, *rest = inputs[: len(own)]
+                inputs = [x.detach().requires_grad_(x.is_floating_point()) for x in (*local, *pieces)]
+                some_q, *rest = inputs[: len(local)]
                 some_scale = rest.pop(0) if row_scale is not None else None
                 with torch.enable_grad():
                     bias = ring.placed.bias
@@ -204,8 +204,8 @@ class _Travelled(torch.autograd.Function):
             travelling, works = ring.pass_on(travelling)
             for work in works:
                 work.wait()
-            held = arriving
+            pieces = arriving
         dk, dv = (home.to(x.dtype) for home, x in zip(travelling, (k, v), strict=True))
-        dq, *others = (total.to(x.dtype) for total, x in zip(sums, own, strict=True))
+        dq, *others = (total.to(x.dtype) for total, x in zip(sums, local, strict=True))
         of_scale = others.pop(0) if row_scale is not None else None
         return None, dq, dk, dv, of_scale, *others
