@@ -6,6 +6,8 @@ from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
+import torch
+
 from posenc.arguments import one_of
 from posenc.encodings import axes as axis_maps
 from posenc.encodings.alibi import ALiBi
@@ -42,7 +44,7 @@ from posenc.encodings.text import Recipe, parse
 from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.errors import InvalidArgument, PosencError, UnknownName
 from posenc.names import canonical as canonical_name
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling
@@ -171,14 +173,38 @@ def build(recipe: Recipe, shape: ModelShape, *, total_length: int | None = None)
             raise InvalidArgument(f"{recipe} has {sum(n for _, n in parts)} heads; the model has {shape.heads}")
         return Heads(*parts)
     if recipe.name == "layers":
-        encodings = {
-            str(canonical(part)): build(part, shape, total_length=total_length) for part, _ in recipe.parts
-        }
-        layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
-        return Layers(encodings, layer_types, layers=shape.layers)
+        return _layers(recipe, shape, total_length)
+    if recipe.name == "local":
+        raise InvalidArgument(f"{recipe} says what a layer sees; write it in layers(…): layers({recipe})")
     entry = lookup(recipe.name)
     given = named(recipe, entry)
     return fresh(entry, {key: _valued(key, value, total_length) for key, value in given.items()}, shape)
+
+
+def _layers(recipe: Recipe, shape: ModelShape, total_length: int | None) -> Layers:
+    """The encodings of a pattern by layer type, whose names are their texts, and what ``local`` says of them."""
+    count = sum(n for _, n in recipe.parts)
+    if count > MOST_LAYERS:
+        raise InvalidArgument(f"a pattern of {count} layers must have at most {MOST_LAYERS}; it is repeated")
+    by_type = {str(canonical(part)): part for part, _ in recipe.parts}
+    inner = {name: part.parts[0][0] if part.name == "local" else part for name, part in by_type.items()}
+    of_layers = {
+        setting: {name: part.get(key) for name, part in by_type.items() if part.get(key) is not None and part.parts}
+        for setting, key in (("windows", "window"), ("chunks", "chunk"), ("axis", "axis"))
+    }
+    encodings = {name: build(part, shape, total_length=total_length) for name, part in inner.items()}
+    layer_types = tuple(str(canonical(part)) for part, n in recipe.parts for _ in range(n))
+    return Layers(encodings, layer_types, layers=shape.layers, **of_layers)
+
+
+MOST_LAYERS = 1 << 12
+"""Layers that a pattern may have before it is repeated."""
+
+MOST = {"heads": 1 << 16, "head_dim": 1 << 16, "width": 1 << 16, "layers": MOST_LAYERS}
+"""The largest of sizes that are made number by number; other whole numbers are at most 2^24."""
+
+MOST_NUMBERS = 1 << 33
+"""Numbers in the parameters of an encoding that is built: 32 GiB in float32."""
 
 
 def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding:
@@ -189,7 +215,33 @@ def fresh(entry: Entry, given: Mapping[str, Any], shape: ModelShape) -> Encoding
             known = getattr(shape, name)
             if known is not None or parameter.default is inspect.Parameter.empty:
                 settings[name] = shape.need(name)
-    return entry.make(**settings)
+    sizes = [value for value in settings.values() if isinstance(value, int)]
+    for name, value in settings.items():
+        most = MOST.get(name, 1 << 24) if parameters_of(entry.make)[name].annotation in (int, int | None) else None
+        if most is not None and isinstance(value, int) and value > most:
+            raise InvalidArgument(f"{name}={value} must be at most {most}; give the model's own")
+    if max(sizes, default=0) > 1 << 16:
+        with torch.device("meta"):
+            numbers = sum(parameter.numel() for parameter in _made(entry, settings).parameters())
+        if numbers > MOST_NUMBERS:
+            raise InvalidArgument(
+                f"{max(sizes)} among the settings makes {numbers} parameters; give smaller numbers"
+            )
+    return _made(entry, settings)
+
+
+def _made(entry: Entry, settings: Mapping[str, Any]) -> Encoding:
+    """What the entry makes of these; what Python says of a value's type or size is said of the settings."""
+    try:
+        return entry.make(**settings)
+    except (TypeError, ValueError, ArithmeticError, RuntimeError, AttributeError, LookupError) as error:
+        if isinstance(error, PosencError) or entry not in CATALOGUE.values():
+            raise  # a custom class says what it says
+        named = ", ".join(f"{name}={value!r}" for name, value in settings.items())
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise InvalidArgument(
+            f"no encoding can be made with {named}: {reason}; give values of other types"
+        ) from error
 
 
 def lookup(name: str) -> Entry:

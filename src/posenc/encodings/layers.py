@@ -1,6 +1,7 @@
 """Layers: the encoding of every layer of a model, as one value."""
 
 import copy
+import re
 from collections.abc import Collection, Mapping, Sequence
 from itertools import groupby
 from typing import ClassVar, final
@@ -161,7 +162,8 @@ class Layers(Composed):
             window = f", window {self.windows[layer_type]}" if layer_type in self.windows else ""
             window += f", chunk {self.chunks[layer_type]}" if layer_type in self.chunks else ""
             what = self.layer(first).describe()
-            named = what if layer_type.split("(")[0] == what.split(":")[0] else f"{layer_type}: {what}"
+            name = re.split(r"[(,]", layer_type.removeprefix("local("))[0]
+            named = what if name == what.split(":")[0] else f"{layer_type}: {what}"
             lines.append(f"{which}: {named}{window}")
             first = last + 1
         return "\n".join(lines)

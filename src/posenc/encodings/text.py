@@ -5,6 +5,7 @@ rotary(scaling=yarn(4, 4096))          values: numbers, names, tuples, scalings,
 stack(rotary, fox)                      on top of each other
 heads(alibi*4, rotary*4)                on so many heads each
 layers(rotary*3 + nope)                 by layer, repeated to the model's depth
+layers(local(rotary, window=1024)*5 + rotary(base=1000000))      Gemma 3: layers that see a window, or a chunk
 my_module:Mine(width=3)                 a custom class; imported when it is built, and not before
 """
 
@@ -20,6 +21,9 @@ from posenc.errors import InvalidArgument
 from posenc.scaling import LengthScaling, Scaling, to_dict
 
 COMPOSED = ("stack", "heads", "layers")
+LAYER_SETTINGS = {"window": 1, "chunk": 1, "axis": 0}
+"""What ``local`` says of a layer type, as ``Layers`` has it, and the least of each."""
+
 LONG_NAME = re.compile(
     r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|(?<![\w.)])(?P<name>[A-Za-z_][\w.]*:[A-Za-z_]\w*|[A-Za-z_]\w*(?:-[A-Za-z_]\w*)+)"""
 )
@@ -34,7 +38,7 @@ class Recipe:
     """How an encoding is made: a name, settings, and for composed ones parts with counts.
 
     Args:
-        name: of the catalogue, ``stack``, ``heads``, ``layers``, or ``module:Class``.
+        name: of the catalogue, ``stack``, ``heads``, ``layers``, ``local`` in these, or ``module:Class``.
         settings: name and value of every setting given, sorted by name; positional ones come first, as "0", "1".
         parts: for composed ones, each part with how often it stands there (heads, or layers in a row).
     """
@@ -63,7 +67,8 @@ class Recipe:
         """The text that parses to this recipe."""
         if self.parts:
             sign = " + " if self.name == "layers" else ", "
-            return f"{self.name}({sign.join(f'{part}*{n}' if n > 1 else str(part) for part, n in self.parts)})"
+            inside = sign.join(f"{part}*{n}" if n > 1 else str(part) for part, n in self.parts)
+            return f"{self.name}({', '.join([inside, *(f'{key}={value}' for key, value in self.settings)])})"
         given = [value_text(v) if key.isdigit() else f"{key}={value_text(v)}" for key, v in self.settings]
         return f"{self.name}({', '.join(given)})" if given else self.name
 
@@ -140,6 +145,8 @@ def _recipe(node: ast.expr, names: list[str]) -> Recipe:
         if len(node.args) != 1 or node.keywords:
             raise InvalidArgument(f"{ast.unparse(node)}: layers takes one pattern, such as layers(rotary*3 + nope)")
         return Recipe(name, parts=tuple(_terms(node.args[0], names)))
+    if name == "local":
+        return _local(node, names)
     if name in COMPOSED:
         if not node.args or node.keywords:
             raise InvalidArgument(f"{ast.unparse(node)}: {name} takes encodings, such as {name}(rotary*4, alibi*4)")
@@ -154,7 +161,22 @@ def _recipe(node: ast.expr, names: list[str]) -> Recipe:
         if keyword.arg is None:
             raise InvalidArgument(f"{ast.unparse(node)}: ** has no place here; write every setting as name=value")
         given.append((keyword.arg, _value(keyword.value, names)))
-    return Recipe(name, tuple(sorted(given, key=lambda pair: pair[0])))
+    # Positional ones first and by number: as text the eleventh would be the second.
+    return Recipe(name, tuple(sorted(given, key=lambda pair: pair[0].zfill(9) if pair[0].isdigit() else pair[0])))
+
+
+def _local(node: ast.Call, names: list[str]) -> Recipe:
+    """One encoding, and what its layers see."""
+    settings = tuple(sorted((str(k.arg), _value(k.value, names)) for k in node.keywords))
+    if len(node.args) != 1 or not settings:
+        raise InvalidArgument(f"{ast.unparse(node)}: local takes an encoding and {_LOCAL}")
+    for key, value in settings:
+        if type(value) is not int or value < LAYER_SETTINGS.get(key, value + 1):
+            raise InvalidArgument(f"{ast.unparse(node)}: {key}={value!r} is none of {_LOCAL}")
+    return Recipe("local", settings, ((_recipe(node.args[0], names), 1),))
+
+
+_LOCAL = "window=, chunk= (whole numbers of at least 1) or axis=, such as local(rotary, window=1024)"
 
 
 def _terms(node: ast.expr, names: list[str]) -> list[tuple[Recipe, int]]:

@@ -1,0 +1,89 @@
+"""Mutated texts: each is an encoding that prints itself back, or is refused in one sentence; nothing hangs."""
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+from tools.campaign.text import draw
+
+import posenc
+from posenc.encodings.catalogue import canonical_text
+from posenc.encodings.text import parse
+from posenc.errors import InvalidArgument
+from support.checking import annotations_unchecked
+
+
+@pytest.mark.parametrize("count", [300, pytest.param(20_000, marks=pytest.mark.slow)])
+def test_mutated_texts(count: int) -> None:
+    random = Random(29)
+    with annotations_unchecked():
+        for _ in range(count):
+            draw(random).judge()
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("window(size=1)", "no encoding can be made with size=1, heads=4: 'int' object is not iterable"),
+        ("layoutlm(buckets=1)", "no encoding can be made with buckets=1"),
+        ("cope(std=-0.5)", "no encoding can be made with std=-0.5"),
+        ("inkling(clip='a')", "no encoding can be made with clip='a'"),
+        ("sinusoidal-grid(axes=0.5)", "no encoding can be made with axes=0.5"),
+        ("rotary(axes=3)", "no encoding can be made with pairing='half', axes=3"),
+        ("fox(bias=1e308)", r"no encoding can be made with bias=1e\+308"),
+        ("alibi(heads=99999999999999999999)", "heads=99999999999999999999 must be at most 65536"),
+        ("learned(num_positions=16777216, width=65536)", "makes 1099511627776 parameters; give smaller numbers"),
+        ("layers(rotary*99999999)", "a pattern of 99999999 layers must have at most 4096"),
+        ("local(rotary, window=3)", r"write it in layers\(…\): layers\(local\(rotary, window=3\)\)"),
+        ("layers(local(rotary, window=0))", "window=0 is none of window=, chunk="),
+        ("layers(local(rotary, wide=3))", "wide=3 is none of window=, chunk="),
+        ("layers(local(rotary))", "local takes an encoding and window=, chunk="),
+        ("layers(local(rotary, **x))", "local takes|is none of|no place|no value"),
+    ],
+)
+def test_what_python_would_say_is_one_sentence(text: str, sentence: str) -> None:
+    with annotations_unchecked(), pytest.raises(InvalidArgument, match=sentence):
+        posenc.encoding(text, width=32, heads=4, head_dim=8, num_positions=64)
+
+
+def test_gemma_3_is_one_line() -> None:
+    text = "layers(local(rotary, window=1024)*5 + rotary(base=1000000))"
+    layers = posenc.encoding(text, head_dim=8, layers=12)
+    placed = layers.at(posenc.positions.arange(4))
+    assert [placed[i].window for i in range(12)] == ([1024] * 5 + [None]) * 2
+    assert [layers.layer(i).base for i in (4, 5)] == [10_000, 1_000_000]
+    assert str(parse(text)) == canonical_text(text) == text
+    assert layers.describe().startswith("layers 0–4: rotary: ")
+
+
+def test_llama_4_is_one_line() -> None:
+    layers = posenc.encoding("layers(local(rotary(base=500000), chunk=8192)*3 + nope)", head_dim=8, layers=4)
+    placed = layers.at(posenc.positions.arange(4))
+    assert [placed[i].chunk for i in range(4)] == [8192, 8192, 8192, None]
+
+
+def test_an_axis_of_a_layer_type() -> None:
+    text = "layers(rotary(axes=chunked(2, 1, 1)) + local(alibi, axis=2))"
+    layers = posenc.encoding(text, head_dim=8, heads=4)
+    at = torch.stack([torch.arange(5), torch.zeros(5).long(), torch.arange(5) * 7])
+    assert torch.equal(layers.at(at)[1].q_positions, at[2])
+
+
+def test_the_eleventh_setting_is_the_eleventh() -> None:
+    rotary = posenc.encoding("rotary(axes=chunked(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))", head_dim=132)
+    assert str(rotary.axis_map) == "chunked(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)"
+
+
+def test_texts_of_the_zoo_are_what_it_says() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "encodings" / "layers.md").read_text(encoding="utf-8")
+    texts = re.findall(r"\| `([a-z][^`]*\))` \|", page)
+    built = {text: posenc.encoding(text, width=256, heads=8, head_dim=64, layers=8) for text in texts}
+    p_rope = built["rotary(scaling=proportional(0.75))"].clock.frequencies.exact
+    assert [theta > 0 for theta in p_rope] == [True] * 24 + [False] * 8
+    assert min(built["rotary(base=100, rotary_dim=32)"].clock.frequencies.exact) > 0.01
+    swan = next(encoding for text, encoding in built.items() if "inkling" in text).at(torch.arange(20_000)[-2:])
+    assert [swan[i].window for i in range(4)] == [None, 512, 512, 512]
+    assert swan[0].scale is not None
+    assert bool((swan[0].scale > 1).all())
