@@ -125,6 +125,47 @@ def test_an_error_inside_a_law_is_no_broken_law() -> None:
     assert "KeyError: 'slopes'" in str(report)
 
 
+def test_every_law_says_how_others_keep_it() -> None:
+    assert [law.name for law in LAWS if not law.remedy.endswith(".")] == []
+    broken = Verdict("a", "Says.", "broken", "off by 1", "Do so.")
+    assert str(broken) == "BROKEN  a\n          Says.\n          off by 1\n          how others keep this: Do so."
+
+
+def test_compilers_run_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    traced = [law for law in LAWS if law.traces]
+    monkeypatch.setattr(torch, "compile", None)
+    monkeypatch.setattr(torch.export, "export", None)
+    verdicts = {v.law: v for v in posenc.check("nope").verdicts}
+    assert {verdicts[law.name].detail for law in traced} == {"takes seconds; pass compiled=True"}
+    assert posenc.check("nope").ok
+
+
+ANGLES = """
+import torch, posenc
+
+class Angles(posenc.Rotation):
+    name, relative, position_limit = "float64-angles", True, {limit}
+
+    def __init__(self, head_dim):
+        super().__init__(head_dim, pairing="half")
+
+    def tables(self, positions, dtype=torch.float32):
+        theta = torch.tensor([1e4 ** (-i / 4) for i in range(4)], dtype=torch.float64, device=positions.device)
+        angles = positions.double()[..., None] * theta
+        return angles.cos().to(dtype), angles.sin().to(dtype)
+"""
+
+
+@pytest.mark.parametrize(("limit", "broken"), [(10**6, []), (2**31, ["sees_only_the_offset"])])
+def test_float64_angles_serve_as_many_positions_as_they_say(
+    limit: int, broken: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are off by 2e-11 a million positions on, and by 1e-7 at the end of what the library promises."""
+    (tmp_path / f"angles_{limit}.py").write_text(ANGLES.format(limit=limit))
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [v.law for v in checked(Subject.of(f"angles_{limit}:Angles")).broken] == broken
+
+
 def test_what_is_no_encoding_is_refused() -> None:
     with pytest.raises(InvalidArgument, match="encoding=3 is none; pass an instance or a class"):
         posenc.check(3)

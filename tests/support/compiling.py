@@ -12,6 +12,7 @@ from functools import partial
 import pytest
 import torch
 
+import posenc
 from posenc import ALiBi, FoX, Mask, NoPE, Rotary, attention, scores
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
@@ -213,6 +214,15 @@ def lengths_of_documents_are_no_guard() -> None:
             near(exported(q, k, v, here, mask), want, SINGLE)
 
 
+def a_check_leaves_what_its_caller_compiled() -> None:
+    counted: list[object] = []
+    compiled = torch.compile(lambda x: x + 1, backend=lambda module, _: counted.append(1) or module)
+    compiled(torch.ones(3))
+    assert posenc.check("nope", compiled=True).ok
+    compiled(torch.ones(3))
+    assert len(counted) == 1
+
+
 SHAPES = ((4, 16, 8), (4, 16, 8), (4, 16, 8), (16, 32))
 
 LAWS_OF: dict[str, Callable[[], Laws]] = {
@@ -224,6 +234,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
         "a scale": a_scale_may_be_a_symbol,
         "a causal bias": a_causal_bias_is_never_dense,
+        "a check": a_check_leaves_what_its_caller_compiled,
         "lengths of documents": lengths_of_documents_are_no_guard,
         "the native kernel": the_native_kernel_is_one_operator,
         "pictures": pictures_of_all_sizes_are_one_exported_graph,

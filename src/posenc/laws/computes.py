@@ -18,7 +18,11 @@ SCATTERED = torch.tensor([0, 1, 2, 3, 5, 8, 13, 21, 34], device="cpu")
 
 @law()
 def acts_where_it_declares(subject: Subject) -> None:
-    """An effect acts if it is declared and is the identity if not; what reads content says so."""
+    """An effect acts if it is declared and is the identity if not; what reads content says so.
+
+    List in ``acts_on`` every effect of its ``Placed``, set ``needs_content`` where ``with_content`` changes
+    something, and leave the other methods as they are.
+    """
     encoding = subject.declared
     x, q, k, _ = inputs(subject, 9, torch.float64)
     placed = subject.build().double().at(subject.along(SCATTERED + 1), dtype=torch.float64)
@@ -55,7 +59,12 @@ def acts_where_it_declares(subject: Subject) -> None:
 
 @law()
 def sees_only_the_offset(subject: Subject) -> None:
-    """Shifting every position changes no score of a relative encoding; an absolute one says that it is not."""
+    """Shifting every position changes no score of a relative encoding; an absolute one says that it is not.
+
+    Compute offsets, or phases, in integers before anything is rounded, as ``posenc.clock.Clock`` does. Angles in
+    float64 are off by 1e-10 at a million positions: set ``position_limit`` to what they serve. Declare
+    ``relative = False`` where scores depend on the positions themselves.
+    """
     encoding = subject.build().double()
     x, q, k, _ = inputs(subject, 9, torch.float64)
     positions = subject.along(SCATTERED)
@@ -93,7 +102,10 @@ def _no_rotation(subject: Subject) -> str:
 
 @law(_no_rotation)
 def rotation_keeps_norms(subject: Subject) -> None:
-    """Lengths survive a rotation, and position 0 changes nothing, bit for bit."""
+    """Lengths survive a rotation, and position 0 changes nothing, bit for bit.
+
+    Rotate both channels of a pair by one angle; declare ``isometric = False`` where lengths change.
+    """
     encoding = subject.build()
     x, q, k, _ = inputs(subject, 9, torch.float64)
     for first in (0, 50):
@@ -109,7 +121,10 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 @law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
-    """An effect writes into nothing it was given; with one key, attention returns its v."""
+    """An effect writes into nothing it was given; with one key, attention returns its v.
+
+    Return new tensors: no ``add_``, ``mul_`` or ``copy_`` on what was passed.
+    """
     x, q, k, v = given = inputs(subject)
     before = [tensor.clone() for tensor in given]
     encoding = subject.build()
@@ -128,7 +143,10 @@ def leaves_inputs_and_values_alone(subject: Subject) -> None:
 
 @law()
 def tells_orders_apart(subject: Subject) -> None:
-    """Without a causal mask only an encoding without effects is permutation-equivariant, f(PX) = P f(X)."""
+    """Without a causal mask only an encoding without effects is permutation-equivariant, f(PX) = P f(X).
+
+    Read the positions in ``place``; an encoding that has none declares ``acts_on = ()``.
+    """
     if subject.declared.causal:
         return
     decoder = Decoder(subject)
@@ -150,7 +168,11 @@ def tells_orders_apart(subject: Subject) -> None:
 
 @law()
 def refuses_what_is_no_position(subject: Subject) -> None:
-    """Floats, narrow integers, wrong shapes, negative and too large positions are errors, never garbage."""
+    """Floats, narrow integers, wrong shapes, negative and too large positions are errors, never garbage.
+
+    Leave ``check`` as it is and set ``position_limit``; an override calls ``posenc.positions.check`` with its own
+    limit.
+    """
     encoding = subject.build()
     one = subject.along(torch.tensor([0]))
     for wrong in (one.double(), one.to(torch.int16), torch.tensor(3), torch.zeros(1, 1, 1, 1, dtype=torch.int64)):

@@ -16,7 +16,11 @@ from posenc.positions import left_padded, packed
 
 @law()
 def whole_is_pieces(subject: Subject) -> None:
-    """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs."""
+    """A sequence read at once, in chunks, or token by token with a cache and its state gives the same outputs.
+
+    Compute with ``q_positions`` and ``k_positions``, never with a length or the number of a row, and return the
+    state of all keys.
+    """
     decoder, length = Decoder(subject), subject.longest(24)
     row = tokens(2, length)
     at_once = decoder(row)
@@ -30,7 +34,10 @@ def whole_is_pieces(subject: Subject) -> None:
 
 @law()
 def batch_is_singles(subject: Subject) -> None:
-    """Sequences of different lengths, left-padded into one batch, give what each gives alone."""
+    """Sequences of different lengths, left-padded into one batch, give what each gives alone.
+
+    Keep the batch axis of positions ``(B, T)``: ``over_heads`` inserts the axis of heads.
+    """
     longest = subject.longest(11)
     lengths = [min(n, longest) for n in (5, 11, 8)]
     rows = [tokens(1, n) for n in lengths]
@@ -50,7 +57,10 @@ def batch_is_singles(subject: Subject) -> None:
 
 @law()
 def packed_is_separate(subject: Subject) -> None:
-    """Documents laid end to end, with positions and segments of their own, do not see each other."""
+    """Documents laid end to end, with positions and segments of their own, do not see each other.
+
+    Compute with positions, which start again in every document, and not with rows of the tensor.
+    """
     lengths = [5, min(9, subject.longest(9)), 3]
     documents = [tokens(1, n) for n in lengths]
     positions, segments = packed(lengths)
@@ -64,7 +74,10 @@ def packed_is_separate(subject: Subject) -> None:
 
 @law()
 def slots_are_a_cache(subject: Subject) -> None:
-    """A preallocated cache, filled from the left or kept right-aligned, gives what a growing one gives."""
+    """A preallocated cache, filled from the left or kept right-aligned, gives what a growing one gives.
+
+    Compute with ``k_positions``; a slot's number is not its position.
+    """
     S, T, empty = subject.longest(12), 3, 5
     x, q, k, v = inputs(subject, S, torch.float64)
     positions, encoding = subject.plain(S), subject.build().double()

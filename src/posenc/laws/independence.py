@@ -16,7 +16,10 @@ from posenc.laws.subject import Subject, each_layer
 
 @law()
 def instances_are_independent(subject: Subject) -> None:
-    """No instance and no call leaves a trace in another: other settings, other positions, other types."""
+    """No instance and no call leaves a trace in another: other settings, other positions, other types.
+
+    Keep nothing in the class or the module between calls: tables are made in ``place`` and held by what it returns.
+    """
     first, second = subject.plain(9), subject.plain(9, min(20, subject.declared.position_limit - 9))
     alone = effects(subject, subject.build(), first), effects(subject, subject.build(), second)
     encoding = subject.build()
@@ -39,7 +42,11 @@ def instances_are_independent(subject: Subject) -> None:
 
 @law()
 def low_precision_rounds_once(subject: Subject) -> None:
-    """In bf16 and fp16 an effect is float64's result, rounded once; attention adds its two roundings of v."""
+    """In bf16 and fp16 an effect is float64's result, rounded once; attention adds its two roundings of v.
+
+    Compute in float32 or wider and round once at the end, ``.to(x.dtype)``; for sums over channels pass
+    ``roundings=`` to ``check``.
+    """
     at = subject.plain(9, min(40, subject.declared.position_limit - 9))
     for dtype in (torch.bfloat16, torch.float16):
         u = torch.finfo(dtype).eps / 2
@@ -125,7 +132,10 @@ class _At(torch.nn.Module):
 
 @law()
 def gradients_are_exact(subject: Subject) -> None:
-    """Analytic gradients of everything (inputs and parameters) equal finite differences in float64."""
+    """Analytic gradients of everything (inputs and parameters) equal finite differences in float64.
+
+    Cut no gradient: no ``detach``, ``.data`` or ``no_grad`` on the way from an input or a parameter.
+    """
     encoding = subject.build().double()
     names = [name for name, _ in encoding.named_parameters()]
     module = _At(subject, encoding, subject.along(torch.tensor([0, 3, 4])))
@@ -144,7 +154,10 @@ def gradients_are_exact(subject: Subject) -> None:
 
 @law()
 def strides_change_nothing(subject: Subject) -> None:
-    """Inputs may lie in memory as they like, channels apart from each other: same values, same gradients."""
+    """Inputs may lie in memory as they like, channels apart from each other: same values, same gradients.
+
+    Use operators that heed strides; no ``as_strided`` or ``view`` on inputs.
+    """
     encoding = subject.build().double()
     module, given = _At(subject, encoding, subject.plain(9)), inputs(subject, 9, torch.float64)
     layouts: dict[str, Callable[[Tensor], Tensor]] = {

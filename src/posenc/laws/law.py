@@ -51,6 +51,11 @@ class Law:
     def says(self) -> str:
         return (self.holds.__doc__ or self.name).splitlines()[0]
 
+    @property
+    def remedy(self) -> str:
+        """How encodings keep it: what stands below the first line of the function's description."""
+        return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
+
     def __call__(self, subject: Subject) -> None:
         try:
             self.holds(subject)

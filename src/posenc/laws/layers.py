@@ -26,7 +26,11 @@ def _before_attention(subject: Subject) -> str:
 
 @law(_before_attention)
 def shared_placings_train(subject: Subject) -> None:
-    """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too."""
+    """Layers sharing a placing have the gradients of softmax(scores)·v, first and second; rows without keys too.
+
+    Read trainable tensors from the arguments of ``values``, or from the attributes in ``made_of``, never from the
+    module.
+    """
     S = subject.longest(9)
     padded = torch.arange(S) >= torch.tensor([[S // 3], [0]])
     for name, mask in (("causal", Mask(causal=True)), ("left-padded", Mask(causal=True, key_mask=padded))):
@@ -85,7 +89,10 @@ def _is_layers(subject: Subject) -> str:
 
 @law(_is_layers)
 def windows_travel(subject: Subject) -> None:
-    """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the mask."""
+    """A window of ``Layers`` is in what a layer is placed as, and attention heeds it beside the mask.
+
+    Let ``with_content`` and ``with_state`` return a ``copy.copy`` of the placed encoding with what is new.
+    """
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
     encoding = subject.make().double()
@@ -104,7 +111,10 @@ def _no_parameters(subject: Subject) -> str:
 
 @law(_no_parameters)
 def changed_parameters_are_refused(subject: Subject) -> None:
-    """Placed before an optimiser's step it is refused after it; placed again it is not."""
+    """Placed before an optimiser's step it is refused after it; placed again it is not.
+
+    Call ``self.check_current()`` in every method of a ``Placed`` that uses numbers made of parameters.
+    """
     S = subject.longest(9)
     x, q, k, v = inputs(subject, S, torch.float64)
     encoding = subject.build().double()

@@ -11,7 +11,10 @@ from posenc.laws.subject import Subject, each_layer
 
 @law()
 def is_the_same_without_gradients(subject: Subject) -> None:
-    """Recording gradients changes no bit of what is embedded and rotated, in any type."""
+    """Recording gradients changes no bit of what is embedded and rotated, in any type.
+
+    Take one way whether gradients are recorded or not.
+    """
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
         for length in (1, 9):
             given = inputs(subject, length, dtype)[:3]
@@ -29,7 +32,10 @@ def _turns_nothing_at_zero(subject: Subject) -> str:
 
 @law(_turns_nothing_at_zero)
 def passes_position_zero_exactly(subject: Subject) -> None:
-    """Position 0 changes nothing, whatever the tables' type: huge and tiny numbers pass bit for bit."""
+    """Position 0 changes nothing, whatever the tables' type: huge and tiny numbers pass bit for bit.
+
+    Multiply in the wider of the two types, ``torch.promote_types(x.dtype, table.dtype)``.
+    """
     x, q, k, _ = inputs(subject, 1, torch.float64)
     at = torch.zeros_like(subject.plain(1))
     for tables in (torch.float32, torch.bfloat16):
@@ -43,7 +49,10 @@ def passes_position_zero_exactly(subject: Subject) -> None:
 
 @law()
 def may_first_be_used_anywhere(subject: Subject) -> None:
-    """A placing first used in inference_mode or a function transform can be trained with afterwards."""
+    """A placing first used in inference_mode or a function transform can be trained with afterwards.
+
+    Make tables in ``place``, not at the first use.
+    """
     x, q, k, _ = inputs(subject)
 
     def inference(placed: Placed) -> None:
@@ -54,7 +63,7 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
         def cubes(size: Tensor) -> Tensor:
             return torch.stack([y.pow(3).sum() for y in _effects(subject, placed, x, q * size, k * size)]).sum()
 
-        torch.func.hessian(cubes)(torch.ones(()))
+        torch.func.grad(torch.func.grad(cubes))(torch.ones(()))
 
     for first_use in (inference, second_derivatives):
         for at in ((subject.plain(9),), (subject.plain(9), subject.plain(9))):
@@ -76,7 +85,10 @@ def may_first_be_used_anywhere(subject: Subject) -> None:
 
 @law()
 def keeps_the_positions_it_was_given(subject: Subject) -> None:
-    """Counting the positions up in place, as a decoding loop may, moves nothing that was placed before."""
+    """Counting the positions up in place, as a decoding loop may, moves nothing that was placed before.
+
+    Use the positions that ``place`` is given; they are copies.
+    """
     x, q, k, _ = inputs(subject)
     encoding = subject.build()
     at, keys = subject.plain(9, offset=4).clone(), subject.plain(9, offset=4).clone()

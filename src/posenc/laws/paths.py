@@ -42,7 +42,11 @@ def _biases(subject: Subject, T: int, S: int, dtype: torch.dtype) -> Iterator[tu
 
 @law(_no_bias)
 def shortcuts_are_rows(subject: Subject) -> None:
-    """A line, channels and a reach give what rows give, up to a number per row, also at the last positions."""
+    """A line, channels and a reach give what rows give, up to a number per row, also at the last positions.
+
+    Leave shortcuts out (``toeplitz``, ``low_rank``, ``constant_beyond``), or derive them from ``rows``;
+    ``OffsetBias`` does it for a function of the offset.
+    """
     for T, S in ((9, 9), (4, 9)):
         S = subject.longest(S)
         T = min(T, S)
@@ -103,7 +107,10 @@ def _near_channels(bias: Bias, dense: Tensor, narrow: torch.dtype, scale: float,
 
 @law(_no_bias)
 def rows_are_scores(subject: Subject) -> None:
-    """Where queries or keys are zeros the rows are the scores, and a block of rows is that part of all rows."""
+    """Where queries or keys are zeros the rows are the scores, and a block of rows is that part of all rows.
+
+    Compute ``rows(first, last, keys)`` from positions ``first`` to ``last`` and the first ``keys`` keys.
+    """
     S = subject.longest(9)
     _, q, k, _ = inputs(subject, S, torch.float64)
     # Products of blocks of other sizes may be summed in another order.
@@ -148,7 +155,10 @@ def ways(subject: Subject, T: int, S: int) -> list[Way]:
 
 @law()
 def paths_are_scores(subject: Subject) -> None:
-    """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp."""
+    """Every path of attention is softmax(scores)·v: whole, cached, masked, training, with its logsumexp.
+
+    Give the same numbers from ``rows`` and from every shortcut that the bias offers.
+    """
     S = subject.longest(LONG)
     for T in (S, min(S, 5), 0):
         meeting = Meeting.of(subject, T, S)
@@ -166,7 +176,11 @@ def paths_are_scores(subject: Subject) -> None:
 
 @law()
 def gradients_are_those_of_scores(subject: Subject) -> None:
-    """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64."""
+    """On every path the gradients of inputs and parameters equal those of softmax(scores)·v, in float64.
+
+    Name all trainable tensors: ``OffsetBias(…, trainable=(…))``, or ``made_of`` in a ``Bias`` of your own, and
+    compute shortcuts from them in ``derive``.
+    """
     S = subject.longest(LONG)
     meeting = Meeting.of(subject, S, S)
     for i, (name, mask, scale) in enumerate(ways(subject, S, S)):

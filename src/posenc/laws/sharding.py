@@ -72,7 +72,11 @@ def chunks(length: int, parts: int) -> list[Tensor]:
 
 @law()
 def sharded_is_whole(subject: Subject) -> None:
-    """Ranks that hold a part of the queries each and gather all keys give what the whole gives."""
+    """Ranks that hold a part of the queries each and gather all keys give what the whole gives.
+
+    Compute a bias from ``q_positions`` and ``k_positions`` of the block; a sum along the sequence overrides
+    ``Bias.ordered``.
+    """
     for layer in layers(subject):
         length = layer.q.shape[2]
         shards, keys = chunks(length, RANKS), torch.arange(length)
@@ -90,7 +94,10 @@ def sharded_is_whole(subject: Subject) -> None:
 
 @law()
 def zigzag_is_whole(subject: Subject) -> None:
-    """So do ranks that hold the first and the last part still free, keys gathered in the order of ranks."""
+    """So do ranks that hold the first and the last part still free, keys gathered in the order of ranks.
+
+    A bias that sums along the sequence does so in ``Bias.ordered``, along ``q_order`` and ``k_order``.
+    """
     for layer in layers(subject):
         parts = chunks(layer.q.shape[2], 2 * RANKS)
         shards = [torch.cat((parts[i], parts[-1 - i])) for i in range(len(parts) // 2)]
@@ -102,7 +109,10 @@ def zigzag_is_whole(subject: Subject) -> None:
 
 @law()
 def permuted_is_whole(subject: Subject) -> None:
-    """A sequence in another order of rows, its order passed along, gives the same rows."""
+    """A sequence in another order of rows, its order passed along, gives the same rows.
+
+    A bias that sums along the sequence does so in ``Bias.ordered``, along ``q_order`` and ``k_order``.
+    """
     for layer in layers(subject):
         order = torch.randperm(layer.q.shape[2], generator=torch.Generator().manual_seed(5))
         near(
@@ -122,7 +132,10 @@ def _no_ring(subject: Subject) -> str:
 
 @law(_no_ring)
 def ring_is_whole(subject: Subject) -> None:
-    """Parts of the keys attended to one by one, put together by their logsumexp, give what the whole gives."""
+    """Parts of the keys attended to one by one, put together by their logsumexp, give what the whole gives.
+
+    Give whole scores in ``Bias.rows``: a number that a row leaves out must be left out in ``differences`` alone.
+    """
     for layer in layers(subject):
         shards = chunks(layer.q.shape[2], RANKS)
         for rank, tokens in enumerate(shards):
@@ -146,7 +159,11 @@ def _no_split(subject: Subject) -> str:
 
 @law(_no_split)
 def heads_are_whole(subject: Subject) -> None:
-    """Ranks that hold some heads each, with SomeHeads, give what all heads give."""
+    """Ranks that hold some heads each, with SomeHeads, give what all heads give.
+
+    Keep one entry a head in front of the bias and of the scale; ``Placed.some_heads`` gives a rank's share of a
+    rotation.
+    """
     group = subject.heads // subject.kv_heads
     for layer in layers(subject):
         for shared in range(subject.kv_heads):

@@ -20,7 +20,11 @@ from posenc.laws.subject import Subject, each_layer
 
 @law()
 def survives_casts(subject: Subject) -> None:
-    """Casting the module rounds its parameters and nothing else: no frequency, slope or position."""
+    """Casting the module rounds its parameters and nothing else: no frequency, slope or position.
+
+    Keep frequencies and slopes as integers, ``register_constants(bits=table.view(torch.int32))``, or as Python
+    numbers.
+    """
     at = _late(subject)
     for dtype in (torch.float16, torch.bfloat16, torch.float64):
         rounded = subject.build()
@@ -35,7 +39,10 @@ def survives_casts(subject: Subject) -> None:
 
 @law()
 def survives_copies(subject: Subject) -> None:
-    """deepcopy and state_dict lose nothing; a state dict holds parameters only."""
+    """deepcopy and state_dict lose nothing; a state dict holds parameters only.
+
+    Register what is no parameter by ``register_constants``, which no state dict holds.
+    """
     encoding, at = subject.build(), _late(subject)
     want = effects(subject, encoding, at)
     same(effects(subject, copy.deepcopy(encoding), at), want, "a deepcopy")
@@ -53,7 +60,10 @@ def survives_copies(subject: Subject) -> None:
 
 @law()
 def survives_pickle(subject: Subject) -> None:
-    """A pickled encoding comes back the same."""
+    """A pickled encoding comes back the same.
+
+    Keep functions at the top level of a module, or as methods; no lambda in an attribute.
+    """
     encoding, at = subject.build(), _late(subject)
     try:
         copied = pickle.loads(pickle.dumps(encoding))
@@ -64,7 +74,11 @@ def survives_pickle(subject: Subject) -> None:
 
 @law()
 def placings_survive_copies(subject: Subject) -> None:
-    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not."""
+    """A placed encoding that was pickled, deepcopied or rebuilt from its tensors computes the same, used or not.
+
+    Keep tensors as attributes of the ``Placed`` and of its bias; pass methods, ``OffsetBias(self.values, …)``, and
+    no function defined inside ``place``.
+    """
     x, q, k, v = inputs(subject)
     encoding = subject.build()
 
@@ -92,7 +106,10 @@ def placings_survive_copies(subject: Subject) -> None:
 
 @law()
 def survives_meta(subject: Subject) -> None:
-    """Sent to meta and back with to_empty and reset_parameters: the same as reset where it was built."""
+    """Sent to meta and back with to_empty and reset_parameters: the same as reset where it was built.
+
+    Fill parameters in ``reset_parameters``, which ends with ``self.reset_buffers()`` where there are buffers.
+    """
     there, at = subject.build().to("meta"), subject.plain(9)
     with torch.device("meta"):
         shapes = there.at(subject.plain(9).to("meta"))
@@ -112,7 +129,10 @@ def survives_meta(subject: Subject) -> None:
 
 @law()
 def survives_loading(subject: Subject) -> None:
-    """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused."""
+    """Weights assigned to what is on meta stay as buffers get memory; buffers that nobody fills are refused.
+
+    Register buffers by ``register_constants``, which fills them again.
+    """
     encoding, at = subject.build(), subject.plain(9)
     want, state = effects(subject, encoding, at), copy.deepcopy(encoding.state_dict())
     encoding.to("meta").load_state_dict(state, assign=True)
@@ -129,7 +149,11 @@ def survives_loading(subject: Subject) -> None:
 
 @law()
 def survives_autocast(subject: Subject) -> None:
-    """Autocast may run attention in bf16, but no table and no bias: their error would grow with distance."""
+    """Autocast may run attention in bf16, but no table and no bias: their error would grow with distance.
+
+    Autocast rounds matrix products alone: multiply and sum, or leave it with ``torch.autocast(device,
+    enabled=False)``.
+    """
     encoding, at = subject.build(), _late(subject)
     want = effects(subject, encoding, at)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -150,7 +174,10 @@ def survives_autocast(subject: Subject) -> None:
 
 @law()
 def survives_inference_mode(subject: Subject) -> None:
-    """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards."""
+    """Used under inference_mode (or built there, if it has no parameters), it can be trained afterwards.
+
+    Keep no tensor between calls that ``inference_mode`` may have made.
+    """
     encoding, at = subject.build(), subject.plain(9)
     with torch.inference_mode():
         before = effects(subject, encoding, at)
@@ -174,7 +201,10 @@ def survives_inference_mode(subject: Subject) -> None:
 
 @law()
 def survives_another_default_dtype(subject: Subject) -> None:
-    """Used, and where nothing is drawn built, under a default type of float64 it computes the same."""
+    """Used, and where nothing is drawn built, under a default type of float64 it computes the same.
+
+    Name the type of every tensor that is made: ``torch.arange(n, dtype=torch.float32)``.
+    """
     encoding, at = subject.build(), _late(subject)
     want, default = effects(subject, encoding, at), torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
@@ -190,7 +220,10 @@ def survives_another_default_dtype(subject: Subject) -> None:
 
 @law()
 def survives_another_default_device(subject: Subject) -> None:
-    """Used under another default device it computes where its positions and inputs are."""
+    """Used under another default device it computes where its positions and inputs are.
+
+    Name the device of every tensor that is made: ``device=positions.device``.
+    """
     encoding, at, given = subject.build(), _late(subject), list(inputs(subject))
     want = _everything(subject, encoding, given, at)
     with torch.device("meta"):

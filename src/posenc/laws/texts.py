@@ -17,7 +17,10 @@ def _no_text(subject: Subject) -> str:
 
 @law(_no_text)
 def texts_are_encodings(subject: Subject) -> None:
-    """A recipe's text parses to it, and its canonical form, brief or full, makes the same encoding."""
+    """A recipe's text parses to it, and its canonical form, brief or full, makes the same encoding.
+
+    Keep every argument of ``__init__`` by name, and build the same from equal arguments.
+    """
     recipe = subject.recipe
     assert recipe is not None
     owed(parse(str(recipe)) == recipe, f"{recipe} parses to {parse(str(recipe))!r}")

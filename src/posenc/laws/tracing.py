@@ -75,7 +75,10 @@ def _lengths(subject: Subject) -> list[tuple[int, int]]:
 
 @law(traces=True)
 def compiles_to_one_graph(subject: Subject) -> None:
-    """Compiled whole, causal and masked, with one graph at ten lengths: equal to eager, forward and backward."""
+    """Compiled whole, causal and masked, with one graph at ten lengths: equal to eager, forward and backward.
+
+    Decide nothing by values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
+    """
     for way in ("causal", "masked"):
         graphs: list[object] = []
 
@@ -83,7 +86,7 @@ def compiles_to_one_graph(subject: Subject) -> None:
             graphs.append(module)
             return module.forward
 
-        torch._dynamo.reset()
+        torch._dynamo.reset_code(Whole.forward.__code__)  # and nothing that somebody else compiled
         module = Whole(subject, subject.build(), way)
         compiled = torch.compile(module, fullgraph=True, backend=counting, dynamic=True)
         for T, offset in _lengths(subject):
@@ -98,12 +101,14 @@ def compiles_to_one_graph(subject: Subject) -> None:
             for i, (want, got) in enumerate(zip(*results, strict=True)):
                 near(got, want, SINGLE * (1 + want.abs().max()), f"result {i} of {T} tokens from {offset}, {way}")
         owed(len(graphs) == 1, f"{len(graphs)} graphs for {len(LENGTHS)} lengths, {way}")
-    torch._dynamo.reset()
 
 
 @law(traces=True)
 def exports_to_one_graph(subject: Subject) -> None:
-    """torch.export takes it with a length left open, and gives what eager gives at ten lengths."""
+    """torch.export takes it with a length left open, and gives what eager gives at ten lengths.
+
+    Decide nothing by values or lengths: no ``.item()``, ``bool(tensor)`` or ``if length == …``.
+    """
     length = torch.export.Dim("length", min=2, max=subject.longest(1024))
     for way in ("causal", "masked"):
         module = Whole(subject, subject.build(), way)
@@ -127,7 +132,10 @@ class Attends(nn.Module):
 
 @law(traces=True)
 def exports_with_a_placing(subject: Subject) -> None:
-    """torch.export takes a placed encoding and a mask as arguments, and the program serves other positions."""
+    """torch.export takes a placed encoding and a mask as arguments, and the program serves other positions.
+
+    Keep tensors as attributes of the ``Placed`` and of its bias, which are its leaves; a closure hides them.
+    """
     encoding, offset = subject.build().requires_grad_(False), min(5, subject.declared.position_limit - 9)
     x, q, k, v = inputs(subject)
     masks = [Mask(causal=True, q_segments=torch.arange(9) // n) for n in (3, 4)]
@@ -143,7 +151,10 @@ def exports_with_a_placing(subject: Subject) -> None:
 
 @law()
 def survives_fake_tensors(subject: Subject) -> None:
-    """Under FakeTensorMode and on the meta device it gives the shapes and types that it gives."""
+    """Under FakeTensorMode and on the meta device it gives the shapes and types that it gives.
+
+    Look at no value: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
+    """
     from torch._subclasses.fake_tensor import FakeTensorMode
 
     arguments = given(subject)
@@ -160,7 +171,10 @@ def survives_fake_tensors(subject: Subject) -> None:
 
 @law()
 def survives_make_fx(subject: Subject) -> None:
-    """make_fx traces it, and the trace gives at other positions what eager gives there."""
+    """make_fx traces it, and the trace gives at other positions what eager gives there.
+
+    Look at no value: no ``.item()``, ``.tolist()`` or ``bool(tensor)``.
+    """
     from torch.fx.experimental.proxy_tensor import make_fx
 
     module = Whole(subject, subject.build().requires_grad_(False))
@@ -174,7 +188,10 @@ def survives_make_fx(subject: Subject) -> None:
 
 @law()
 def survives_vmap(subject: Subject) -> None:
-    """vmap over what models compute, at shared positions, gives what each gives alone."""
+    """vmap over what models compute, at shared positions, gives what each gives alone.
+
+    Look at no value, and write into no tensor that was made before the call.
+    """
     module = Whole(subject, subject.build().requires_grad_(False))
     x, q, k, v, positions, mask = given(subject)
     both = [torch.stack((t, 0.5 * t)) for t in (x, q, k, v)]
