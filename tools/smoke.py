@@ -18,12 +18,20 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PIP = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check")
 LIBRARY = """
-import torch, posenc
+import hashlib, torch, posenc
+torch.manual_seed(0)
 rope = posenc.Rotary(head_dim=64, pairing="half")
 q, k, v = torch.randn(3, 1, 8, 128, 64)
 placed = rope.at(posenc.positions.arange(128))
-assert rope.explain().startswith("native"), rope.explain()
 assert posenc.attention(*placed.rotate(q, k), v, placed, causal=True).shape == v.shape
+bits = hashlib.sha256()
+for dtype in (torch.float32, torch.bfloat16, torch.float16):
+    for pairing in ("half", "interleaved"):
+        placed = posenc.Rotary(head_dim=64, pairing=pairing, rotary_dim=42).at(posenc.positions.arange(128))
+        rotated, _ = placed.rotate(q.to(dtype), None)
+        bits.update(bytes(rotated.flatten().view(torch.uint8).tolist()))
+print(rope.explain())
+print(bits.hexdigest())
 """
 STUDY = """
 encodings = ["nope", "rotary"]
@@ -103,8 +111,15 @@ def expect(said: str, *parts: str) -> None:
 
 
 def alone(python: Path, posenc: Path, room: Path) -> None:
-    """The library works, and the command says what it wants."""
-    run(python, "-c", LIBRARY)
+    """The library works, with the native kernel and without a compiler alike; the command says what it wants."""
+    native, bits = run(python, "-c", LIBRARY).splitlines()[-2:]
+    expect(native, "native: one pass over memory")
+    sdist = max((ROOT / "dist").glob("posenc-*.tar.gz"), key=lambda path: path.stat().st_mtime)
+    run(python, *PIP, "--no-deps", "--force-reinstall", "--no-cache-dir", sdist, CC="/bin/false")
+    eager, same = run(python, "-c", LIBRARY).splitlines()[-2:]
+    expect(eager, "eager", "was not compiled", "install a C compiler")
+    expect(same, bits)
+    expect(run(posenc, "--version"), "was not compiled")
     expect(run(posenc, "--version"), "torch", "python")
     expect(run(posenc, "--help", status=2), "pip install 'posenc[cli]'")
 
