@@ -62,7 +62,3 @@ def _nearest(word: str, known: Collection[str]) -> str | None:
 
 class StudyError(PosencError):
     """A study (ledger, text, output folder) that cannot be read, written or continued."""
-
-
-class UnreadableFile(PosencError):  # noqa: N818
-    """A file that is cut short, damaged, or of another format than expected."""

@@ -15,12 +15,16 @@ import torch
 from torch import Tensor
 
 from posenc.encodings.rotary import Pairing, Rotary
-from posenc.errors import InvalidArgument, UnreadableFile
+from posenc.errors import InvalidArgument, PosencError
 from posenc.workbench.run.transformer import Transformer, TransformerConfig
 
 BASE = 10_000.0
 FIRST_BYTE, BOS = 3, 1
 """Token 3 + b is byte b, for what no other token covers; token 1 begins a text."""
+
+
+class UnreadableFile(PosencError):  # noqa: N818
+    """A file that is cut short, damaged, or of another format than expected."""
 
 
 def load(path: str | Path, pairing: Pairing = "interleaved") -> Transformer:

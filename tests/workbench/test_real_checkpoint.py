@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from posenc.errors import InvalidArgument, UnreadableFile
+from posenc.errors import InvalidArgument
 from posenc.workbench.run.transformer import Cache, Transformer
-from support.llama2c import Tokenizer, load, load_tokenizer
+from support.llama2c import Tokenizer, UnreadableFile, load, load_tokenizer
 
 STORY = (
     "Once upon a time, there was a little girl named Lily. She loved to play outside in the park. One day, she "

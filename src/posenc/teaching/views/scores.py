@@ -15,8 +15,6 @@ from posenc.teaching.views.bounds import Base, Bounds, Furthest, Seed, Width, bo
 Content = Literal["aligned", "random", "peaked"]
 """``"aligned"``: q = k = 1. ``"random"``: N(0, 1) both. ``"peaked"``: a key made to score most at one distance."""
 
-MAX_DISTANCE = 8192
-
 DRAWN: dict[str, str] = {
     "aligned": "q = k = torch.ones(1, 1, 1, D, dtype=torch.float64)",
     "random": "q, k = (torch.randn(1, 1, 1, D, generator=seed, dtype=torch.float64) for _ in range(2))",
