@@ -58,6 +58,13 @@ def at_least_one(**counts: int) -> None:
         raise InvalidArgument(f"{named} must {'both ' if len(counts) == 2 else ''}be at least 1")
 
 
+def tensors(**given: object) -> None:
+    """Refuse what is no tensor, by its name."""
+    for name, value in given.items():
+        if not isinstance(value, Tensor):
+            raise InvalidArgument(f"{name}={value!r} is {type(value).__name__}; expected a tensor: torch.tensor(…)")
+
+
 def check_device(positions: Tensor, weight: Tensor) -> None:
     """Refuse positions on another device than a weight or buffer of the encoding."""
     if positions.device != weight.device:

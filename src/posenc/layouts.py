@@ -7,11 +7,13 @@ says so, once, where its tensors come in and go out. Rotation, in place too, and
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 
 
 def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
     """FlashAttention's layout, seen as ours."""
+    tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
             f"x has shape {tuple(x.shape)}; expected (B, T, H, D), or from_packed for (total, H, D)"
@@ -21,6 +23,7 @@ def from_bthd(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B H T D"]:
 
 def to_bthd(x: Float[Tensor, "B H T D"]) -> Float[Tensor, "B T H D"]:
     """Ours, seen as FlashAttention's."""
+    tensors(x=x)
     if x.dim() != 4:
         raise InvalidArgument(
             f"x has shape {tuple(x.shape)}; expected (B, H, T, D), queries, keys or values of ours"
@@ -33,6 +36,7 @@ def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
 
     Its positions and segments: ``posenc.positions.from_cu_seqlens(cu_seqlens)``.
     """
+    tensors(x=x)
     if x.dim() != 3:
         raise InvalidArgument(
             f"x has shape {tuple(x.shape)}; expected (total, H, D), or from_bthd for (B, T, H, D)"
@@ -42,6 +46,7 @@ def from_packed(x: Float[Tensor, "total H D"]) -> Float[Tensor, "1 H total D"]:
 
 def to_packed(x: Float[Tensor, "1 H total D"]) -> Float[Tensor, "total H D"]:
     """One sequence of ours as varlen kernels hold it."""
+    tensors(x=x)
     if x.dim() != 4 or x.shape[0] != 1:
         raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (1, H, total, D), one packed sequence")
     return x[0].transpose(0, 1)

@@ -15,6 +15,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from posenc.arguments import tensors
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.flex import MaskMod, visible_mask_mod
 from posenc.kernels.memory import may_be_looked_at
@@ -90,6 +91,10 @@ class Mask(Pytree):
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
         _check_places(window=self.window, chunk=self.chunk)
+        names = ("q_order", "k_order", "q_segments", "k_segments", "key_mask")
+        tensors(**{name: row for name in names if (row := getattr(self, name)) is not None})
+        if self.q_segments is not None and not self.q_segments.dim():
+            raise InvalidArgument(f"q_segments is one number, {self.q_segments.item()}; expected one a query")
         for name in ("order", "segments"):
             q, k = getattr(self, f"q_{name}"), getattr(self, f"k_{name}")
             if q is None and k is not None:

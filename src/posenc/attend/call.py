@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from posenc.arguments import as_scale
+from posenc.arguments import as_scale, tensors
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
@@ -212,6 +212,7 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
     if placed.stamps:
         placed.check_current()
     given = {"q": q, "k": k} | ({} if v is None else {"v": v})
+    tensors(**given)
     for name, x in given.items():
         if x.dim() != 4:
             raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")

@@ -8,6 +8,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor, nn
 
+from posenc.arguments import tensors
 from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
@@ -268,6 +269,10 @@ class PlacedHeads(PlacedParts):
 
     def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         heads = sum(self.counts)
+        for name, x in (("q", q), ("k", k)):
+            tensors(**{name: x})
+            if x.dim() != 4 or not x.shape[1]:
+                raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
         group = q.shape[1] // k.shape[1]
         if q.shape[1] != heads or any(count % group for count in self.counts):
             raise InvalidArgument(

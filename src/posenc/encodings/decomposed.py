@@ -70,7 +70,10 @@ class Decomposed(Encoding):
         check_places(positions, name, self.size)
 
     def resized(self, *size: int) -> "Decomposed":
-        """Tables for other sizes, read between rows as SAM reads them: linearly, outer edges aligned."""
+        """Tables for other sizes, read between rows as SAM reads them: linearly, outer edges aligned.
+
+        They are new parameters, and no gradient flows back to these.
+        """
         other = self.with_settings(size=size)
         if len(other.size) != len(self.size):
             raise InvalidArgument(f"size={other.size} must have {len(self.size)} axes, as these tables")

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from posenc import positions as positions_module
+from posenc.arguments import tensors
 from posenc.clock import ConstantBuffers, Phases
 from posenc.encodings.placed import KeyPositions, Placed, Positions, Stamp
 from posenc.errors import InvalidArgument
@@ -220,7 +221,10 @@ def _reset_below(module: nn.Module) -> None:
 
 def _at(encoding: Encoding, positions: Positions, k_positions: KeyPositions | None, dtype: torch.dtype) -> Placed:
     """``Encoding.at``; a function, so that torch.fx can take it as one step and trace past its checks."""
-    if not dtype.is_floating_point:
+    if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+        with torch.inference_mode(False), torch.no_grad():  # its tables serve in training too
+            return _at(encoding, positions, k_positions, dtype)
+    if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
         raise InvalidArgument(f"dtype={dtype} must be a floating type; torch.float32 serves most models")
     encoding.check(positions, "positions")
     _refuse_unfilled(encoding)
@@ -272,6 +276,7 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
     """Refuse what is no batch of queries or keys at these positions; None is one that is not wanted."""
     if x is None:
         return
+    tensors(**{name: x})
     if x.dim() != 4:
         raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
     _check_fit(name, x, positions, "head_dim", head_dim, axes)
@@ -279,6 +284,7 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
 
 def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1) -> None:
     """Refuse what is no batch of token embeddings at these positions."""
+    tensors(x=x)
     if x.dim() != 3:
         raise InvalidArgument(f"x has shape {tuple(x.shape)}; expected (B, length, channels)")
     _check_fit("x", x, positions, "width", width, axes)

@@ -41,6 +41,9 @@ class LearnedRotary(Rotation):
         heads: H, query heads; needed where a rank holds some of several groups.
         shared: whether all layers read one F (LeRoPE), or each has its own (RoPE-Mixed).
         signed: whether positions may be negative.
+
+    ``.to(torch.bfloat16)`` rounds F as it does every parameter, and far positions then rotate by other angles: cos
+    is off by 0.7 at position 4096. Keep F in float32 beside a 16-bit model: ``encoding.float()`` after the cast.
     """
 
     name: ClassVar[str] = "rotary-learned"

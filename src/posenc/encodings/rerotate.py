@@ -6,9 +6,13 @@ when a context is shifted, a prefix reused or a retrieved passage put elsewhere;
 as they came, because they are quantised better before they are rotated.
 """
 
+from itertools import product
+
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.arguments import tensors
+from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import Positions
 from posenc.encodings.wide import widest
@@ -16,6 +20,13 @@ from posenc.errors import InvalidArgument
 
 ABSENT = object()
 """What an encoding has under a name that it does not have."""
+
+
+def _rotations(encoding: Encoding) -> list[Encoding]:
+    """What rotates in it, in order."""
+    if isinstance(encoding, Composed):
+        return [rotation for part in encoding.encodings for rotation in _rotations(part)]
+    return [encoding] if "queries_keys" in encoding.acts_on else []
 
 
 def rerotate(
@@ -40,13 +51,20 @@ def rerotate(
     Computed in float64 (float32 where a device has none) and rounded once, so that the result carries one rounding
     more than keys rotated once.
     """
-    for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
-        old, new = (getattr(encoding, name, ABSENT) for encoding in (from_, to))
-        if old != new and ABSENT not in (old, new):
-            raise InvalidArgument(
-                f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by which "
-                "axis, is the model's and stays"
-            )
+    tensors(k=k)
+    for encoding in (from_, to):
+        if not isinstance(encoding, Encoding):
+            raise InvalidArgument(f"from_ and to must be encodings; got {encoding!r}: posenc.Rotary(…)")
+    rotations = [_rotations(encoding) for encoding in (from_, to)]
+    alike = len(rotations[0]) == len(rotations[1])
+    for old_part, new_part in zip(*rotations, strict=True) if alike else product(*rotations):
+        for name in ("head_dim", "rotary_dim", "pairing", "axis_map"):
+            old, new = (getattr(encoding, name, ABSENT) for encoding in (old_part, new_part))
+            if old != new and ABSENT not in (old, new):
+                raise InvalidArgument(
+                    f"from_ has {name}={old!r} and to has {name}={new!r}; which channels rotate together, and by "
+                    "which axis, is the model's and stays"
+                )
     for encoding in (from_, to):
         if encoding.not_rerotatable:
             raise InvalidArgument(f"cached keys of {encoding.name} cannot be moved: {encoding.not_rerotatable}")

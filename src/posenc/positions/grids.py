@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer
+from posenc.arguments import as_integer, tensors
 from posenc.errors import InvalidArgument
 from posenc.positions.limits import Device
 
@@ -85,6 +85,9 @@ def packed_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A T"],
 
 
 def _check_rows(rows: Sequence[Tensor]) -> None:
+    if not isinstance(rows, list | tuple):
+        raise InvalidArgument(f"rows is {type(rows).__name__}; expected a list of tensors, [row, …]")
+    tensors(**{f"rows[{i}]": row for i, row in enumerate(rows)})
     if not rows or any(row.dim() != 2 or row.shape[0] != rows[0].shape[0] for row in rows):
         raise InvalidArgument(
             f"rows have shapes {[tuple(row.shape) for row in rows]}; expected at least one, each (A, T) with one A"

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.arguments import as_integer
+from posenc.arguments import as_integer, tensors
 from posenc.errors import InvalidArgument, PositionOutOfRange
 from posenc.positions.limits import LIMIT, Device
 
@@ -29,6 +29,7 @@ def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
 
     ``mask`` is true at real tokens. Padding gets position 0; hide it with ``key_mask=mask`` in attention.
     """
+    tensors(mask=mask)
     if mask.dtype != torch.bool or mask.dim() != 2:
         raise InvalidArgument(
             f"mask is {mask.dtype} with shape {tuple(mask.shape)}; expected bool (B, T): pass mask.bool()"
@@ -55,7 +56,8 @@ def from_cu_seqlens(cu_seqlens: Int[Tensor, " N"]) -> tuple[Int[Tensor, " T"], I
 
     ``cu_seqlens`` is ``0, n₁, n₁+n₂, …``, ascending: ``[0, 2, 5]`` → ``[0 1 0 1 2]``, ``[0 0 1 1 1]``.
     """
-    bounds = cu_seqlens.tolist()
+    tensors(cu_seqlens=cu_seqlens)
+    bounds = cu_seqlens.flatten().tolist()
     if cu_seqlens.dtype not in (torch.int32, torch.int64) or cu_seqlens.dim() != 1 or bounds[:1] != [0]:
         raise InvalidArgument(
             f"cu_seqlens is {cu_seqlens.dtype} of shape {tuple(cu_seqlens.shape)} and begins {bounds[:4]}; "

@@ -12,6 +12,8 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
+from posenc.errors import InvalidArgument
+
 SHARES_KEYS = torch.__version__ >= "2.13"
 """Whether torch's CPU kernel knows grouped queries in its backward pass too; 2.8 ends the process there."""
 
@@ -58,6 +60,11 @@ def merge(
     l = ln Σ_i exp(l_i). Rows that see no key in any part are zero. ``sinks`` enter once, here: a logit a head, as
     of one more key whose value is zero, which the logsumexp then counts too.
     """
+    pairs = isinstance(parts, list | tuple) and [
+        isinstance(part, list | tuple) and len(part) == 2 for part in parts
+    ]
+    if not pairs or not all(pairs):
+        raise InvalidArgument("parts must be pairs: [attention(…, return_logsumexp=True), …], one at least")
     if sinks is not None:
         out, lse = parts[0]
         sink = sinks.to(lse.dtype)[:, None].expand_as(lse)
