@@ -201,7 +201,7 @@ def test_unknown_kinds_and_split_groups_are_refused() -> None:
 def test_a_window_belongs_to_a_layer_and_to_no_heads() -> None:
     near = Layers({"nope": NoPE()}, ("nope",), windows={"nope": 4})
     with pytest.raises(
-        InvalidArgument, match="layers has windows, which hide keys from all heads; put heads inside"
+        InvalidArgument, match="layers has windows or chunks, which hide keys from all heads; put heads inside"
     ):
         Heads((near, 2), (ALiBi(2), 2))
 
