@@ -138,6 +138,29 @@ def a_scale_may_be_a_symbol() -> None:
         torch.testing.assert_close(compiled(q, scale), attend(q, scale))
 
 
+def a_mask_is_one_boolean() -> None:
+    """Without a bias, no tensor of a graph but queries, keys and values is larger than it, one for all heads."""
+    q, k, v = torch.randn(3, 2, 8, 48, 4)
+    at, left = arange(48), torch.arange(48)[None] >= torch.tensor([[3], [0]])
+    for mask in (Mask(causal=True, window=5), Mask(causal=True, key_mask=left)):
+        largest: list[tuple[int, tuple[int, ...], torch.dtype]] = []
+
+        def watching(
+            graph: torch.fx.GraphModule, example: list[torch.Tensor], largest: list = largest
+        ) -> torch.fx.GraphModule:
+            values = [node.meta.get("example_value") for node in graph.graph.nodes]
+            largest.extend((x.nbytes, tuple(x.shape), x.dtype) for x in values if isinstance(x, torch.Tensor))
+            return graph
+
+        def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Mask = mask) -> torch.Tensor:
+            return attention(q, k, v, NoPE().at(at), mask)
+
+        near(torch.compile(call, backend=watching, fullgraph=True)(q, k, v), call(q, k, v), SINGLE)
+        squares = {(shape, dtype) for _, shape, dtype in largest if shape[-2:] == (48, 48)}
+        assert all(shape[:-2] in ((), (1, 1), (2, 1)) for shape, _ in squares), squares
+        assert all(dtype == torch.bool for shape, dtype in squares if shape[:-2]), squares
+
+
 def mutants_are_rejected() -> None:
     """Encodings that break a law of tracing are told so by that law."""
     for mutant in TRACED:
@@ -235,6 +258,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "a scale": a_scale_may_be_a_symbol,
         "a causal bias": a_causal_bias_is_never_dense,
         "a check": a_check_leaves_what_its_caller_compiled,
+        "a mask": a_mask_is_one_boolean,
         "lengths of documents": lengths_of_documents_are_no_guard,
         "the native kernel": the_native_kernel_is_one_operator,
         "pictures": pictures_of_all_sizes_are_one_exported_graph,

@@ -146,7 +146,7 @@ def attention(
             - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
             - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
             - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
-            - ``"toeplitz"``: blocks of rows, which view the bias along one line of offsets.
+            - ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
             - ``"flex"``: FlexAttention.
             - ``"blocks"``: blocks of rows, for each of which mask and bias are made.
             - ``"operators"``: plain operators, in float32 or wider, block by block.

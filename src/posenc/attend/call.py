@@ -3,7 +3,6 @@ shortcuts it allows."""
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import torch
 from jaxtyping import Float
@@ -98,7 +97,7 @@ class AttentionCall:
             return False
         return plain_bool(self.queries == self.all_keys) and self.scale >= LEAST_SCALE
 
-    @cached_property
+    @property
     def spans(self) -> Spans | None:
         """How the batch falls into stretches of tokens that see nobody outside theirs; None where not known."""
         return self.mask.spans(self.queries, self.all_keys, self.bias is not None)

@@ -491,13 +491,15 @@ def sliced(attribute: Any, axes: str, places: dict[str, slice | None]) -> Any:
 def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
     """Whether no key stands past a query that comes after it, and all within ``span`` of the first.
 
-    Looks at values on the CPU only. Where nobody may look, or looking would wait for a device, positions are taken
-    to do so, and an assertion on the device holds them to it.
+    Looks at values on the CPU only, and says no on GPUs. In a graph positions are taken to do so, and an assertion
+    holds them to it.
     """
     inside = (k_positions.cummax(-1).values == k_positions).all() & (q_positions >= k_positions).all()
     inside = inside & (q_positions.amax() - k_positions.amin() < span)
     if may_be_looked_at(q_positions, k_positions) and inside.device.type == "cpu":
         return bool(inside)
+    if inside.device.type == "cuda" and not torch.compiler.is_compiling():
+        return False  # FlexAttention needs no promise, and an assertion that fails ends the process there
     torch._assert_async(
         inside,
         f"positions go back from one token to the next, or span {span}; attention that is compiled or on a GPU "
