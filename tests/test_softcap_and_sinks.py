@@ -10,6 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from transformers.models.gemma2.modeling_gemma2 import eager_attention_forward as gemma_2
 from transformers.models.gpt_oss.modeling_gpt_oss import eager_attention_forward as gpt_oss
 
@@ -230,3 +231,14 @@ def test_the_table_of_features_names_what_there_is() -> None:
         "biases that read scores",
         "function transforms",
     }
+
+
+def test_what_cuda_takes() -> None:
+    """Fake tensors of a GPU, which nothing here has run on: FlexAttention where it serves, else plain operators."""
+    with FakeTensorMode():
+        q, step = (torch.empty(1, 4, n, 64, device="cuda", dtype=torch.bfloat16) for n in (512, 1))
+        at, last = (torch.empty(n, dtype=torch.int64, device="cuda") for n in (512, 1))
+        sinks = torch.empty(4, device="cuda")
+        for asked in ({"softcap": 2.0}, {"sinks": sinks}, {"return_logsumexp": True}):
+            assert explain(q, q, q, posenc.Placed(at, at), causal=True, **asked).backend == "flex"
+            assert explain(step, q, q, posenc.Placed(last, at), causal=True, **asked).backend == "operators"

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import posenc
-from posenc import ALiBi, FoX, Mask, NoPE, Rotary, attention, scores
+from posenc import ALiBi, FoX, Mask, NoPE, Placed, Rotary, attention, scores
 from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import LAWS, Broken
@@ -246,6 +246,26 @@ def a_check_leaves_what_its_caller_compiled() -> None:
     assert len(counted) == 1
 
 
+def softcap_and_sinks_are_in_the_graph() -> None:
+    """Compiled whole, forward and backward, with a bias and without."""
+    generator = torch.Generator().manual_seed(0)
+    q, k, v = torch.randn(3, 1, 4, 40, 8, generator=generator, dtype=torch.float64)
+    leaves = [x.clone().requires_grad_() for x in (q, k[:, :2], v[:, :2], torch.linspace(-1, 2, 4).double())]
+
+    def attend(*given: torch.Tensor, here: Placed) -> torch.Tensor:
+        q, k, v, sinks = given
+        return attention(q, k, v, here, causal=True, softcap=1.5, sinks=sinks)
+
+    for encoding in (NoPE(), ALiBi(4).double()):
+        here = encoding.at(arange(40), dtype=torch.float64)
+        ways = attend, torch.compile(attend, backend="aot_eager", fullgraph=True)
+        want, got = (way(*leaves, here=here) for way in ways)
+        grads = [torch.autograd.grad(y.sin().sum(), leaves) for y in (want, got)]
+        near(got, want, 1e-11)
+        for wanted, mine in zip(*grads, strict=True):
+            near(mine, wanted, 1e-11)
+
+
 SHAPES = ((4, 16, 8), (4, 16, 8), (4, 16, 8), (16, 32))
 
 LAWS_OF: dict[str, Callable[[], Laws]] = {
@@ -260,6 +280,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "a check": a_check_leaves_what_its_caller_compiled,
         "a mask": a_mask_is_one_boolean,
         "lengths of documents": lengths_of_documents_are_no_guard,
+        "softcap and sinks": softcap_and_sinks_are_in_the_graph,
         "the native kernel": the_native_kernel_is_one_operator,
         "pictures": pictures_of_all_sizes_are_one_exported_graph,
         "mutants": mutants_are_rejected,

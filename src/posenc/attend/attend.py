@@ -338,13 +338,13 @@ def _is_transformed() -> bool:
 
 
 def _operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    run = by_operators if _is_transformed() else recomputed
+    run = by_operators if _is_transformed() or torch.compiler.is_compiling() else recomputed
     return "plain operators serve every call", partial(run, q, k, v, replace(call, backend="operators"))
 
 
 def _sums_rows(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> bool:
     """Whether torch's kernels give the logsumexp that is asked for, and its gradient."""
-    return not call.exact_rows or (fused(q, k, v) and not call.dropout and not torch.compiler.is_compiling())
+    return not call.exact_rows or (not torch.compiler.is_compiling() and not call.dropout and fused(q, k, v))
 
 
 def _documents(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
