@@ -16,6 +16,8 @@ from torch import Tensor
 
 LONGEST = 120
 """Seconds after which a case counts as one that hangs."""
+MOST = 400
+"""Letters of an error that a finding shows; ``--only`` shows all of it."""
 
 
 class Wrong(AssertionError):  # noqa: N818
@@ -84,7 +86,8 @@ def judge(area: Area, seed: int, number: int) -> Finding | None:
         with time_limit(LONGEST):
             case.judge()
     except (Exception, Hangs) as error:
-        return Finding(area.name, seed, number, repr(case), f"{type(error).__name__}: {error}")
+        message = f"{type(error).__name__}: {error}"
+        return Finding(area.name, seed, number, repr(case), message[:MOST])
     return None
 
 
