@@ -162,6 +162,11 @@ class AttentionCase:
     scale: float | None
     rows: int | None
     """How many rows are a block, if fewer than usual."""
+    chunk: int | None
+    groups: bool
+    dense: bool
+    softcap: float | None
+    sinks: bool
     layers: int = field(default=1)
     """In how many layers one placed encoding is used, each on the output of the one before."""
 
@@ -215,6 +220,10 @@ class Scene:
         self.k = normal(r, B, case.kv_heads, S, case.head_dim, dtype=self.dtype)
         self.v = normal(r, B, case.kv_heads, S, r.choice((case.head_dim, 3)), dtype=self.dtype)
         self.x = normal(r, B, S, WIDTH, dtype=self.dtype)
+        self.groups = torch.tensor([[r.choice((-1, -1, 0, 7)) for _ in range(S)] for _ in range(B)])
+        rows = r.choice((1, B)), r.choice((1, case.heads)), T, S
+        self.dense = normal(r, *rows) > -1.0
+        self.sinks = normal(r, case.heads, dtype=self.at_dtype, std=2.0) if case.sinks else None
 
     def _documents(self) -> Tensor | None:
         r, B, S = self.random, self.case.batch, self.case.keys
@@ -275,23 +284,35 @@ class Scene:
             q_segments=None if segments is None else segments[:, self.rows],
             k_segments=segments if theirs else None,
             key_mask=self.key_mask,
+            chunk=case.chunk,
+            bidirectional_groups=self.groups if case.groups else None,
+            dense=self.dense if case.dense else None,
         )
 
     @property
     def visible(self) -> Array:
         """As the oracle has it: pair by pair."""
         case, order = self.case, self.order.tolist()
-        visible = np.ones((case.batch, case.queries, case.keys), dtype=bool)
+        visible = np.ones((case.batch, 1, case.queries, case.keys), dtype=bool)
+        names = np.zeros((case.batch, case.keys)) if self.segments is None else numpy(self.segments)
+        real = np.ones((case.batch, case.keys), dtype=bool) if self.key_mask is None else numpy(self.key_mask)
         for b in range(case.batch):
             for t, row in enumerate(self.rows.tolist()):
+                start = 0
+                if case.place == "end":  # chunks count from the document's first token that is no padding
+                    start = min(
+                        (s for s in range(case.keys) if names[b, s] == names[b, row] and real[b, s]), default=0
+                    )
                 for s in range(case.keys):
                     behind = order[b][row] - order[b][s]
                     sees = not case.causal or behind >= 0
                     sees = sees and (case.window is None or abs(behind) < case.window)
-                    if self.segments is not None:
-                        sees = sees and int(self.segments[b, row]) == int(self.segments[b, s])
-                    visible[b, t, s] = sees and (self.key_mask is None or bool(self.key_mask[b, s]))
-        return visible
+                    if case.groups:
+                        sees = sees or 0 <= int(self.groups[b, row]) == int(self.groups[b, s])
+                    if case.chunk is not None:
+                        sees = sees and (order[b][row] - start) // case.chunk == (order[b][s] - start) // case.chunk
+                    visible[b, 0, t, s] = sees and names[b, row] == names[b, s] and real[b, s]
+        return visible & numpy(self.dense) if case.dense else visible
 
     def inputs(self, **leaves: Array) -> Inputs:
         """For the oracle, with these numbers in place of the tensors'."""
@@ -314,6 +335,8 @@ class Scene:
             x,
             scale,
             segments,
+            softcap=case.softcap,
+            sinks=leaves.get("sinks", None if self.sinks is None else numpy(self.sinks)),
         )
 
     def numbers(self) -> dict[str, Array]:
@@ -350,9 +373,8 @@ class Scene:
         tensors = {name: settings.pop(name, getattr(self, name)) for name in ("q", "k", "v", "x")}
         placed = settings.pop("placed", None) or self.placed(tensors["x"])
         q, k = placed.rotate(tensors["q"], tensors["k"])
-        return posenc.attention(
-            q, k, tensors["v"], placed, settings.pop("mask", self.mask), scale=self.case.scale, **settings
-        )
+        settings = {"softcap": self.case.softcap, "sinks": self.sinks} | settings
+        return posenc.attention(q, k, tensors["v"], placed, self.mask, scale=self.case.scale, **settings)
 
     def tolerance(self, answer: Answer, output: bool = True) -> float:
         """Some roundings of a score and of an output in the type that computes."""
@@ -373,8 +395,9 @@ def judge_values(scene: Scene) -> None:
     answer = scene.answer()
     if scene.case.backend == "auto":
         agree("output", scene.attention(), answer.out, scene.tolerance(answer))
-        out, lse = scene.attention(return_logsumexp=True)
-        agree("output beside its logsumexp", out, answer.out, scene.tolerance(answer))
+        out, lse = scene.attention(return_logsumexp=True, sinks=None)
+        whole = out if scene.sinks is None else posenc.merge([(out, lse)], scene.sinks)[0]
+        agree("output beside its logsumexp", whole, answer.out, scene.tolerance(answer))
         agree("logsumexp", lse, answer.logsumexp, scene.tolerance(answer, output=False))
         return
     try:
@@ -391,14 +414,16 @@ def judge_scores(scene: Scene) -> None:
     answer = scene.answer()
     placed = scene.placed()
     q, k = placed.rotate(scene.q, scene.k)
-    scores = posenc.scores(q, k, placed, scene.mask, scale=scene.case.scale).double()
-    weights = scores.softmax(-1).nan_to_num()
+    more = {"scale": scene.case.scale, "softcap": scene.case.softcap, "sinks": scene.sinks}
+    scores = posenc.scores(q, k, placed, scene.mask, **more).double()  # type: ignore[arg-type]
+    weights = scores.softmax(-1).nan_to_num()[..., : scene.case.keys]
     agree("softmax of scores", weights, answer.weights, scene.tolerance(answer, output=False))
 
 
 def _leaves(scene: Scene) -> dict[str, Tensor]:
     tensors = {name: getattr(scene, name) for name in ("q", "k", "v")}
     tensors |= {"x": scene.x} if scene.encoding.needs_content else {}
+    tensors |= {} if scene.sinks is None else {"sinks": scene.sinks}
     return tensors | {f"w:{name}": p for name, p in scene.encoding.named_parameters()}
 
 
@@ -468,11 +493,13 @@ def merged(scene: Scene, tensors: Mapping[str, Tensor]) -> Tensor:
             q_segments=None if scene.segments is None else scene.segments[:, scene.rows],
             k_segments=None if scene.segments is None else scene.segments[:, keys],
             key_mask=None if scene.key_mask is None else scene.key_mask[:, keys],
+            dense=scene.dense[..., keys] if case.dense else None,
         )
         v = tensors["v"][:, :, keys]
-        parts.append(posenc.attention(q, k, v, placed, mask, scale=case.scale, return_logsumexp=True))
+        more = {"scale": case.scale, "softcap": case.softcap, "return_logsumexp": True}
+        parts.append(posenc.attention(q, k, v, placed, mask, **more))  # type: ignore[call-overload]
     scene.random.seed(case.seed + 1)
-    return posenc.merge(parts)[0]
+    return posenc.merge(parts, tensors.get("sinks", scene.sinks))[0]
 
 
 def judge_parts(scene: Scene) -> None:
@@ -568,6 +595,11 @@ def draw(r: Random) -> AttentionCase:
         backend="auto" if r.random() < 0.7 else r.choice(BACKENDS),
         scale=r.choice((None, None, None, 1.0, 0.3)),
         rows=r.choice((None, 4, 16)),
+        chunk=r.choice((1, 3, 8)) if r.random() < 0.12 else None,
+        groups=r.random() < 0.12,
+        dense=r.random() < 0.12,
+        softcap=r.choice((0.7, 5.0)) if r.random() < 0.12 else None,
+        sinks=r.random() < 0.15,
         layers=r.choice((2, 3)),
     )
     case = replace(case, keys=case.queries + (r.choice((1, 4, 20)) if r.random() < 0.35 else 0))
@@ -582,6 +614,12 @@ def draw(r: Random) -> AttentionCase:
         case = replace(case, asked="values")
     if case.asked == "dropout" and "CoPE" in case.kinds:
         case = replace(case, asked="values")  # refused for a bias that reads scores
+    if case.asked in ("parts", "gradients of parts"):
+        case = replace(case, chunk=None, groups=False)  # which count from the first of all keys
+    if case.place == "any" or case.kinds & CAUSAL:
+        case = replace(case, groups=False)
+    if case.asked == "dropout":
+        case = replace(case, softcap=None, sinks=False)  # refused beside it
     if case.asked == "seconds" and case.kinds & KINKED:
         case = replace(case, asked="gradients")
     if case.asked in ("gradients", "seconds", "gradients of parts", "layers"):

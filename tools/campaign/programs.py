@@ -45,7 +45,7 @@ class Net(nn.Module):
     def __init__(self, scene: Scene, inside: bool) -> None:
         super().__init__()
         self.encoding, self.mask, self.scale = scene.encoding, scene.mask, scene.case.scale
-        self.scene, self.inside = [scene], inside
+        self.more = {"softcap": scene.case.softcap, "sinks": scene.sinks}
         self.placed = None if inside else scene.placed()
         self.at = scene.q_positions, scene.k_positions, scene.at_dtype
         self.same = scene.case.queries == scene.case.keys and scene.case.place == "end"
@@ -58,7 +58,7 @@ class Net(nn.Module):
             if self.encoding.needs_content:
                 placed = placed.with_content(x)[0]
         q, k = placed.rotate(q, k)
-        out: Tensor = posenc.attention(q, k, v, placed, self.mask, scale=self.scale)
+        out: Tensor = posenc.attention(q, k, v, placed, self.mask, scale=self.scale, **self.more)  # type: ignore[call-overload]
         return out
 
 

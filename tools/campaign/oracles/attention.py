@@ -45,7 +45,7 @@ class Inputs:
     q_positions: Array
     k_positions: Array
     visible: Array
-    """(B, T, S)"""
+    """(B, 1 or H, T, S)"""
     k_order: Array
     """(B, S), each key's place along its sequence."""
     rows: Array
@@ -55,11 +55,15 @@ class Inputs:
     """(B, S), the document of every key."""
     scores: Array = field(default_factory=lambda: np.zeros((1, 1, 1, 1)))
     """(B, H, T, S), before anything is added to them."""
+    softcap: float | None = None
+    sinks: Array | None = None
+    """(H,)"""
 
     def heads(self, first: int, last: int) -> "Inputs":
         cut = slice(first, last)
         scores = self.scores if self.scores.shape[1] == 1 < self.q.shape[1] else self.scores[:, cut]
-        return replace(self, q=self.q[:, cut], k=self.k[:, cut], v=self.v[:, cut], scores=scores)
+        visible = self.visible if self.visible.shape[1] == 1 else self.visible[:, cut]
+        return replace(self, q=self.q[:, cut], k=self.k[:, cut], v=self.v[:, cut], scores=scores, visible=visible)
 
     def axis(self, axis: int) -> "Inputs":
         cut = slice(axis, axis + 1)
@@ -207,7 +211,7 @@ def deberta(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
 
 def cope(o: dict[str, Any], w: Numbers, x: Inputs) -> Array:
     P = len(w["weight"])
-    gates = _sigmoid(x.scores) * x.visible[:, None]
+    gates = _sigmoid(x.scores) * x.visible
     from_there = x.k_order[:, :, None] >= x.k_order[:, None, :]  # key t at or behind key j
     p = np.minimum(np.einsum("bhit,btj->bhij", gates, from_there.astype(float)), P - 1)
     low = np.floor(p).astype(int)
@@ -403,17 +407,19 @@ def attend(spec: Spec, w: Numbers, x: Inputs) -> Answer:
     _, factor, fade = effects(spec, w, x)
     products = np.einsum("bhtd,bhsd,bhtsd->bhts", x.q, x.k, np.broadcast_to(fade, (*_shape(x), x.q.shape[-1])))
     plain = products * x.scale * factor
+    plain = plain if x.softcap is None else x.softcap * np.tanh(plain / x.softcap)
     scores = plain + effects(spec, w, replace(x, scores=plain))[0]
-    visible = np.broadcast_to(x.visible[:, None], scores.shape)
+    visible = np.broadcast_to(x.visible, scores.shape)
     masked = np.where(visible, scores, -np.inf)
     top = masked.max(-1, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0)
     weights = np.exp(masked - top)
     total = weights.sum(-1, keepdims=True)
-    empty = total == 0
-    shares = weights / np.where(empty, 1, total)
     with np.errstate(divide="ignore"):
         logsumexp = (np.log(total) + top)[..., 0]
+    if x.sinks is not None:
+        total = total + np.exp(x.sinks[:, None, None] - top)
+    shares = weights / np.where(total == 0, 1, total)
     largest = float(np.abs(np.where(visible, scores, 0)).max(initial=0))
     return Answer(shares @ x.v, logsumexp, shares, largest)
 
