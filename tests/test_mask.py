@@ -181,3 +181,14 @@ def test_empty_slots_of_a_cache_are_not_where_sequences_end() -> None:
     told = Mask(causal=True, q_order=arange(2, offset=2), k_order=arange(8), key_mask=mask)
     want = attention(q[:, :, :4], k[:, :, :4], v[:, :, :4], NoPE().at(arange(4)), causal=True)[:, :, 2:]
     torch.testing.assert_close(attention(q[:, :, 2:4], k, v, at, told), want)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_a_padded_query_sees_the_real_keys_of_its_group() -> None:
+    """As the scores say: padding hides keys, and a group reaches past causality."""
+    q, placed = torch.randn(1, 2, 16, 4), posenc.ALiBi(2).at(torch.arange(16))
+    groups = torch.full((16,), -1)
+    groups[[3, 12]] = 0
+    mask = posenc.Mask(causal=True, key_mask=torch.arange(16)[None] >= 5, bidirectional_groups=groups)
+    want = posenc.scores(q, q, placed, mask).softmax(-1).nan_to_num() @ q
+    torch.testing.assert_close(posenc.attention(q, q, q, placed, mask), want)

@@ -209,8 +209,12 @@ class Mask(Pytree):
         short = row if self.document_lengths is None else SHORT_DOCUMENT
         if self.document_lengths is not None:
             rows = tuple(tuple((length, True) for length in row) for row in self.document_lengths)
-        elif (
-            self.left_padding is not None and self.q_segments is None and self.causal and max(self.left_padding) < T
+        elif (  # without groups, by which padding may see what comes later
+            self.left_padding is not None
+            and self.q_segments is None
+            and self.bidirectional_groups is None
+            and self.causal
+            and max(self.left_padding) < T
         ):
             each = self.left_padding[:1] if len(set(self.left_padding)) == 1 else self.left_padding
             rows = tuple(((n, False), (T - n, True)) if n else ((T, True),) for n in each)

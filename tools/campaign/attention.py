@@ -616,6 +616,8 @@ def draw(r: Random) -> AttentionCase:
         case = replace(case, asked="values")  # refused for a bias that reads scores
     if case.asked in ("parts", "gradients of parts"):
         case = replace(case, chunk=None, groups=False)  # which count from the first of all keys
+    if case.chunk is not None and case.chunk >= case.keys and case.place == "end":
+        case = replace(case, padding="none")  # padding stands before the first chunk, unless there is but one
     if case.place == "any" or case.kinds & CAUSAL:
         case = replace(case, groups=False)
     if case.asked == "dropout":
