@@ -334,7 +334,7 @@ class Mask(Pytree):
             if row is None:
                 continue
             fits = row.dim() in (1, 2) and row.shape[-1] == length
-            if not fits or (row.dim() == 2 and row.shape[0] not in (1, B)):
+            if not fits or (row.dim() == 2 and row.shape[0] != 1 and row.shape[0] != B):  # `in` misleads compilers
                 raise InvalidArgument(
                     f"{name} has shape {tuple(row.shape)}; expected ({length},) or (B, {length}) with B={B}: one "
                     + ("per query" if length == T and name.startswith("q") else "per key")
@@ -342,7 +342,7 @@ class Mask(Pytree):
             _check_device(name, row, device)
         if self.dense is not None:
             shape = tuple(self.dense.shape)
-            if shape[2:] != (T, S) or shape[0] not in (1, B) or shape[1] not in (1, H):
+            if shape[2:] != (T, S) or any(n != 1 and n != full for n, full in zip(shape, (B, H), strict=False)):
                 raise InvalidArgument(f"dense has shape {shape}; expected {(B, H, T, S)}, B and H of it or 1")
             _check_device("dense", self.dense, device)
         if self.bidirectional_groups is not None and self.q_order is not None and T != S:

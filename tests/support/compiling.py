@@ -161,6 +161,26 @@ def a_mask_is_one_boolean() -> None:
         assert all(dtype == torch.bool for shape, dtype in squares if shape[:-2]), squares
 
 
+class Layer(torch.nn.Module):
+    """One call of attention, whose encoding and mask are the module's."""
+
+    def __init__(self, placed: Placed, mask: Mask) -> None:
+        super().__init__()
+        self.placed, self.mask = placed, mask
+
+    def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return attention(q, k, v, self.placed, self.mask)
+
+
+def there_may_be_as_many_rows_as_heads() -> None:
+    """Two sizes that a compiler holds for one symbol, as they were equal when it looked."""
+    mask = Mask(causal=True, window=8, key_mask=torch.arange(17).expand(3, 17) % 4 != 1)
+    layer, q = Layer(ALiBi(3).at(torch.arange(17)), mask), torch.randn(3, 3, 17, 8)
+    compiled = torch.compile(layer, fullgraph=True, dynamic=True, backend="eager")
+    with torch.no_grad():
+        torch.testing.assert_close(compiled(q, q.clone(), q.clone()), layer(q, q, q))
+
+
 def mutants_are_rejected() -> None:
     """Encodings that break a law of tracing are told so by that law."""
     for mutant in TRACED:
@@ -276,6 +296,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
         "alibi over blocks": lambda: alibi_over_blocks("inductor"),
         "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
         "a scale": a_scale_may_be_a_symbol,
+        "rows and heads": there_may_be_as_many_rows_as_heads,
         "a causal bias": a_causal_bias_is_never_dense,
         "a check": a_check_leaves_what_its_caller_compiled,
         "a mask": a_mask_is_one_boolean,

@@ -294,7 +294,7 @@ def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
                 "with a cache call encoding.at(positions, k_positions)"
             )
         batched = positions.dim() == (2 if placed.axes == 1 else 3)
-        if batched and positions.shape[-2] not in (1, x.shape[0]):
+        if batched and positions.shape[-2] != 1 and positions.shape[-2] != x.shape[0]:
             raise InvalidArgument(
                 f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
                 "positions; give one row per sequence, or one for all"

@@ -301,7 +301,7 @@ def _check_fit(name: str, x: Tensor, positions: Positions, argument: str, size: 
             f"was placed at {placed[-1]} positions; call at() with one position per token"
         )
     batched = len(placed) == (2 if axes == 1 else 3)
-    if batched and placed[-2] not in (1, shape[0]):
+    if batched and placed[-2] != 1 and placed[-2] != shape[0]:
         raise InvalidArgument(
             f"{name} has batch size {shape[0]} but the encoding was placed at {placed[-2]} rows of "
             "positions; give one row per sequence, or one for all"
