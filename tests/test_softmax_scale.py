@@ -8,6 +8,7 @@ from tests.support.tiny_models import tiny, tokens
 from torch import Tensor
 
 import posenc
+from posenc.attend.call import scale_of_scores
 from posenc.encodings.text import parse
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface import patched, read, write
@@ -67,7 +68,7 @@ def test_yarns_second_factor_is_applied_once_by_what_is_read() -> None:
     positions = read(model.config)
     layers = positions.as_layers(phases="float32")
     attend, at = model.model.layers[0].self_attn, arange(ids.shape[1])
-    assert attend.scaling == pytest.approx(layers.at(at)[0].scale_of_scores(attend.qk_head_dim))
+    assert attend.scaling == pytest.approx(scale_of_scores(layers.at(at)[0], attend.qk_head_dim, None))
     with patched(model, layers):  # which leaves the model's own scale alone
         inside = attend.scaling, model(ids).logits
     torch.testing.assert_close(inside[1], model(ids).logits, rtol=0, atol=0)
@@ -76,7 +77,7 @@ def test_yarns_second_factor_is_applied_once_by_what_is_read() -> None:
         written = write(positions, scaling)
         other = type(model)(type(model.config)(**written))
         again = positions if scaling is None else positions.with_scaling(scaling)
-        carried = again.as_layers().at(at)[0].scale_of_scores(attend.qk_head_dim)
+        carried = scale_of_scores(again.as_layers().at(at)[0], attend.qk_head_dim, None)
         assert other.model.layers[0].self_attn.scaling == pytest.approx(carried), scaling
 
 
@@ -92,7 +93,7 @@ def test_a_family_without_the_second_factor_does_not_gain_it() -> None:
         plain.with_scaling(scaling),
     ):
         placed = positions.as_layers().at(arange(4))[0]
-        assert placed.scale_of_scores(8) == pytest.approx(1 / math.sqrt(8))
+        assert scale_of_scores(placed, 8, None) == pytest.approx(1 / math.sqrt(8))
         assert positions.with_scaling(None).as_layers().at(arange(4))[0].softmax_factor == 1
 
 
@@ -101,7 +102,7 @@ def test_t5_is_read_with_its_scale(name: str) -> None:
     config = {"model_type": name.split("-")[0], "num_heads": 4, "d_kv": 8, "num_layers": 2, "d_model": 32}
     facts = {"relative_attention_num_buckets": 8, "relative_attention_max_distance": 16}
     layers = read({**config, **facts, "num_decoder_layers": 2}).as_layers()
-    assert all(layers.at(arange(4))[i].scale_of_scores(8) == 1 for i in range(4))
+    assert all(scale_of_scores(layers.at(arange(4))[i], 8, None) == 1 for i in range(4))
 
 
 CAUSAL = {

@@ -19,7 +19,7 @@ from torch.nn.functional import pad, scaled_dot_product_attention
 
 from posenc.arguments import as_scale
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
-from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool
+from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.decay import decayed, runs
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
@@ -202,7 +202,8 @@ def _settings(
     return_logsumexp: bool, softcap: float | None, sinks: Tensor | None, dropout: float, backend: Backend
 ) -> Settings:
     """What is asked for, once it is known to make sense together."""
-    as_scale(softcap, "softcap")
+    if softcap is not None:
+        as_scale(softcap, "softcap")
     if not 0 <= dropout < 1:
         raise InvalidArgument(
             f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
@@ -233,9 +234,9 @@ def _prepared(
     settings: Settings,
 ) -> Result:
     """What ``take`` makes of the arguments, once they are known to fit together, outside of autocast."""
-    mask = check(q, k, v, placed, mask, scale)
+    mask = check(q, k, v, placed, mask)
     check_sinks(sinks, q)
-    scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
+    scale = scale_of_scores(placed, q.shape[-1], scale)
     autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
     if autocast:
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.

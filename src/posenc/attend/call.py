@@ -195,7 +195,7 @@ def plain_bool(flag: bool) -> bool:
     return False
 
 
-def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, scale: float | None) -> Mask:
+def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) -> Mask:
     """The mask within the layer's window, once everything fits together; ``v`` is None where only scores are asked
     for.
 
@@ -211,7 +211,8 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
     if placed.stamps:
         placed.check_current()
     given = {"q": q, "k": k} | ({} if v is None else {"v": v})
-    tensors(**given)
+    if not all(isinstance(x, Tensor) for x in given.values()):
+        tensors(**given)
     for name, x in given.items():
         if x.dim() != 4:
             raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
@@ -225,7 +226,6 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
             f"q has {q.shape[3]} channels a head, and rotate of this encoding adds {placed.added}; pass what it "
             "returned"
         )
-    as_scale(scale, "scale")
     mask = mask.within(placed.window, placed.chunk)
     ahead = not mask.causal or mask.bidirectional_groups is not None
     if placed.causal and ahead and (q.shape[2] > 1 or mask.q_order is not None):
@@ -236,6 +236,19 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask, sc
     mask.check(q.shape[0], q.shape[1], q.shape[2], k.shape[2], q.device)
     _ends(q, k, mask)
     return mask.without_chunks(q.shape[2], k.shape[2], q.device)
+
+
+def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
+    """What the products of so many channels are multiplied by: ``scale``, or by default what the encoding says.
+
+    Raises:
+        InvalidArgument: a scale that is not a finite number above 0.
+    """
+    if scale is not None:
+        as_scale(scale, "scale")
+        return scale
+    unscaled = 1 / math.sqrt(width - placed.added) if placed.softmax_scale is None else placed.softmax_scale
+    return unscaled * placed.softmax_factor
 
 
 def check_sinks(sinks: Tensor | None, q: Tensor) -> None:

@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.arguments import as_scale
-from posenc.attend.call import check, check_sinks
+from posenc.attend.call import check, check_sinks, scale_of_scores
 from posenc.attend.decay import fading_products
 from posenc.encodings.placed import Placed
 from posenc.kernels.attention.softmax import capped, products
@@ -31,10 +31,10 @@ def scores(
     capped(q·kᵀ·scale) + bias, −∞ where hidden; with ``sinks`` their logits in one column more, behind all keys.
     Arguments and errors are those of ``attention``.
     """
-    mask = check(q, k, None, placed, Mask.of(mask, causal, window), scale)
+    mask = check(q, k, None, placed, Mask.of(mask, causal, window))
     T, S = q.shape[2], k.shape[2]
     plain = products(q, k) if placed.decay is None else fading_products(q, k, placed)
-    scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
+    scale = scale_of_scores(placed, q.shape[-1], scale)
     result = plain * scale
     if placed.scale is not None:
         result = result * placed.scale

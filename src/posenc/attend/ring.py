@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from posenc.attend.attend import attention
-from posenc.attend.call import check
+from posenc.attend.call import check, scale_of_scores
 from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
@@ -76,7 +76,7 @@ def ring_attention(
             "q_order=shards[rank], k_order=torch.cat(shards))"
         )
     every_k, every_v = (x[:, :, :1].expand(-1, -1, ranks * n, -1) for x in (k, v))  # of their shape, without memory
-    mask = check(q, every_k, every_v, placed, mask, scale)
+    mask = check(q, every_k, every_v, placed, mask)
     bias = placed.bias
     if bias is not None and bias.needs_scores:
         raise InvalidArgument("the bias reads the scores of all keys, and no rank has them; gather keys instead")
@@ -84,7 +84,7 @@ def ring_attention(
         bias = bias.ordered(*mask.order(q.shape[2], ranks * n, q.device))
     layer = copy.copy(placed)
     layer.bias, layer.window, layer.chunk = bias, None, None
-    scale = placed.scale_of_scores(q.shape[-1]) if scale is None else scale
+    scale = scale_of_scores(placed, q.shape[-1], scale)
     ring = _Ring(layer, mask, scale, softcap, group)
     if torch.is_autocast_enabled(q.device.type):
         q, k, v = (x.to(torch.get_autocast_dtype(q.device.type)) for x in (q, k, v))

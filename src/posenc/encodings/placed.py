@@ -8,7 +8,6 @@
 Whatever an encoding does not act on passes unchanged.
 """
 
-import math
 from typing import ClassVar
 
 import torch
@@ -110,11 +109,6 @@ class Placed(Pytree):
     ) -> None:
         self.q_positions, self.k_positions, self.axes = q_positions, k_positions, axes
         self.bias, self.scale, self.softmax_scale = bias, scale, softmax_scale
-
-    def scale_of_scores(self, width: int) -> float:
-        """What the products of so many channels are multiplied by where attention is given no ``scale``."""
-        unscaled = 1 / math.sqrt(width - self.added) if self.softmax_scale is None else self.softmax_scale
-        return unscaled * self.softmax_factor
 
     def __getitem__(self, layer: int) -> "Placed":
         """What layer ``layer`` has; the same in every layer, unless this is ``Layers``."""
