@@ -132,7 +132,7 @@ def test_view_of_a_scaling() -> None:
     assert isinstance(wavelength, Lines)
     assert [line.name for line in wavelength.lines] == ["unscaled", "YaRN", "trained length"]
     assert wavelength.marks[0][0] == 45.5
-    assert view.readouts["pairs that complete a turn in training, unscaled"] == 46
+    assert view.readouts["pairs with a full turn, unscaled"] == 46
     unscaled, scaled = (line.values for line in wavelength.lines[:2])
     assert torch.equal(unscaled[:21], scaled[:21])
     torch.testing.assert_close(scaled[46:], 16 * unscaled[46:], rtol=1e-12, atol=0)

@@ -55,8 +55,8 @@ def drawn(scaling: Scaling, rotary_dim: int, base: float, original_length: int) 
     readouts: dict[str, float | str] = {
         "pairs that keep their frequency": unslowed,
         "most slowed pair": f"{most:.4g} times" if math.isfinite(most) else "stands still",
-        "pairs that complete a turn in training, unscaled": complete,
-        "and scaled": turns(stretched, original_length),
+        "pairs with a full turn, unscaled": complete,
+        "with a full turn, scaled": turns(stretched, original_length),
         "attention factor": stretched.attention_factor,
     }
     return View(
