@@ -101,7 +101,7 @@ def by_hand(T: int, S: int, say: dict[str, Any]) -> Tensor:
         sees = sees and documents[0] == documents[1] and (padding is None or bool(padding[j]))
         if chunk is not None and sees:
             start = starts[documents[0]]
-            sees = (i - start) // chunk == (j - start) // chunk
+            sees = max(0, i - start) // chunk == max(0, j - start) // chunk  # padding is of the first
         seen[t, j] = sees and (dense is None or bool(dense[t, j]))
     return seen
 
@@ -179,6 +179,14 @@ def test_chunks_are_attended_to_one_by_one_and_a_short_row_has_none() -> None:
     step = NoPE().at(arange(1, offset=127), arange(128))
     last = attention(q[:, :, 127:], k, v, step, mask)
     torch.testing.assert_close(last, want[:, :, 127:])
+
+
+@pytest.mark.parametrize("chunk", [3, 4, 8])
+def test_padding_is_of_the_first_chunk(chunk: int) -> None:
+    q = torch.randn(1, 1, 5, 4)
+    mask = Mask(chunk=chunk, key_mask=torch.arange(5)[None] >= 2)
+    y = attention(q, q, q, NoPE().at(arange(5)), mask)
+    torch.testing.assert_close(y[:, :, 0], (q[:, :, :1] @ q[:, :, 2:].mT / 2).softmax(-1)[:, :, 0] @ q[0, :, 2:])
 
 
 def test_ranks_count_chunks_as_their_orders_do() -> None:

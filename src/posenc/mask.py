@@ -189,6 +189,7 @@ class Mask(Pytree):
             starts = places.new_full((*places.shape[:-1], 2 * S + 1), S).scatter_reduce(-1, k_names, places, "amin")
             q_names = q_names.expand(*starts.shape[:-1], -1)
             q, k = q - starts.gather(-1, q_names), k - starts.gather(-1, k_names)
+            q, k = q.clamp(min=0), k.clamp(min=0)  # padding before the first token is of its chunk
         q, k = q // self.chunk, k // self.chunk
         if self.q_segments is not None:
             q, k = (a + b * (2 * S + 1) for a, b in zip(_names(q, k), (q_names, k_names), strict=True))

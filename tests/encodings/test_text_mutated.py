@@ -34,6 +34,7 @@ def test_mutated_texts(count: int) -> None:
         ("rotary(axes=3)", "no encoding can be made with pairing='half', axes=3"),
         ("fox(bias=1e308)", r"no encoding can be made with bias=1e\+308"),
         ("alibi(heads=99999999999999999999)", "heads=99999999999999999999 must be at most 65536"),
+        (f"rotary(scaling=yarn(4, {10**400}))", "is no value"),
         ("learned(num_positions=16777216, width=65536)", "makes 1099511627776 parameters; give smaller numbers"),
         ("layers(rotary*99999999)", "a pattern of 99999999 layers must have at most 4096"),
         ("local(rotary, window=3)", r"write it in layers\(…\): layers\(local\(rotary, window=3\)\)"),

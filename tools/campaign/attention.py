@@ -310,7 +310,10 @@ class Scene:
                     if case.groups:
                         sees = sees or 0 <= int(self.groups[b, row]) == int(self.groups[b, s])
                     if case.chunk is not None:
-                        sees = sees and (order[b][row] - start) // case.chunk == (order[b][s] - start) // case.chunk
+                        of_query, of_key = (
+                            max(0, place - start) // case.chunk for place in (order[b][row], order[b][s])
+                        )
+                        sees = sees and of_query == of_key
                     visible[b, 0, t, s] = sees and names[b, row] == names[b, s] and real[b, s]
         return visible & numpy(self.dense) if case.dense else visible
 
@@ -616,8 +619,6 @@ def draw(r: Random) -> AttentionCase:
         case = replace(case, asked="values")  # refused for a bias that reads scores
     if case.asked in ("parts", "gradients of parts"):
         case = replace(case, chunk=None, groups=False)  # which count from the first of all keys
-    if case.chunk is not None and case.chunk >= case.keys and case.place == "end":
-        case = replace(case, padding="none")  # padding stands before the first chunk, unless there is but one
     if case.place == "any" or case.kinds & CAUSAL:
         case = replace(case, groups=False)
     if case.asked == "dropout":

@@ -10,8 +10,8 @@ my_module:Mine(width=3)                 a custom class; imported when it is buil
 """
 
 import ast
-import math
 import re
+import sys
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -205,7 +205,8 @@ def _value(node: ast.expr, names: list[str]) -> Any:
         return node.value
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     number = node.operand if isinstance(node, ast.UnaryOp) and negative else node
-    if isinstance(number, ast.Constant) and isinstance(number.value, int | float) and math.isfinite(number.value):
+    is_number = isinstance(number, ast.Constant) and isinstance(number.value, int | float)
+    if is_number and abs(number.value) <= sys.float_info.max:
         return -number.value if negative else number.value
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(element, names) for element in node.elts)
