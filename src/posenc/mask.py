@@ -91,8 +91,8 @@ class Mask(Pytree):
         if not isinstance(self.causal, bool):
             raise InvalidArgument(f"causal={self.causal!r} must be True or False")
         _check_places(window=self.window, chunk=self.chunk)
-        names = ("q_order", "k_order", "q_segments", "k_segments", "key_mask")
-        tensors(**{name: row for name in names if (row := getattr(self, name)) is not None})
+        rows = {name: getattr(self, name) for name in ROWS}
+        tensors(**{name: row for name, row in rows.items() if row is not None})
         if self.q_segments is not None and not self.q_segments.dim():
             raise InvalidArgument(f"q_segments is one number, {self.q_segments.item()}; expected one a query")
         for name in ("order", "segments"):
@@ -412,5 +412,8 @@ def _padding(key_mask: Tensor) -> tuple[int, ...] | None:
         return None
     return tuple(hidden.tolist())
 
+
+ROWS = ("q_order", "k_order", "q_segments", "k_segments", "key_mask", "bidirectional_groups", "dense")
+"""The attributes of a mask that are tensors."""
 
 EVERYTHING, CAUSAL = Mask(), Mask(causal=True)

@@ -47,14 +47,13 @@ def test_positions_of_queries_and_keys_share_a_device() -> None:
 
 
 def test_work_on_positions_is_done_once_a_placing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers share a placing's tables, and a placing that only attends makes none."""
+    """``at`` makes the tables, and layers share them."""
     rotary, calls = Rotary(8, pairing="half"), []
     monkeypatch.setattr(rotary, "tables", lambda *a, make=rotary.tables: calls.append(a) or make(*a))
     placed, q = rotary.at(arange(3)), torch.randn(1, 2, 3, 8)
-    for _ in range(3):
-        placed.rotate(q, q)
     assert len(calls) == 1
-    posenc.attention(q, q, q, rotary.at(arange(3), arange(3)), causal=True)
+    for _ in range(3):
+        posenc.attention(*placed.rotate(q, q), q, placed, causal=True)
     assert len(calls) == 1
 
 

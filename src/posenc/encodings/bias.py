@@ -239,7 +239,10 @@ class OffsetBias(Bias):
         self.table = self._at(grid if self.axes > 1 else grid[0]).T
         # The place of an offset in the table, as a number of as many digits as there are axes.
         steps = [math.prod(sizes[i + 1 :]) for i in range(len(sizes))]
-        self.low, self.steps = torch.tensor(low, device=device), torch.tensor(steps, device=device)
+        # Tensors, since a compiler would keep numbers of a placing; filled, since a copy from the host would wait.
+        self.low, self.steps = (
+            torch.stack([torch.full((), n, device=device) for n in row]) for row in (low, steps)
+        )
 
     def _at(self, offsets: Tensor) -> Float[Tensor, "H *shape"]:
         values = self.values(offsets, *self.parameters)

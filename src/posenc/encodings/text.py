@@ -205,8 +205,9 @@ def _value(node: ast.expr, names: list[str]) -> Any:
         return node.value
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     number = node.operand if isinstance(node, ast.UnaryOp) and negative else node
-    is_number = isinstance(number, ast.Constant) and isinstance(number.value, int | float)
-    if is_number and abs(number.value) <= sys.float_info.max:
+    if isinstance(number, ast.Constant) and isinstance(number.value, int | float):
+        if abs(number.value) > sys.float_info.max:
+            raise InvalidArgument("a number of more than 308 digits is no value; write a smaller one")
         return -number.value if negative else number.value
     if isinstance(node, ast.Tuple | ast.List):
         return tuple(_value(element, names) for element in node.elts)

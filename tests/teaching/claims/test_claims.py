@@ -110,7 +110,7 @@ def test_two_positions_with_one_code_break_uniqueness(monkeypatch: pytest.Monkey
 
 def test_what_is_said_of_the_catalogue_is_asked_of_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posenc.T5, "relative", False)
-    monkeypatch.setattr(posenc.FoX, "acts_on", ())
+    monkeypatch.setattr(posenc.Kerple, "acts_on", ())
     names = {"as-declared", "encodings-show-order"}
     assert broken(*names) == names
     monkeypatch.setitem(posenc.CATALOGUE, "large", Entry(partial(posenc.FoX, 4096, 12)))
