@@ -63,8 +63,8 @@ def _moves(name: str, by: int, one_further: bool = False) -> float:
         return posenc.scores(*here.rotate(heads, heads), here, causal=encoding.causal)
 
     change = scores([by, by + 7 + one_further]) - scores([0, 7])
-    seen = change[..., 1, 0] if encoding.causal else change[..., [0, 1], [1, 0]]
-    return float(seen.abs().max())
+    visible = change[..., 1, 0] if encoding.causal else change[..., [0, 1], [1, 0]]
+    return float(visible.abs().max())
 
 
 TAUGHT = {
