@@ -5,7 +5,9 @@ has: outputs of its tokens, and the gradients of inputs and of the encoding's pa
 """
 
 import socket
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import pytest
 import torch
@@ -86,45 +88,44 @@ def _gradients(loss: Tensor, given: list[Tensor], encoding: posenc.Encoding) -> 
     return [torch.zeros_like(w) if g is None else g for w, g in zip(wanted, found, strict=True)]
 
 
-def gathered(name: str, zigzag: bool) -> None:
-    """Queries stay where they are, keys and values of all ranks come to them."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    own = sharded(LENGTH, rank, ranks, zigzag=zigzag)
-    everyone = torch.cat([sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)])
+def shard(zigzag: bool) -> tuple[Tensor, Tensor]:
+    """The tokens of this rank, and those of all ranks, rank 0 first."""
+    ranks = dist.get_world_size()
+    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
+    return shards[dist.get_rank()], torch.cat(shards)
+
+
+def compared(name: str, zigzag: bool, attend: Callable[..., Tensor], watched: AbstractContextManager) -> None:
+    """A rank's share of a layer, forward and backward, beside the whole layer."""
+    own, everyone = shard(zigzag)
     encoding = made(name)
     x, q, k, v, weight = tensors()
     local = [x[:, own].clone().requires_grad_(), *(t[:, :, own].clone().requires_grad_() for t in (q, k, v))]
     here, state = encoding.at(own, everyone, dtype=torch.float64).with_content(local[0])
-    turned_q, turned_k = here.rotate(local[1], local[2])
+    rotated = here.rotate(local[1], local[2])
     if state is not None:
         here = here.with_state(Gather.apply(state, 2))
-    mask = Mask(causal=True, q_order=own, k_order=everyone)
-    y = posenc.attention(turned_q, Gather.apply(turned_k, 2), Gather.apply(local[3], 2), here, mask)
-    want, gradients = whole(name)
-    _near(y, want[:, :, own])
-    got = _gradients((y * weight[:, :, own]).sum(), local, encoding)
-    _compare(got, gradients, own)
-
-
-def ring(name: str, zigzag: bool) -> None:
-    """Keys, values and their gradients travel around."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
-    own, everyone, encoding = shards[rank], torch.cat(shards), made(name)
-    x, q, k, v, weight = tensors()
-    local = [x[:, own].clone().requires_grad_(), *(t[:, :, own].clone().requires_grad_() for t in (q, k, v))]
-    here, state = encoding.at(own, everyone, dtype=torch.float64).with_content(local[0])
-    turned_q, turned_k = here.rotate(local[1], local[2])
-    if state is not None:
-        here = here.with_state(Gather.apply(state, 2))
-    mask = Mask(causal=True, q_order=own, k_order=everyone)
-    # Elsewhere heads of one group, laid under each other, have the same shape by chance.
-    with NoWholeKeys() if name == "rotary" else nullcontext():
-        y = posenc.ring_attention(turned_q, turned_k, local[3], here, mask)
+    with watched:
+        y = attend(*rotated, local[3], here, Mask(causal=True, q_order=own, k_order=everyone))
         got = _gradients((y * weight[:, :, own]).sum(), local, encoding)
     want, gradients = whole(name)
     _near(y, want[:, :, own])
     _compare(got, gradients, own)
+
+
+def gathered(name: str, zigzag: bool) -> None:
+    """Queries stay where they are, keys and values of all ranks come to them."""
+
+    def attend(q: Tensor, k: Tensor, v: Tensor, *here: Any) -> Tensor:
+        return posenc.attention(q, Gather.apply(k, 2), Gather.apply(v, 2), *here)
+
+    compared(name, zigzag, attend, nullcontext())
+
+
+def ring(name: str, zigzag: bool) -> None:
+    """Keys, values and their gradients travel around."""
+    # Elsewhere heads of one group, laid under each other, have the same shape by chance.
+    compared(name, zigzag, posenc.ring_attention, NoWholeKeys() if name == "rotary" else nullcontext())
 
 
 class NoWholeKeys(TorchDispatchMode):
@@ -140,10 +141,8 @@ class NoWholeKeys(TorchDispatchMode):
 
 def refused(_: str, zigzag: bool) -> None:
     """What a ring cannot do is an error on every rank, before anything is sent."""
-    ranks, rank = dist.get_world_size(), dist.get_rank()
-    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
-    q, k, v = torch.randn(3, 1, H, LENGTH // ranks, D)
-    own, everyone = shards[rank], torch.cat(shards)
+    own, everyone = shard(zigzag)
+    q, k, v = torch.randn(3, 1, H, len(own), D)
     placed, mask = posenc.NoPE().at(own, everyone), Mask(causal=True, q_order=own, k_order=everyone)
     cope = posenc.CoPE(D, H).at(own, everyone)[0]
     for here, seen, message in (
@@ -157,9 +156,7 @@ def refused(_: str, zigzag: bool) -> None:
 
 def ring_with_all_that_masks_say(name: str, zigzag: bool) -> None:
     """Padding, documents, a window or chunks, softcap and sinks, in an encoding that rotates."""
-    rank, ranks = dist.get_rank(), dist.get_world_size()
-    shards = [sharded(LENGTH, r, ranks, zigzag=zigzag) for r in range(ranks)]
-    own, everyone, encoding = shards[rank], torch.cat(shards), made("rotary")
+    (own, everyone), encoding = shard(zigzag), made("rotary")
     _, q, k, v, weight = tensors()
     padding, segments = arange(LENGTH) >= torch.tensor([[5], [0]]), arange(LENGTH) // 20
     dense = torch.rand(B, 1, LENGTH, LENGTH, generator=torch.Generator().manual_seed(4)) < 0.7

@@ -383,10 +383,8 @@ def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 def _joined(outputs: list[Output], axis: int) -> Output:
     if len(outputs) == 1:
         return outputs[0]
-    sums = [lse for _, lse in outputs if lse is not None]
-    return torch.cat([out for out, _ in outputs], axis), torch.cat(sums, axis) if len(sums) == len(
-        outputs
-    ) else None
+    y, sums = torch.cat([out for out, _ in outputs], axis), [lse for _, lse in outputs if lse is not None]
+    return y, torch.cat(sums, axis) if len(sums) == len(outputs) else None
 
 
 LONG = 1024
@@ -473,12 +471,10 @@ def _by_flex(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
 
 
 def _blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
-    if torch.compiler.is_compiling():
-        if call.exact_rows:
-            return ROWS_KEPT, None
-        return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)
     if not _sums_rows(q, k, v, call):
         return ROWS_KEPT, None
+    if torch.compiler.is_compiling():
+        return "a compiler is given mask and bias in one piece", partial(_in_one_block, q, k, v, call)
     return "mask and bias are made block by block", partial(_in_blocks, q, k, v, replace(call, backend="blocks"))
 
 

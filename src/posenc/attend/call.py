@@ -13,7 +13,7 @@ from posenc.encodings.bias import Bias
 from posenc.encodings.placed import Placed, heads_of
 from posenc.errors import InvalidArgument
 from posenc.kernels.attention.low_rank import LEAST_SCALE
-from posenc.kernels.attention.softmax import mask_dtype
+from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask, Spans
 
@@ -159,7 +159,7 @@ class AttentionCall:
         if self.device.type == "cpu" or self.dtype == self.q_dtype:
             return mask
         largest = mask.amax(-1, keepdim=True) if mask.shape[-1] else mask.new_zeros(())
-        return (mask - largest.masked_fill(largest == -math.inf, 0.0)).to(self.q_dtype)
+        return (mask - finite(largest)).to(self.q_dtype)
 
     def additive_mask(
         self, first: int, last: int, scores: Tensor | None = None, start: int = 0

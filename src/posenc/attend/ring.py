@@ -122,13 +122,9 @@ class _Ring:
 
     def seen(self, keys: slice) -> Mask:
         """Who of this rank sees these keys."""
-        row, dense = (
-            {name: getattr(self.mask, name) for name in ("k_order", "k_segments", "key_mask")},
-            self.mask.dense,
-        )
-        row = {name: None if x is None else x[..., keys] for name, x in row.items()}
-        dense = None if dense is None else dense[..., keys]
-        return replace(self.mask, **row, dense=dense, document_lengths=None, left_padding=None)
+        of_keys = {name: getattr(self.mask, name) for name in ("k_order", "k_segments", "key_mask", "dense")}
+        some: dict[str, Any] = {name: None if x is None else x[..., keys] for name, x in of_keys.items()}
+        return replace(self.mask, **some, document_lengths=None, left_padding=None)
 
     def hides(self, step: int, n: int) -> bool:
         """Whether it is known that no query sees any of these keys."""
