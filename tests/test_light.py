@@ -102,9 +102,9 @@ def test_what_a_study_needs_is_counted_without_torchs_compiler() -> None:
     program = """
 import sys
 from posenc.workbench.run.footprint import footprint
-from posenc.workbench.study.presets import preset
+from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.run.training import encoding, task_of
-study = preset("quick")
+study = PRESETS["quick"].study
 text = study.source.load()
 for plan in study.plans(text):
     footprint(plan, task_of(plan, text), encoding(plan))

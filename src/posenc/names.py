@@ -19,8 +19,3 @@ WORDS = {
 """What is suggested to somebody who types one of these words where it is no name."""
 
 MEANT = {word: name for name, words in WORDS.items() for word in words}
-
-
-def canonical(name: str) -> str:
-    """The name that this one stands for: ``"rotary"`` for ``"rope"``, any other as it is."""
-    return ALIASES.get(name, name)

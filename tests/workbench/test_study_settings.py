@@ -18,7 +18,7 @@ from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.run.settings import Setting, declared
 from posenc.workbench.run.training import build, config
 from posenc.workbench.study.comparison import Comparison
-from posenc.workbench.study.presets import PRESETS, preset
+from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import Study, check_device
 from posenc.workbench.study.toml import read_study
 from posenc.workbench.tasks import TASKS, Source, task
@@ -109,7 +109,7 @@ def test_help_lists_every_setting_with_unit_and_range() -> None:
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
-        ('preset = ["quick"]', "preset=['quick'] must be one of quick, standard"),
+        ('preset = ["quick"]', "unknown preset ['quick']; did you mean 'quick'? known: quick, standard"),
         ("seeds = 1.5", "seeds=1.5 must be a list"),
         ("seeds = 0", "seeds=0 must be how many there are, 1 … 65,536, or a list such as [0, 1]"),
         ("seeds = 1_000_000_000", "seeds=1000000000 must be how many there are"),
@@ -230,10 +230,10 @@ def test_a_text_is_a_folder_or_a_table_and_its_tokens_are_cut_once(
 
 def test_every_preset_is_a_study_with_a_purpose() -> None:
     assert list(PRESETS) == ["quick", "standard", "full", "zoo", "zoo-grid", "small-gpt"]
-    assert preset("quick") == Study()
+    assert PRESETS["quick"].study == Study()
     assert all(each.purpose and each.cost for each in PRESETS.values())
     with pytest.raises(UnknownName, match="did you mean 'zoo'"):
-        preset("zooo")
+        read_study("zooo")
 
 
 def test_a_range_is_shown_as_people_write_it() -> None:

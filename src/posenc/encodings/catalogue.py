@@ -45,7 +45,7 @@ from posenc.encodings.transformer_xl import TransformerXL
 from posenc.encodings.window import Window
 from posenc.encodings.xpos import XPos
 from posenc.errors import InvalidArgument, PosencError, UnknownName
-from posenc.names import canonical as canonical_name
+from posenc.names import ALIASES
 from posenc.scaling import LengthScaling, Scaling, planned
 from posenc.scaling.registry import make as make_scaling
 
@@ -248,9 +248,7 @@ def lookup(name: str) -> Entry:
     """The entry of a name, an alias, or ``module:Class``, whose module is imported."""
     if ":" in name:
         return Entry(load(name))
-    name = canonical_name(name)
-    one_of("encoding", name, CATALOGUE)
-    return CATALOGUE[name]
+    return CATALOGUE[one_of("encoding", ALIASES.get(name, name), CATALOGUE)]
 
 
 PLAIN = {bool: (bool, "True or False"), int: (Integral, "a whole number"), float: (Real, "a number")}
@@ -291,7 +289,7 @@ def canonical(recipe: Recipe, *, full: bool = False) -> Recipe:
         return replace(recipe, parts=tuple((canonical(part, full=full), n) for part, n in recipe.parts))
     if recipe.foreign:
         return recipe
-    name = canonical_name(recipe.name)
+    name = ALIASES.get(recipe.name, recipe.name)
     entry = lookup(name)
     given = {key: _valued(key, value, None, plan=False) for key, value in named(recipe, entry).items()}
     defaults = {

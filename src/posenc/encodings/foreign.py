@@ -34,17 +34,16 @@ def load(name: str) -> type[Encoding]:
 
 
 def source_hash(names: Iterable[str]) -> str:
-    """A hash of the sources that these classes come from; empty without any.
+    """A hash of the sources that these classes come from.
 
     Of a package that is every file, of a module its file and those beside it that it imports. What is installed
     elsewhere does not count.
     """
-    names = tuple(names)
     digest = hashlib.sha256()
     for name in names:
         for path in _sources(name):
             digest.update(path.read_bytes())
-    return digest.hexdigest()[:16] if names else ""
+    return digest.hexdigest()[:16]
 
 
 def modules(names: Iterable[str]) -> tuple[Path, ...]:

@@ -3,10 +3,10 @@
 import math
 from collections.abc import Sequence
 
-from posenc.pictures.numbers import fixed, plain, power, readout, short
+from posenc.pictures.numbers import fixed, plain, power, readout, short, with_unit
 from posenc.pictures.palette import DASHES, SERIES, style, token
 from posenc.pictures.scene import AxisScale, Bar, Chart, Curve, Disc, Map, Scene, Tick, Vector
-from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View, with_unit
+from posenc.pictures.view import Axis, Heatmap, Lines, Plane, View
 
 WRITTEN_CELLS = 160
 """A matrix of at most so many cells also carries its numbers."""

@@ -1,4 +1,4 @@
-"""How numbers are written wherever they are read: a true minus, thin spaces, powers of ten, fractions."""
+"""How numbers are written wherever they are read: a true minus, thin spaces, powers of ten, fractions, units."""
 
 import math
 
@@ -68,3 +68,9 @@ def short(value: float) -> str:
     if float(value).is_integer():
         return plain(value, 0)
     return f"{value:.6g}".replace("-", MINUS)
+
+
+def with_unit(name: str, *units: str) -> str:
+    """``name (unit, …)``, or the name alone."""
+    units = tuple(filter(None, units))
+    return f"{name} ({', '.join(units)})" if units else name

@@ -10,6 +10,7 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor
 
+from posenc.pictures.numbers import with_unit
 from posenc.pictures.palette import Scale
 
 
@@ -126,12 +127,6 @@ class View:
     panels: tuple[Heatmap | Lines | Plane, ...]
     readouts: dict[str, float | str] = field(default_factory=dict)
     python: str = ""
-
-
-def with_unit(name: str, *units: str) -> str:
-    """``name (unit, …)``, or the name alone."""
-    units = tuple(filter(None, units))
-    return f"{name} ({', '.join(units)})" if units else name
 
 
 def counted(name: str, count: int, first: int = 0, unit: str = "") -> Axis:

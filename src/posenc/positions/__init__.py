@@ -8,7 +8,6 @@ from posenc.positions.grids import centred as centred
 from posenc.positions.grids import grid as grid
 from posenc.positions.grids import left_padded_rows as left_padded_rows
 from posenc.positions.grids import midpoints as midpoints
-from posenc.positions.grids import on_axes as on_axes
 from posenc.positions.grids import packed_rows as packed_rows
 from posenc.positions.limits import LIMIT as LIMIT
 from posenc.positions.limits import Device as Device
@@ -23,5 +22,6 @@ from posenc.positions.spans import multimodal as multimodal
 from posenc.positions.tokens import arange as arange
 from posenc.positions.tokens import from_cu_seqlens as from_cu_seqlens
 from posenc.positions.tokens import left_padded as left_padded
+from posenc.positions.tokens import on_axes as on_axes
 from posenc.positions.tokens import packed as packed
 from posenc.positions.tokens import sharded as sharded

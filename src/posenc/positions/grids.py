@@ -57,11 +57,6 @@ def midpoints(*shape: int, parts: int, device: Device = None) -> Int[Tensor, "A 
     )
 
 
-def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
-    """Positions of text for an encoding with so many axes: the same along each, which they lead."""
-    return positions if axes == 1 else positions.expand(axes, *positions.shape)
-
-
 def left_padded_rows(rows: Sequence[Int[Tensor, "A _"]]) -> tuple[Int[Tensor, "A B T"], Bool[Tensor, "B T"]]:
     """Sequences of positions with axes as one batch, and the mask of real tokens; the shorter are padded in front.
 

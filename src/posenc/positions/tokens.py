@@ -24,6 +24,11 @@ def arange(length: int, *, offset: int = 0, device: Device = None) -> Int[Tensor
     return torch.arange(offset, offset + length, dtype=torch.int64, device=device)
 
 
+def on_axes(positions: Int[Tensor, "*shape"], axes: int) -> Int[Tensor, "*more"]:
+    """Positions of text for an encoding with so many axes: the same along each, which they lead."""
+    return positions if axes == 1 else positions.expand(axes, *positions.shape)
+
+
 def left_padded(mask: Bool[Tensor, "B T"]) -> Int[Tensor, "B T"]:
     """Positions that count real tokens only: the first real token of every row is at 0.
 

@@ -5,13 +5,13 @@ from functools import cache
 
 from posenc.teaching.claims.claim import Evidence, Verdict, above, below, claim
 from posenc.workbench.run.training import teach
-from posenc.workbench.study.presets import preset
+from posenc.workbench.study.presets import PRESETS
 
 
 @cache
 def right(encoding: str, study: str = "zoo", task: str = "ordering") -> tuple[float, ...]:
     """Shares of right answers at eight times the trained length, one for every seed of the study."""
-    asked = replace(preset(study), encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
+    asked = replace(PRESETS[study].study, encodings=(encoding,), tasks=(task,), lengths=(1.0, 8.0))
     text, shares = asked.source.load(), []
     for plan in asked.plans(text):
         cells = teach(plan, text).cells

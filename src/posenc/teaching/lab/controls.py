@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
 from posenc.errors import InvalidArgument, PosencError, UnknownName
-from posenc.names import canonical
+from posenc.names import ALIASES
 from posenc.pictures.palette import style
 from posenc.workbench.run.settings import TASKS
 
@@ -129,7 +129,7 @@ class Choice(Control):
         return named | (dict(self.options) if isinstance(self.options, Mapping) else {o: o for o in self.options})
 
     def read(self, text: str) -> str | int:
-        text = canonical(text)
+        text = ALIASES.get(text, text)
         if text not in self.shown:
             raise UnknownName(self.name, text[:40], self.shown)
         return int(text) if self.integer else text

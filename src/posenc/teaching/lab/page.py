@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from posenc.errors import MissingExtra
-from posenc.names import canonical
+from posenc.names import ALIASES
 from posenc.pictures.templates import templates
 from posenc.teaching.lab.controls import Control
 from posenc.teaching.lab.rooms import ROOMS, Room, Stage, find, place
@@ -76,7 +76,7 @@ def _rendered(template: str, site: Site, **given: object) -> str:
         return site.stops.get((stage, control.name), control.settable)
 
     environment = templates("posenc.teaching.lab")
-    environment.globals |= {"canonical": canonical, "formula": formula, "thumbnail": thumbnail, "find": find}
+    environment.globals |= {"aliases": ALIASES, "formula": formula, "thumbnail": thumbnail, "find": find}
     environment.globals |= {"of_stage": of_stage, "sections": sections, "place": place}
     return environment.get_template(template).render(
         site=site, answers_file=site.answers_file, stops=stops, **given

@@ -17,6 +17,7 @@ from posenc.workbench.report.words import seconds
 from posenc.workbench.run.machine import versions
 
 TEMPLATES = "posenc.workbench.report"
+STYLE = Path(__file__).parent / "page.css"
 MAKES = "light", "dark", "light-narrow", "dark-narrow"
 """Every figure exists for both papers, wide and for a phone."""
 
@@ -40,7 +41,8 @@ def render(template: str, *, command: str = "", ran: str = "", **context: object
     environment = templates(TEMPLATES)
     environment.globals |= {"count": count, "seconds": seconds}
     environment.filters |= {"address": _address, "titles": _titles}
-    context |= {"style": stylesheet(), "versions": json.loads(ran or versions()), "date": datetime.now(UTC).date()}
+    context |= {"style": stylesheet() + STYLE.read_text("utf-8"), "versions": json.loads(ran or versions())}
+    context["date"] = datetime.now(UTC).date()
     return environment.get_template(template).render(command=command, **context)
 
 

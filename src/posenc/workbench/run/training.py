@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-import posenc
+from posenc.encodings import catalogue
 from posenc.encodings.encoding import Encoding
 from posenc.errors import StudyError
 from posenc.workbench.run.checkpoint import Trained, forget, save_weights
@@ -108,7 +108,7 @@ def encoding(plan: Plan) -> Encoding:
     A scaling that depends on the length of a request is set for the longest test already in training, so that no
     cached key is ever stale.
     """
-    return posenc.encoding(
+    return catalogue.encoding(
         plan.settings or plan.encoding,
         width=plan.width,
         heads=plan.heads,

@@ -13,11 +13,13 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
-import posenc
+from posenc.attend.attend import attention
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.layers import for_layers
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument
+from posenc.mask import Mask
+from posenc.positions import arange, on_axes
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ class Attention(nn.Module):
         normed = nn.RMSNorm if config.qk_norm else nn.Identity
         self.q_norm, self.k_norm = normed(self.head_dim), normed(self.head_dim)
 
-    def forward(self, x: Tensor, placed: Placed, mask: posenc.Mask, layer: int, cache: Cache | None) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, mask: Mask, layer: int, cache: Cache | None) -> Tensor:
         heads = self.qkv(x).unflatten(-1, (sum(self.split), self.head_dim)).transpose(1, 2)
         q, k, v = heads.split(self.split, dim=1)
         placed, state = placed.with_content(x, None if cache is None else cache.states.get(layer))
@@ -116,7 +118,7 @@ class Attention(nn.Module):
         if cache is not None:
             cache.states[layer] = state
             k, v = cache.extend(layer, k, v)
-        y = posenc.attention(q, k, v, placed, mask)
+        y = attention(q, k, v, placed, mask)
         return self.out(y.transpose(1, 2).flatten(-2))
 
 
@@ -146,7 +148,7 @@ class Block(nn.Module):
         self.attention_norm, self.attention = _norm(config), Attention(config)
         self.feedforward_norm, self.feedforward = _norm(config), FeedForward(config)
 
-    def forward(self, x: Tensor, placed: Placed, mask: posenc.Mask, layer: int, cache: Cache | None) -> Tensor:
+    def forward(self, x: Tensor, placed: Placed, mask: Mask, layer: int, cache: Cache | None) -> Tensor:
         x = x + self.attention(self.attention_norm(x), placed, mask, layer, cache)
         return x + self.feedforward(self.feedforward_norm(x))
 
@@ -218,7 +220,7 @@ class Transformer(nn.Module):
         tokens: Int[Tensor, "B T"],
         positions: Int[Tensor, "..."] | None = None,
         *,
-        mask: posenc.Mask | None = None,
+        mask: Mask | None = None,
         cache: Cache | None = None,
     ) -> Float[Tensor, "B T V"]:
         """Outputs at every token; with a cache, ``tokens`` follow those it holds.
@@ -228,9 +230,9 @@ class Transformer(nn.Module):
         """
         if positions is None:
             offset = 0 if cache is None else len(cache)
-            positions = posenc.positions.arange(tokens.shape[1], offset=offset, device=tokens.device)
-            positions = posenc.positions.on_axes(positions, self.encoding.axes)
-        mask = (posenc.Mask(causal=self.config.causal) if mask is None else mask).within(self.config.window)
+            positions = arange(tokens.shape[1], offset=offset, device=tokens.device)
+            positions = on_axes(positions, self.encoding.axes)
+        mask = (Mask(causal=self.config.causal) if mask is None else mask).within(self.config.window)
         keys = None if cache is None else cache.advance(positions)
         placed = self.encoding.at(positions, keys, dtype=_table_dtype(self.head.weight))
         x = placed.embed(self.embedding(tokens))

@@ -125,7 +125,7 @@ class Comparison:
 
 def _modules(plan: Plan) -> tuple[Path, ...]:
     """Files and packages of the custom classes in its encoding."""
-    return modules(parse(plan.settings).foreign)
+    return modules(parse(plan.settings).foreign) if plan.source else ()
 
 
 def _built(plan: Plan) -> Encoding:

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from posenc.arguments import one_of
-from posenc.errors import InvalidArgument
 from posenc.workbench.study.study import Study
 
 
@@ -108,10 +106,3 @@ PRESETS = {
         "a day on one H200, counted: 18 runs of 2.0e18 operations at 4e14 a second",
     ),
 }
-
-
-def preset(name: object) -> Study:
-    """The study of this name."""
-    if not isinstance(name, str):
-        raise InvalidArgument(f"preset={name!r} must be one of {', '.join(PRESETS)}")
-    return PRESETS[one_of("preset", name, PRESETS)].study

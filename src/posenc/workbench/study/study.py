@@ -111,7 +111,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
 
         Sources of custom classes are read for their hash; nothing is imported.
         """
-        sources = {encoding: source_hash(parse(encoding).foreign) for encoding in self.encodings}
+        sources = {name: source_hash(custom) for name in self.encodings if (custom := parse(name).foreign)}
         settings = {name: getattr(self, name) for group in (Model, Training) for name in declared(group)}
         of_text: dict[str, Any] = {"text_sha256": text.sha256, "tokenizer": text.tokens.name} if text else {}
         plans = [
@@ -126,7 +126,7 @@ class Study(Grid, TextSettings, Model, ByTask, Training):
                     else self.answers
                 ),
                 device=self.device,
-                source=sources[encoding],
+                source=sources.get(encoding, ""),
                 **self.portions(name),
                 **(of_text if name == "language" else {}),
                 **settings,

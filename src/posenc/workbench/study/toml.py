@@ -6,9 +6,10 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from posenc.arguments import one_of
 from posenc.errors import StudyError, UnknownName
 from posenc.workbench.run.settings import declared
-from posenc.workbench.study.presets import preset as preset_named
+from posenc.workbench.study.presets import PRESETS
 from posenc.workbench.study.study import Study
 
 
@@ -29,7 +30,7 @@ def read_study(
     """
     settings = _settings(config) if config else {}
     named = settings.pop("preset", "quick")
-    base = preset_named(named if preset is None else preset)
+    base = PRESETS[one_of("preset", named if preset is None else preset, PRESETS)].study
     known = [each.name for each in fields(Study)]
     for key in settings:
         if key not in known:
