@@ -101,6 +101,15 @@ class ModelPositions:
         return set(self.recipes) <= {"all", "rotary", "nope"}
 
     @property
+    def types_by_window(self) -> tuple[str, ...]:
+        """The type of every layer, those of one type apart that see windows of different widths."""
+        several = {name for name in self.recipes if len({window for _, window in self._of(name)}) > 1}
+        return tuple(
+            f"{kind} within {window}" if kind in several and window else kind
+            for kind, window in zip(self.layer_types, self.windows, strict=True)
+        )
+
+    @property
     def stretched(self) -> tuple[str, ...]:
         """The rotary layer types that a longer context stretches: not those that see a window, unless all do."""
         if not self.rotary_recipes:
@@ -150,11 +159,7 @@ class ModelPositions:
         }
         if len(encodings) == 1 and not any(self.windows) and not self.chunk:
             return next(iter(encodings.values()))
-        several = {name for name in encodings if len({window for _, window in self._of(name)}) > 1}
-        types = [
-            f"{kind} within {window}" if kind in several and window else kind
-            for kind, window in zip(self.layer_types, self.windows, strict=True)
-        ]
+        types = self.types_by_window
         by_type = {name: encodings[kind] for name, kind in zip(types, self.layer_types, strict=True)}
         windows = {name: window for name, window in zip(types, self.windows, strict=True) if window}
         rotating = {name for name, kind in zip(types, self.layer_types, strict=True) if kind in self.rotary_recipes}

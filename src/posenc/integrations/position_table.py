@@ -1,0 +1,342 @@
+"""The effective position table: all that a program makes of a file about positions, as plain numbers to compare.
+
+    from posenc.integrations import huggingface, position_table
+
+    ours = position_table.of(huggingface.read("model/config.json"))
+    theirs = vllm.read(config, "0.33.0")
+    for difference in position_table.differences(ours, theirs):
+        print(difference)
+
+Two programs that run one checkpoint with different tables compute different scores: by nothing at position 0, and
+by more the further apart two tokens are, so that no short text shows it.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any
+
+from posenc.encodings.text import value_text
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
+from posenc.scaling import LengthScaling, Scaling, planned, to_dict
+
+CLOSE = 2.0**-21
+"""Eight roundings of float32, which a frequency may have behind it in a file or a program."""
+
+
+@dataclass(frozen=True)
+class LayerTable:
+    """What the layers of one type do with positions.
+
+    A pair of channels turns by p·θ at position p, and cos and sin are multiplied by the attention factor a. Scores
+    are q·k·softmax_factor/√D.
+
+    Args:
+        encoding: ``"rotary"``, ``"nope"``, or the text of another encoding, by the grammar of ``posenc.encoding``.
+        base, scaling: where the frequencies come from, for words alone; None without rotation.
+        frequencies: θ of every pair in radians a position, exact and then rounded to float64.
+        float32: the same as programs compute them in float32.
+        attention_factor: a.
+        softmax_factor: what 1/√D is multiplied by: DeepSeek's second number.
+        pairing: ``"half"`` for pairs (i, i + d/2), ``"interleaved"`` for (2i, 2i + 1), by the checkpoint's rows.
+        head_dim: D, channels of a head, or of the part of it that rotates in latent attention.
+        rotary_dim: d, channels that rotate, the first of the head.
+        axes: the axis of every pair, all 0 where positions have one axis.
+        window: how many tokens a token sees, itself included; None for all.
+        chunk: tokens of a chunk, where a token sees its own alone.
+        query_scale: the text of the scale of queries that acts besides.
+    """
+
+    encoding: str = "rotary"
+    base: float | None = None
+    scaling: str | None = None
+    frequencies: tuple[float, ...] = ()
+    float32: tuple[float, ...] = ()
+    attention_factor: float = 1.0
+    softmax_factor: float = 1.0
+    pairing: str | None = None
+    head_dim: int | None = None
+    rotary_dim: int | None = None
+    axes: tuple[int, ...] = ()
+    window: int | None = None
+    chunk: int | None = None
+    query_scale: str | None = None
+
+    @property
+    def sections(self) -> tuple[int, ...]:
+        """How many pairs rotate by every axis."""
+        return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
+
+    def cos(self, position: int) -> list[float]:
+        """What cos multiplies every channel of a head by at this position, the attention factor included."""
+        cos = [self.attention_factor * math.cos(position * theta) for theta in self.frequencies]
+        rotated = [one for one in cos for _ in range(2)] if self.pairing == "interleaved" else [*cos, *cos]
+        return rotated + [1.0] * ((self.head_dim or 0) - len(rotated))
+
+    def score(self, distance: int) -> float:
+        """The score of a fixed query and the same key so many tokens before it, in nats.
+
+        x_c = √2·sin((c + 1)²) for c = 0 … D−1, whose entries have a variance of about 1:
+        softmax_factor/√D · Σ_c x_c²·m_c, where m_c is a²·cos(distance·θ) for channels that rotate, 1 for others.
+        """
+        if not self.frequencies:
+            return 0.0
+        cos = self.cos(distance)
+        turned = [self.attention_factor * one for one in cos[: 2 * len(self.frequencies)]]
+        each = [*turned, *cos[len(turned) :]]
+        total = sum(2 * math.sin((c + 1) ** 2) ** 2 * one for c, one in enumerate(each))
+        return self.softmax_factor * total / math.sqrt(len(each))
+
+
+@dataclass(frozen=True)
+class PositionTable:
+    """What a program makes of a file about positions; made by ``of`` and by each program's ``read``.
+
+    Args:
+        model_type: the family's name in Hugging Face, or llama.cpp's of its architecture.
+        layers: one table per layer type.
+        layer_types: the type of every layer, first to last.
+        pretrained_length: the trained length before any scaling.
+        tuned_length: the length that the model was released for.
+        admitted_length: the longest input that is let in.
+        program: who computes this, with its version; empty for what the file itself says.
+        notes: what was assumed, and what the program passes over.
+    """
+
+    model_type: str
+    layers: Mapping[str, LayerTable]
+    layer_types: tuple[str, ...]
+    pretrained_length: int
+    tuned_length: int
+    admitted_length: int
+    program: str = field(default="", compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)
+
+    def with_layers(self, **changed: Any) -> "PositionTable":
+        """The same with these fields of every rotary layer type set."""
+        layers = {
+            name: replace(layer, **changed) if layer.frequencies else layer for name, layer in self.layers.items()
+        }
+        return replace(self, layers=layers)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return asdict(self)
+
+
+def of(
+    positions: ModelPositions, *, length: int | None = None, program: str = "", notes: Sequence[str] = ()
+) -> PositionTable:
+    """The table of what was read of a config.
+
+    Args:
+        positions: what ``huggingface.read`` returned.
+        length: prompt and answer together, where a scaling depends on it; default the longest input.
+        program, notes: of the table; to the notes comes what was assumed.
+    """
+    types = positions.types_by_window
+    windows = dict(zip(types, positions.windows, strict=True))
+    kinds = dict(zip(types, positions.layer_types, strict=True))
+    return PositionTable(
+        model_type=positions.model_type,
+        layers={
+            name: _layer(positions, kind, windows[name], length or positions.max_length)
+            for name, kind in kinds.items()
+        },
+        layer_types=types,
+        pretrained_length=positions.original_length,
+        tuned_length=positions.tuned_length,
+        admitted_length=positions.max_length,
+        program=program,
+        notes=(*positions.assumed, *notes),
+    )
+
+
+def _layer(positions: ModelPositions, kind: str, window: int | None, length: int) -> LayerTable:
+    recipe, scale = positions.recipes[kind], positions.scales.get(kind)
+    chunk = positions.chunk if kind in positions.rotary_recipes else None
+    others: dict[str, Any] = {"window": window, "chunk": chunk, "query_scale": scale and str(scale)}
+    if kind not in positions.rotary_recipes:
+        return LayerTable(encoding=str(recipe), softmax_factor=softmax_factor(recipe), **others)
+    rotary_dim, base, axes = (recipe.get(name) for name in ("rotary_dim", "base", "axes"))
+    spectrum = planned(recipe.get("scaling"), length).frequencies(rotary_dim, base)
+    return LayerTable(
+        base=base,
+        scaling=_briefly(recipe.get("scaling")),
+        frequencies=tuple(float(theta) for theta in spectrum.exact),
+        float32=tuple(spectrum.float32),
+        attention_factor=spectrum.attention_factor,
+        softmax_factor=softmax_factor(recipe),
+        pairing=recipe.get("pairing"),
+        head_dim=recipe.get("head_dim"),
+        rotary_dim=rotary_dim,
+        axes=(0,) * len(spectrum.exact) if axes is None else tuple(axes.axis_of_pair),
+        **others,
+    )
+
+
+def _briefly(scaling: Scaling | LengthScaling) -> str:
+    """The text of a scaling without what it has by default."""
+    stated = {f.name: getattr(scaling, f.name) for f in fields(scaling)}  # type: ignore[arg-type]
+    short = {f.name for f in fields(scaling) if f.default != stated[f.name]}  # type: ignore[arg-type]
+    inside = ", ".join(f"{name}={value_text(stated[name])}" for name in stated if name in short)
+    return f"{to_dict(scaling)['scaling']}({inside})"
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far two tables are apart at a position.
+
+    Args:
+        position: where a token stands, or how far behind its query.
+        cos: the largest error of cos over the channels of a head, attention factor included.
+        score: the difference of ``LayerTable.score``, in nats.
+    """
+
+    position: int
+    cos: float
+    score: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing in which two tables differ.
+
+    Args:
+        what: a field of ``LayerTable`` or ``PositionTable``.
+        layer_type: where; None for the whole model.
+        ours, theirs: both values.
+        text: the difference in a sentence.
+        errors: what it does to cos and scores at the positions that were asked for, together with what else
+            differs in this layer type; empty where it does nothing to them.
+    """
+
+    what: str
+    layer_type: str | None
+    ours: Any
+    theirs: Any
+    text: str
+    errors: tuple[Error, ...] = ()
+
+    def __str__(self) -> str:
+        worst = max(self.errors, key=lambda error: error.cos, default=None)
+        apart = f"; cos off by {worst.cos:.2g} at position {worst.position}" if worst else ""
+        return f"{self.layer_type}: {self.text}{apart}" if self.layer_type else f"{self.text}{apart}"
+
+
+LENGTHS = {
+    "pretrained_length": "the pretrained length is",
+    "tuned_length": "the length that it was tuned to is",
+    "admitted_length": "the longest input let in is",
+}
+FIELDS = {
+    "encoding": "the encoding is",
+    "attention_factor": "cos and sin are multiplied by",
+    "softmax_factor": "1/√D is multiplied by",
+    "pairing": "pairs are",
+    "head_dim": "channels of a head:",
+    "rotary_dim": "channels that rotate:",
+    "sections": "pairs by axis:",
+    "axes": "the axis of every pair:",
+    "window": "tokens that a token sees, itself included:",
+    "chunk": "tokens of a chunk:",
+    "query_scale": "the scale of queries is",
+}
+
+
+def differences(
+    ours: PositionTable,
+    theirs: PositionTable,
+    positions: Sequence[int] | None = None,
+    names: tuple[str, str] = ("ours", "theirs"),
+) -> list[Difference]:
+    """All in which two tables differ, layer types first, then lengths; none for equal ones.
+
+    Layers are compared by their number, whatever their types are called. Frequencies differ where they are further
+    apart than eight roundings of float32.
+
+    Args:
+        positions: where errors are asked for; default 0, L/2, L and 4·L for our pretrained length L.
+        names: what the sentences call the two.
+    """
+    length = ours.pretrained_length
+    at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
+    if any(p < 0 for p in at):
+        raise InvalidArgument(f"positions={list(at)} must be 0 or more; leave the others out")
+    result: list[Difference] = []
+
+    def add(what: str, layer_type: str | None, values: tuple[Any, Any], text: str, errors: Any = ()) -> None:
+        sentence = f"{text} {_words(values[0])} in {names[0]}, {_words(values[1])} in {names[1]}"
+        result.append(Difference(what, layer_type, *values, sentence, errors))
+
+    both = list(dict.fromkeys(zip(ours.layer_types, theirs.layer_types, strict=False)))
+    for one, other in both:
+        first, second = ours.layers[one], theirs.layers[other]
+        errors = _errors(first, second, at)
+        if text := _frequencies(first, second):
+            values = (_origin(first), _origin(second))
+            add("frequencies", one, values, text, errors)
+        for what, text in FIELDS.items():
+            values = (getattr(first, what), getattr(second, what))
+            if what in ("pairing", "axes", "sections", "rotary_dim") and not (
+                first.frequencies and second.frequencies
+            ):
+                continue
+            if what == "axes" and first.sections != second.sections:
+                continue
+            if not _same(*values):
+                add(what, one, values, text, errors if what in TURNING else ())
+    if len(ours.layer_types) != len(theirs.layer_types):
+        add("layer_types", None, (len(ours.layer_types), len(theirs.layer_types)), "layers:")
+    for what, text in LENGTHS.items():
+        values = (getattr(ours, what), getattr(theirs, what))
+        if values[0] != values[1]:
+            add(what, None, values, text)
+    return result
+
+
+TURNING = ("attention_factor", "softmax_factor", "pairing", "rotary_dim")
+"""The fields that change cos or scores of a text."""
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, float) and isinstance(other, float):
+        return math.isclose(one, other, rel_tol=CLOSE)
+    return bool(one == other)
+
+
+def _frequencies(first: LayerTable, second: LayerTable) -> str:
+    """How many frequencies differ and by how much, in words; empty where they are the same."""
+    if not first.frequencies or not second.frequencies or len(first.frequencies) != len(second.frequencies):
+        return ""
+    pairs = list(zip(first.frequencies, second.frequencies, strict=True))
+    off = [(one, other) for one, other in pairs if not math.isclose(one, other, rel_tol=CLOSE)]
+    if not off:
+        return ""
+    most = max(max(one, other) / min(one, other) if min(one, other) else math.inf for one, other in off)
+    return f"frequencies of {len(off)} of {len(pairs)} pairs differ, by up to {most:.4g} times:"
+
+
+def _origin(layer: LayerTable) -> str:
+    return f"base {layer.base:.10g}, {layer.scaling}" if layer.base else f"{layer.scaling}"
+
+
+def _errors(first: LayerTable, second: LayerTable, at: Sequence[int]) -> tuple[Error, ...]:
+    if not first.frequencies or not second.frequencies or first.head_dim != second.head_dim:
+        return ()
+    return tuple(
+        Error(
+            p,
+            max(abs(one - other) for one, other in zip(first.cos(p), second.cos(p), strict=True)),
+            abs(first.score(p) - second.score(p)),
+        )
+        for p in at
+    )
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    text = "none" if value is None else f"{value:,}" if type(value) is int else str(value)
+    return text if len(text) <= 100 else f"{text[:99]}…"

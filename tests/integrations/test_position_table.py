@@ -1,0 +1,146 @@
+"""Position tables hold what a model computes, and two of them differ by name and by error."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.errors import InvalidArgument, PosencError
+from posenc.integrations import position_table
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface.model_positions import softmax_factor
+from posenc.integrations.position_table import differences, of
+from posenc.scaling import DynamicNTK, Linear, YaRN
+
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+LLAMA = read(CONFIGS / "llama-3.1-8b.json")
+
+
+def published() -> list[Path]:
+    return sorted(CONFIGS.glob("*.json"))
+
+
+@pytest.mark.parametrize("path", published(), ids=lambda path: path.stem)
+def test_a_table_says_what_the_encodings_compute(path: Path) -> None:
+    """cos of every channel is what the placed encoding of the layer makes of a vector of ones in its pair."""
+    try:
+        positions = read(path)
+    except PosencError:
+        pytest.skip("refused")
+    table, encodings = of(positions), positions.encodings(positions.max_length)
+    assert table.layer_types == positions.types_by_window
+    assert differences(table, of(positions)) == []
+    assert json.loads(json.dumps(table.as_dict()))["admitted_length"] == positions.max_length
+    kinds = dict(zip(table.layer_types, positions.layer_types, strict=True))
+    for name, layer in table.layers.items():
+        if not layer.frequencies:
+            continue
+        at = torch.tensor([0, 1, 777, 2047])
+        eye = torch.eye(layer.head_dim)[None, :, None].expand(1, -1, len(at), -1)
+        rotated = encodings[kinds[name]].at(at).rotate(eye, eye)[0][0]
+        expected = torch.diagonal(rotated, dim1=0, dim2=2).double()
+        given = torch.tensor([layer.cos(int(p)) for p in at], dtype=torch.float64)
+        assert (given - expected).abs().max() < 2e-6
+        x = (2**0.5 * torch.sin(torch.arange(1.0, layer.head_dim + 1, dtype=torch.float64) ** 2)).float()
+        q, k = encodings[kinds[name]].at(torch.tensor([0, 777])).rotate(*2 * [x.expand(1, 1, 2, -1)])
+        factor = softmax_factor(positions.recipes[kinds[name]])
+        score = float(q[0, 0, 1] @ k[0, 0, 0]) * factor / layer.head_dim**0.5
+        assert layer.score(777) == pytest.approx(score, abs=1e-4)
+
+
+def test_lengths_are_three() -> None:
+    table = of(LLAMA)
+    assert (table.pretrained_length, table.tuned_length, table.admitted_length) == (8192, 131072, 131072)
+
+
+def test_layers_of_several_windows_are_types_of_their_own() -> None:
+    table = of(read(CONFIGS / "gpt-oss-20b.json"))
+    assert {name: layer.window for name, layer in table.layers.items()} == {"all within 128": 128, "all": None}
+
+
+def test_a_dynamic_scaling_is_planned_for_a_length() -> None:
+    positions = LLAMA.with_scaling(DynamicNTK(2.0, 8192))
+    short, long = (of(positions, length=length).layers["all"] for length in (8192, 32768))
+    assert short.frequencies[1] > long.frequencies[1]
+
+
+@pytest.mark.parametrize(
+    ("change", "what", "text"),
+    [
+        ({"attention_factor": 1.1}, "attention_factor", "cos and sin are multiplied by 1 in ours, 1.1 in theirs"),
+        ({"softmax_factor": 1.5}, "softmax_factor", "1/√D is multiplied by 1 in ours, 1.5 in theirs"),
+        ({"pairing": "interleaved"}, "pairing", "pairs are half in ours, interleaved in theirs"),
+        ({"window": 4096}, "window", "tokens that a token sees, itself included: none in ours, 4,096 in theirs"),
+        ({"chunk": 8192}, "chunk", "tokens of a chunk: none in ours, 8,192 in theirs"),
+        ({"axes": (0,) * 32 + (1,) * 32}, "sections", "pairs by axis: (64,) in ours, (32, 32) in theirs"),
+        ({"axes": (0, 1) * 32}, "sections", "pairs by axis: (64,) in ours, (32, 32) in theirs"),
+        ({"query_scale": "query-scale()"}, "query_scale", "the scale of queries is none in ours, query-scale() in"),
+    ],
+)
+def test_each_field_is_a_difference(change: dict[str, Any], what: str, text: str) -> None:
+    table = of(LLAMA)
+    (difference,) = differences(table, table.with_layers(**change))
+    assert (difference.what, difference.layer_type) == (what, "all")
+    assert difference.text.startswith(text)
+    turning = what in ("attention_factor", "softmax_factor", "pairing")
+    assert bool(difference.errors) == turning
+    assert any(error.score > 0.1 for error in difference.errors) == turning
+
+
+def test_axes_in_another_order_differ() -> None:
+    table = of(LLAMA)
+    one, other = (table.with_layers(axes=axes) for axes in ((0, 1) * 32, (1, 0) * 32))
+    assert [d.what for d in differences(one, other)] == ["axes"]
+
+
+def test_a_scaling_that_is_lost_shows_no_error_at_position_0() -> None:
+    table = of(LLAMA)
+    lost = of(LLAMA.with_scaling(Linear(1.0)))
+    first = differences(table, lost, names=("config.json", "the server"))[0]
+    assert first.what == "frequencies"
+    assert "by up to 8 times: base 500000, llama3(" in first.text
+    assert "in config.json, base 500000, linear(factor=1) in the server" in first.text
+    zero, half, once, fourfold = first.errors
+    assert [error.position for error in first.errors] == [0, 4096, 8192, 32768]
+    assert zero.cos == zero.score == 0
+    assert min(half.cos, once.cos, fourfold.cos) > 0.5
+    assert str(first).startswith("all: frequencies of ")
+
+
+def test_the_order_of_lengths_and_layers() -> None:
+    table = of(LLAMA)
+    other = replace(table, layer_types=table.layer_types[:-1], admitted_length=8192, tuned_length=8192)
+    assert [d.what for d in differences(table, other)] == ["layer_types", "tuned_length", "admitted_length"]
+
+
+def test_float32_of_a_file_is_no_difference() -> None:
+    table = of(LLAMA)
+    rounded = torch.tensor(table.layers["all"].frequencies).double().tolist()
+    assert differences(table, table.with_layers(frequencies=tuple(rounded))) == []
+    off = tuple(theta * (1 + 2e-6) for theta in rounded)
+    assert [d.what for d in differences(table, table.with_layers(frequencies=off))] == ["frequencies"]
+
+
+def test_another_head_has_no_errors_to_name() -> None:
+    table = of(LLAMA)
+    yarn = of(LLAMA.with_scaling(YaRN(4, 8192))).with_layers(head_dim=256)
+    assert all(d.errors == () for d in differences(table, yarn))
+
+
+def test_positions_are_asked_for() -> None:
+    table = of(LLAMA)
+    lost = of(LLAMA.with_scaling(Linear(1.0)))
+    (error,) = differences(table, lost, [0])[0].errors
+    assert error == position_table.Error(0, 0.0, 0.0)
+    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must be 0 or more"):
+        differences(table, lost, [-1])
+
+
+def test_transformers_is_not_needed() -> None:
+    code = "import sys, posenc.integrations.position_table; assert 'transformers' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
