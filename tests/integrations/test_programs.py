@@ -25,8 +25,8 @@ from support.served import (
 )
 
 pytestmark = [
-    pytest.mark.real,
-    pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: python tools/programs.py"),
+    pytest.mark.programs,
+    pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs"),
 ]
 LONG = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
 STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}

@@ -1,14 +1,17 @@
 """Models and scalings that other programs are asked about, and how to ask them.
 
-``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m integrations.served`` asks vLLM
-and mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
+``python tools/programs.py`` puts the programs there; ``PYTHONPATH=tests python -m support.served`` asks vLLM and
+mlx-lm anew and records their answers in tests/data/programs.json, which the fast tests hold the keys to.
 """
 
+import atexit
 import json
 import math
 import os
 import subprocess
 import sys
+import tempfile
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -93,6 +96,8 @@ SMOLLM_SCALINGS: list[Any] = [
     YaRN(4.0, 256, ramp="rotations"),
     Llama3(4.0, 256),
     DynamicNTK(2.0, 256).plan(640),
+    PerPair(tuple(1 + i / 16 for i in range(32))),
+    LongRoPE((1.0,) * 32, tuple(1 + i / 8 for i in range(32)), 256, 4.0),
 ]
 
 
@@ -201,19 +206,33 @@ def of_mlx(cases: list[Case]) -> list[dict[str, Any]]:
 
 def asked(script: str, folder: str, cases: list[dict[str, Any]], python: Path = Path(sys.executable)) -> Any:
     """What a script in tests/integrations/programs answers of a program's files in this folder."""
+    process, errors = engine(script, folder, python)
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(cases) + "\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+    answer = process.stdout.readline()  # type: ignore[union-attr]
+    if not answer:
+        process.wait()
+        raise AssertionError(f"{script}: {errors.read_text()[-2000:]}")
+    return json.loads(answer)
+
+
+@cache
+def engine(script: str, folder: str, python: Path) -> tuple[subprocess.Popen[str], Path]:
+    """That script, which answers every line of cases with a line, and the file of what it complains about."""
     path = ROOT / "tests" / "integrations" / "programs" / script
-    command = [str(python), str(path), str(PROGRAMS / folder)]
     paths = os.pathsep.join((str(ROOT / "tests"), os.environ.get("PYTHONPATH", "")))
-    run = subprocess.run(
-        command,
-        input=json.dumps(cases),
-        capture_output=True,
-        text=True,
-        check=False,
-        env={**os.environ, "PYTHONPATH": paths},
-    )
-    assert run.returncode == 0, run.stderr[-2000:]
-    return json.loads(run.stdout)
+    with tempfile.NamedTemporaryFile("w", delete=False) as errors:
+        process = subprocess.Popen(
+            [str(python), str(path), str(PROGRAMS / folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env={**os.environ, "PYTHONPATH": paths},
+        )
+    atexit.register(lambda: (process.communicate(), os.unlink(errors.name)))
+    return process, Path(errors.name)
 
 
 def by_mlx(scaling: Any) -> bool:

@@ -1,15 +1,17 @@
-"""Asks llama.cpp how likely tokens are: `python ask_llama.py LIBRARY FILE IDS ANSWERS`.
+"""Asks llama.cpp how likely tokens are: `python ask_llama.py FOLDER`, a line of cases each.
 
-LIBRARY is the shared library of xllamacpp 2026.10.11549, whose own functions are called; IDS is a torch file of
-tokens, ANSWERS becomes one of the log probability of each but the first. The key/value cache is float32 and
-attention is not flash attention, which rounds.
+FOLDER has the environment with xllamacpp 2026.10.11549, whose shared library's own functions are called. A case is
+a GGUF file and tokens; the answer is the log probability of each token but the first. The key/value cache is
+float32 and attention is not flash attention, which rounds.
 """
 
 import ctypes
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
-import torch
+import numpy as np
 
 CHUNK = 256
 WORDS = 256
@@ -41,49 +43,60 @@ LENGTH, THREADS, FLASH, KEYS, VALUES = 0, (7, 8), 13, 26, 27
 DEFAULTS = {LENGTH: 512, FLASH: -1, KEYS: 1, VALUES: 1}
 
 
-def main(library: str, file: str, ids: str, answers: str) -> None:
-    """Read the tokens and write what they weigh."""
-    llama = ctypes.CDLL(library)
+def main(folder: Path) -> None:
+    """Answer every case."""
+    (library,) = folder.rglob("xllamacpp/*.so")
+    llama = ctypes.CDLL(str(library))
     llama.llama_model_default_params.restype = llama.llama_context_default_params.restype = Parameters
     llama.llama_model_load_from_file.restype = llama.llama_init_from_model.restype = ctypes.c_void_p
     llama.llama_model_load_from_file.argtypes = [ctypes.c_char_p, Parameters]
     llama.llama_init_from_model.argtypes = [ctypes.c_void_p, Parameters]
     llama.llama_batch_init.restype = Batch
+    llama.llama_batch_free.argtypes, llama.llama_batch_free.restype = [Batch], None
     llama.llama_decode.argtypes = [ctypes.c_void_p, Batch]
     llama.llama_get_logits_ith.restype = ctypes.POINTER(ctypes.c_float)
     llama.llama_get_logits_ith.argtypes = [ctypes.c_void_p, ctypes.c_int32]
     llama.llama_model_get_vocab.restype = ctypes.c_void_p
     llama.llama_model_get_vocab.argtypes = llama.llama_vocab_n_tokens.argtypes = [ctypes.c_void_p]
+    for free in (llama.llama_free, llama.llama_model_free):
+        free.argtypes, free.restype = [ctypes.c_void_p], None
     llama.llama_backend_init()
-    tokens = torch.load(ids).tolist()
-    model = llama.llama_model_load_from_file(file.encode(), llama.llama_model_default_params())
-    assert model, "llama.cpp does not load this file"
-    settings = llama.llama_context_default_params()
-    assert {place: settings.word[place] for place in DEFAULTS} == DEFAULTS, list(settings.word)[:32]
-    settings.word[LENGTH] = -(-len(tokens) // CHUNK) * CHUNK
-    for place in THREADS:
-        settings.word[place] = 1
-    for place in (FLASH, KEYS, VALUES):
-        settings.word[place] = 0
-    context = llama.llama_init_from_model(model, settings)
-    size = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
-    weights = []
-    for start in range(0, len(tokens), CHUNK):
-        part = tokens[start : start + CHUNK]
+
+    def answer(case: dict[str, Any]) -> list[float]:
+        tokens = case["tokens"]
+        model = llama.llama_model_load_from_file(case["file"].encode(), llama.llama_model_default_params())
+        assert model, "llama.cpp does not load this file"
+        settings = llama.llama_context_default_params()
+        assert {place: settings.word[place] for place in DEFAULTS} == DEFAULTS, list(settings.word)[:32]
+        settings.word[LENGTH] = -(-len(tokens) // CHUNK) * CHUNK
+        for place in THREADS:
+            settings.word[place] = 1
+        for place in (FLASH, KEYS, VALUES):
+            settings.word[place] = 0
+        context = llama.llama_init_from_model(model, settings)
+        size = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(model))
         batch = llama.llama_batch_init(CHUNK, 0, 1)
-        batch.count = len(part)
-        for i, token in enumerate(part):
-            batch.token[i], batch.position[i] = token, start + i
-            batch.sequences[i], batch.sequence[i][0], batch.answered[i] = 1, 0, 1
-        assert llama.llama_decode(context, batch) == 0
-        for i, following in enumerate(tokens[start + 1 : start + 1 + len(part)]):
-            row = llama.llama_get_logits_ith(context, i)
-            logits = torch.frombuffer(
-                (ctypes.c_float * size).from_address(ctypes.addressof(row.contents)), dtype=torch.float32
-            )
-            weights.append(logits.double().log_softmax(-1)[following])
-    torch.save(torch.stack(weights), Path(answers))
+        weights: list[float] = []
+        for start in range(0, len(tokens), CHUNK):
+            part = tokens[start : start + CHUNK]
+            batch.count = len(part)
+            for i, token in enumerate(part):
+                batch.token[i], batch.position[i] = token, start + i
+                batch.sequences[i], batch.sequence[i][0], batch.answered[i] = 1, 0, 1
+            assert llama.llama_decode(context, batch) == 0
+            for i, following in enumerate(tokens[start + 1 : start + 1 + len(part)]):
+                logits = np.ctypeslib.as_array(llama.llama_get_logits_ith(context, i), (size,))
+                top = logits.max()
+                total = np.exp(logits - top).sum(dtype=np.float64)
+                weights.append(float(logits[following]) - float(top) - float(np.log(total)))
+        llama.llama_batch_free(batch)
+        llama.llama_free(context)
+        llama.llama_model_free(model)
+        return weights
+
+    for cases in sys.stdin:
+        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(Path(sys.argv[1]))

@@ -1,4 +1,4 @@
-"""Asks mlx-lm what it does with a config.json: `python ask_mlx.py < cases.json > answers.json`.
+"""Asks mlx-lm what it does with a config.json: `python ask_mlx.py`, a line of cases each.
 
 Its own attention layers are built from the config and turn vectors of ones; the rest of it is not loaded, so that
 mlx alone is enough.
@@ -37,4 +37,5 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
+    for cases in sys.stdin:
+        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)

@@ -1,4 +1,4 @@
-"""Asks one vLLM what it does with a config and overrides: `python ask_vllm.py FOLDER < cases.json > answers.json`.
+"""Asks one vLLM what it does with a config and overrides: `python ask_vllm.py FOLDER`, a line of cases each.
 
 Its own code answers: the rotary files as released, and out of files that load too much the functions that lay
 overrides over a config, derive the length, and rename DeepSeek's scaling. Everything else of it is a stand-in, so
@@ -79,7 +79,8 @@ def main(folder: Path) -> None:
             "tables": [table[first + position].tolist() for position in case["positions"]],
         }
 
-    json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
+    for cases in sys.stdin:
+        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
 
 
 if __name__ == "__main__":

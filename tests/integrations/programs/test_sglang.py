@@ -1,6 +1,6 @@
 """SGLang turns by the overrides that are written for it as the model does: its own files, run on a CPU.
 
-`python test_sglang.py FOLDER < cases.json > answers.json` asks: the rotary files as released, and out of files that
+`python test_sglang.py FOLDER` asks, a line of cases each: the rotary files as released, and out of files that
 load too much what lays overrides over a config, derives the length and hands a rope dictionary on.
 """
 
@@ -53,8 +53,8 @@ def answers(cases: list[Case]) -> list[dict[str, Any]]:
     return list(asked("test_sglang.py", FOLDER, [{**case.vllm(), "overrides": overrides(case)} for case in cases]))
 
 
-@pytest.mark.real
-@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: python tools/programs.py")
+@pytest.mark.programs
+@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: make programs")
 def test_sglang_turns_as_meant_and_admits_what_is_meant() -> None:
     for case, answer in zip(CASES, answers(CASES), strict=True):
         case.check(answer["tables"])
@@ -63,8 +63,8 @@ def test_sglang_turns_as_meant_and_admits_what_is_meant() -> None:
         assert answer["admitted"] <= case.served, case
 
 
-@pytest.mark.real
-@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: python tools/programs.py")
+@pytest.mark.programs
+@pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no SGLang here; type: make programs")
 def test_sglang_does_not_read_attention_factor() -> None:
     case = Case(PLAIN, YaRN(4, LENGTH, attention_factor=1.0))
     given = {**case.vllm(), "overrides": overrides(case)}
@@ -161,7 +161,8 @@ def main(folder: Path) -> None:
             "tables": [table[first + position].tolist() for position in case["positions"]],
         }
 
-    json.dump([answer(case) for case in json.load(sys.stdin)], sys.stdout)
+    for cases in sys.stdin:
+        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
 
 
 if __name__ == "__main__":

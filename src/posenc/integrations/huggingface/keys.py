@@ -48,7 +48,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
         keys -= {family.base} - {*family.defaults}
     else:
-        keys |= {*BOTH_FORMS}
+        keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
     known = keys | {*EVERYWHERE} | set(class_defaults().get(model_type, ()))
     return known | {ATTRIBUTES[key] for key in known if key in ATTRIBUTES}
 

@@ -164,7 +164,8 @@ class Reader:
         if axes:  # an older spelling of sections and no scaling
             spelt = [key for key in ("rope_type", "type") if parameters.get(key) == "mrope"]
             parameters |= dict.fromkeys(spelt, "default")
-        if rope_type(parameters) in ("yarn", "longrope", "llama3"):
+        nested = any(isinstance(value, Mapping) for value in self.rope_parameters().values())
+        if rope_type(parameters) in ("yarn", "longrope", "llama3") and not nested:
             outside = self.get("original_max_position_embeddings")
             if outside:  # as transformers: the outer key wins
                 parameters["original_max_position_embeddings"] = outside

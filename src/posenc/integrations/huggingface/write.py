@@ -117,6 +117,8 @@ def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any
     outer = {family.base: entry.pop("rope_theta")}
     if family.partial and "partial_rotary_factor" in entry and entry["rope_type"] != "proportional":
         outer[family.partial] = entry.pop("partial_rotary_factor")
+    if entry["rope_type"] == "longrope":  # where transformers 4 looks for it, in every family
+        outer["original_max_position_embeddings"] = entry["original_max_position_embeddings"]
     plain = entry == {"rope_type": "default"} and "rope_parameters" not in class_defaults().get(
         positions.model_type, {}
     )

@@ -14,7 +14,7 @@ from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
 from posenc.integrations.programs import PLAN, Releases, config_of, sharpening
-from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE, Scaling, YaRN
+from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE, Scaling
 
 RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 """A binding whose wheel has the shared library."""
@@ -102,14 +102,12 @@ def _gguf_scaling(
     if isinstance(now, LongRoPE):
         scale = now.plan(longest).frequencies(recipe.get("rotary_dim"), recipe.get("base")).attention_factor
         lists: dict[str, Sequence[float]] = {"factors_short": now.short_factors, "factors_long": now.long_factors}
-        return {"type": kind, **_lengths(now), "attn_factor": float(scale)}, lists
+        length = {"original_context_length": now.original_length}  # a factor would divide beside the lists
+        return {"type": kind, **length, "attn_factor": float(scale)}, lists
     if kind == "yarn" and now.truncate and (now.beta_fast, now.beta_slow) == (32, 1):
+        lengths = {"factor": float(now.factor), "original_context_length": now.original_length}
         ends = {"yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
-        return {"type": kind, **_lengths(now), **ends, "attn_factor": now.scale / sharpening(now.factor)}, {}
+        return {"type": kind, **lengths, **ends, "attn_factor": now.scale / sharpening(now.factor)}, {}
     factors = per_pair(now, recipe.get("rotary_dim"), recipe.get("base"))
     scale = float(factors["attention_factor"])
     return {} if scale == 1 else {"attn_factor": scale}, {"freqs": factors["long_factor"]}
-
-
-def _lengths(scaling: LongRoPE | YaRN) -> dict[str, int | float]:
-    return {"factor": float(scaling.factor), "original_context_length": scaling.original_length}

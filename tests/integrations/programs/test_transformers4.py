@@ -1,0 +1,109 @@
+"""transformers 4 computes by the config that is spelt for it as the model does: its own modules, beside our torch.
+
+`python test_transformers4.py FOLDER` asks it, a line of cases each.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+FOLDER = "transformers-4.57.6"
+
+
+def main(folder: Path) -> None:
+    """Answer every case."""
+    sys.path.insert(0, str(folder))
+    import transformers
+
+    assert f"transformers-{transformers.__version__}" == folder.name
+
+    def answer(case: dict[str, Any]) -> dict[str, Any]:
+        config = transformers.AutoConfig.for_model(**case["config"])
+        with torch.device("meta"):
+            model = transformers.AutoModel.from_config(config)
+        rotary = next(type(one) for name, one in model.named_modules() if name.endswith("rotary_emb"))
+        attention = next(one for name, one in model.named_modules() if name.endswith(("self_attn", "attention")))
+        positions = torch.tensor(
+            [[*case["positions"], case["served"] - 1]]
+        )  # the last chooses the list of LongRoPE
+        if case["axes"]:
+            positions = positions.expand(case["axes"], 1, -1)
+        cos, sin = (table.flatten(0, -3)[0, :-1] for table in rotary(config=config)(torch.zeros(1), positions))
+        pairs = cos.shape[-1] // 2
+        return {
+            "scores": attention.scaling * case["head_dim"] ** 0.5,
+            "tables": torch.cat((cos[:, :pairs], sin[:, :pairs]), -1).tolist(),
+        }
+
+    for cases in sys.stdin:
+        print(json.dumps([answer(case) for case in json.loads(cases)]), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
+    sys.exit()
+
+from posenc.integrations.huggingface import write  # noqa: E402
+from posenc.scaling import Default, Linear, Llama3, YaRN  # noqa: E402
+from support.served import (  # noqa: E402
+    BASE,
+    DEEPSEEK,
+    DIM,
+    LENGTH,
+    PLAIN,
+    PROGRAMS,
+    SCALINGS,
+    SIZES,
+    YARN,
+    Case,
+    asked,
+)
+
+pytestmark = [
+    pytest.mark.programs,
+    pytest.mark.skipif(not (PROGRAMS / FOLDER).exists(), reason="no transformers 4 here; type: make programs"),
+]
+PARTIAL = {"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}
+SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [2, 3, 3]}
+QWEN2_VL = {"model_type": "qwen2_vl_text", **SIZES, "rope_parameters": SECTIONS}
+STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
+SECOND = {**YARN, "mscale": 1.0, "mscale_all_dim": 1.0}
+CASES = [
+    *(Case(PLAIN, scaling, 4 * LENGTH) for scaling in SCALINGS),
+    *(Case({**PLAIN, "rope_parameters": stated}) for stated in (YARN, STATED, {**YARN, "attention_factor": 1.0})),
+    *(Case(PARTIAL, scaling) for scaling in (Default(), Linear(4), YaRN(4, LENGTH), Llama3(8.0, LENGTH))),
+    *(Case(QWEN2_VL, scaling) for scaling in (Default(), Linear(4))),
+    *(Case({**DEEPSEEK, "rope_parameters": stated}) for stated in (SECOND, STATED, YARN)),
+    Case({**DEEPSEEK, "rope_theta": BASE}, YaRN(4, LENGTH, attention_factor=1.5)),
+]
+
+
+def given(case: Case, **options: Any) -> dict[str, Any]:
+    """What transformers 4 is asked."""
+    positions = case.read
+    deepseek = positions.model_type == "deepseek_v3"
+    return {
+        "config": write(positions, case.scaling, max_length=case.max_length, **options),
+        "positions": case.positions,
+        "served": case.served,
+        "axes": 3 if positions.rotary.get("axes") else 0,
+        "head_dim": 2 * DIM if deepseek else positions.rotary.get("head_dim"),
+    }
+
+
+def test_transformers_4_computes_what_is_spelt_for_it() -> None:
+    answers = asked("test_transformers4.py", FOLDER, [given(case, spelling="v4") for case in CASES])
+    for case, answer in zip(CASES, answers, strict=True):
+        case.check(answer["tables"])
+        assert answer["scores"] == pytest.approx(case.scores, rel=1e-12), case
+
+
+def test_transformers_4_takes_another_base_from_the_newer_spelling() -> None:
+    case = Case({**PLAIN, "rope_theta": 5e5}, YaRN(4, LENGTH))
+    right, wrong = asked("test_transformers4.py", FOLDER, [given(case, spelling="v4"), given(case, spelling="v5")])
+    case.check(right["tables"])
+    Case(PLAIN).check(wrong["tables"])  # base 10 000 and no scaling, without a word
