@@ -1,7 +1,7 @@
 """``rotate_both``, the one entry to rotation: which backend computes, for q and k together or apart, and into which
 memory."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -62,22 +62,28 @@ def rotate_both(
         raise InvalidArgument("q and k are both None; give the one to rotate")
     served = _serving(backend, x.device.type, q_tables, k_tables)
     if slots is not None:
-        return _rotate_into_slots(q, k, q_tables, k_tables, pairing, served, out, slots)
+        q_out, pages = out or (None, None)
+        k, pages = _with_slots(k, pages, slots)
+        if q_out is not None and q is not None:
+            (q,) = _rotate_into([(q, q_tables, q_out)], pairing, served)
+        elif q is not None:
+            q = _rotated(q, q_tables, pairing, served)
+        return q, _rotate_into_slots(k, k_tables, pairing, served, pages, slots)
     if out is not None:
-        return _rotate_into(q, k, q_tables, k_tables, pairing, served, out)
-    if served == "torch":
-        return _each(q, k, q_tables, k_tables, lambda x, at: rotate(x, at.cos, at.sin, pairing))
-    engine = _engine(served)
-    if q is not None and k is not None and _go_together(q, k, q_tables, k_tables):
-        q, k = apply(engine, (q, k), *q_tables, pairing)
+        each = zip((q, k), (q_tables, k_tables), out, strict=True)
+        results = _rotate_into([(x, at, place) for x, at, place in each if x is not None], pairing, served)
+        return None if q is None else results[0], None if k is None else results[-1]
+    if served != "torch" and q is not None and k is not None and _go_together(q, k, q_tables, k_tables):
+        q, k = apply(_engine(served), (q, k), *q_tables, pairing)
         return q, k
-    return _each(q, k, q_tables, k_tables, lambda x, at: apply(engine, (x,), *at, pairing)[0])
+    return (
+        None if q is None else _rotated(q, q_tables, pairing, served),
+        None if k is None else _rotated(k, k_tables, pairing, served),
+    )
 
 
-def _each(
-    q: Tensor | None, k: Tensor | None, q_tables: Tables, k_tables: Tables, do: Callable[[Tensor, Tables], Tensor]
-) -> Rotated:
-    return None if q is None else do(q, q_tables), None if k is None else do(k, k_tables)
+def _rotated(x: Tensor, tables: Tables, pairing: Pairing, served: str) -> Tensor:
+    return rotate(x, *tables, pairing) if served == "torch" else apply(_engine(served), (x,), *tables, pairing)[0]
 
 
 def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pairing, backend: str) -> Step | None:
@@ -92,28 +98,18 @@ def step(q: Tensor, k: Tensor, q_tables: Tables, k_tables: Tables, pairing: Pair
 
 
 def _rotate_into(
-    q: Tensor | None,
-    k: Tensor | None,
-    q_tables: Tables,
-    k_tables: Tables,
-    pairing: Pairing,
-    served: str,
-    out: Rotated,
-) -> Rotated:
-    calls = [
-        (x, torch.empty_like(x) if place is None else place, at)
-        for x, place, at in zip((q, k), out, (q_tables, k_tables), strict=True)
-        if x is not None
-    ]
-    xs, places = [x for x, _, _ in calls], [place for _, place, _ in calls]
+    calls: Sequence[tuple[Tensor, Tables, Tensor | None]], pairing: Pairing, served: str
+) -> list[Tensor]:
+    """Each of these, by its tables, written to its place; to fresh memory where that is None."""
+    xs = [x for x, _, _ in calls]
+    places = [torch.empty_like(x) if place is None else place for x, _, place in calls]
     _check_out(xs, places)
     if served in ("torch", "fusable") or not _leaves_the_rest(xs, places):
-        rotated = [y for y in rotate_both(q, k, q_tables, k_tables, pairing, served) if y is not None]
-        results = [place.copy_(y) for place, y in zip(places, rotated, strict=True)]
-    else:
-        write = apply_in_place if is_recorded(*xs, *places) else _write
-        results = [write(_engine(served), x, place, *at, pairing) for x, place, at in calls]
-    return None if q is None else results[0], None if k is None else results[-1]
+        rotated = [_rotated(x, at, pairing, served) for x, at, _ in calls]
+        return [place.copy_(y) for place, y in zip(places, rotated, strict=True)]
+    write = apply_in_place if is_recorded(*xs, *places) else _write
+    each = zip(calls, places, strict=True)
+    return [write(_engine(served), x, place, *at, pairing) for (x, at, _), place in each]
 
 
 def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pairing: str) -> Tensor:
@@ -123,35 +119,21 @@ def _write(engine: Engine, x: Tensor, out: Tensor, cos: Tensor, sin: Tensor, pai
 
 
 def _rotate_into_slots(
-    q: Tensor | None,
-    k: Tensor | None,
-    q_tables: Tables,
-    k_tables: Tables,
-    pairing: Pairing,
-    served: str,
-    out: Rotated | None,
-    slots: Tensor,
-) -> Rotated:
-    q_out, pages = out or (None, None)
-    k, pages = _with_slots(k, pages, slots)
-    if q is not None:
-        q, _ = rotate_both(
-            q, None, q_tables, q_tables, pairing, served, (q_out, None) if q_out is not None else None
-        )
+    k: Tensor, tables: Tables, pairing: Pairing, served: str, pages: Tensor, slots: Tensor
+) -> Tensor:
+    """The pages with these keys, by their tables, in their slots."""
     if (
         served == "native"
         and may_be_looked_at(k, pages, slots)
         and not is_recorded(k, pages)
-        and not any(x.is_neg() for x in (k, pages, *k_tables))
+        and not any(x.is_neg() for x in (k, pages, *tables))
         and not overlap(k, pages)
-        and kernel_rotates(k, pages, *k_tables, pairing, slots.contiguous())
+        and kernel_rotates(k, pages, *tables, pairing, slots.contiguous())
     ):
         torch.autograd.graph.increment_version(pages)
-        return q, pages
-    rotated = (
-        rotate(k, *k_tables, pairing) if served == "torch" else apply(_engine(served), (k,), *k_tables, pairing)[0]
-    )
-    return q, _put(pages, rotated.transpose(1, 2).flatten(0, 1), slots.flatten().long())
+        return pages
+    keys = _rotated(k, tables, pairing, served).transpose(1, 2).flatten(0, 1)
+    return _put(pages, keys, slots.flatten().long())
 
 
 def _put(pages: Tensor, keys: Tensor, slots: Tensor) -> Tensor:
