@@ -161,6 +161,8 @@ class Mask(Pytree):
 
     def within(self, window: int | None, chunk: int | None = None) -> "Mask":
         """The same, within this window and chunk besides; the narrower of two windows holds."""
+        if window is None and chunk is None:
+            return self
         windows = [size for size in (window, self.window) if size is not None]
         window = min(windows) if windows else None  # compilers know no default of min
         if None not in (chunk, self.chunk) and chunk != self.chunk:
@@ -259,8 +261,8 @@ class Mask(Pytree):
     @property
     def by_offset(self) -> bool:
         """Whether nothing hides keys but causality and a window, in the default order."""
-        others = self.chunk, self.bidirectional_groups, self.dense
-        return all(x is None for x in (self.q_order, self.q_segments, self.key_mask, *others))
+        tokens = self.q_order is None and self.q_segments is None and self.key_mask is None
+        return tokens and self.chunk is None and self.bidirectional_groups is None and self.dense is None
 
     def keys_before(self, last: int, T: int, S: int) -> int:
         """How many of the first keys the first ``last`` queries can see at most; all, in another order."""

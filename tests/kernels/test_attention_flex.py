@@ -196,12 +196,12 @@ def test_masks_on_a_gpu_have_a_type_that_its_kernels_take() -> None:
     """Booleans where no bias is added, else the queries' type; seen on meta tensors, which are not the CPU's."""
     sdpa, given = torch.nn.functional.scaled_dot_product_attention, []
 
-    def spying(*args, attn_mask=None, **kwargs):
+    def spying(q, k, v, attn_mask=None, *args, **kwargs):
         given.append(attn_mask)
-        return sdpa(*args, attn_mask=attn_mask, **kwargs)
+        return sdpa(q, k, v, attn_mask, *args, **kwargs)
 
     with torch.no_grad(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr("posenc.attend.blocks.sdpa", spying)
+        patch.setattr("posenc.kernels.attention.softmax.sdpa", spying)
         at = torch.arange(64, device="meta")
         q = torch.empty(1, 4, 64, 64, dtype=torch.bfloat16, device="meta")
         bias = LinearBias(torch.ones(4, device="meta"), at, at)

@@ -1,11 +1,14 @@
-"""A decoding step: how many operator calls positions cost a model of many layers."""
+"""A decoding step: how many operator calls positions cost a model of many layers, and attention over its cache."""
 
 import os
+import sys
+from types import FrameType
 
 import pytest
 import torch
 from benchmarks.decode import LAYERS, Calls
 
+import posenc
 from posenc import Rotary
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -30,3 +33,58 @@ def test_a_step_calls_about_half_the_operators_that_transformers_calls(pairing: 
         for _ in range(LAYERS):
             placed.rotate(q, k)
     assert ours.count <= 0.6 * calls.count  # 208, 272, 242, 306 of 521 to 523
+
+
+HOUSE = os.path.dirname(posenc.__file__)
+
+
+def step(
+    name: str, heads: int = 8, groups: int = 2
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, posenc.Placed]:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(2, heads, 1, 16), *torch.randn(2, 2, groups, 64, 16)
+    encoding = posenc.encoding(name, width=heads * 16, heads=heads, head_dim=16)
+    return q, k, v, encoding.at(torch.tensor([63]), torch.arange(64))
+
+
+@pytest.mark.parametrize(("name", "most"), {"nope": 48, "alibi": 80, "t5": 84}.items())
+def test_attention_over_a_cache_is_a_few_calls_of_python(name: str, most: int) -> None:
+    """Counted, as time is not the same twice: 43, 75 and 79 of ours."""
+    q, k, v, placed = step(name)
+    count = 0
+
+    def counting(frame: FrameType, event: str, arg: object) -> None:
+        nonlocal count
+        code = frame.f_code  # types are checked by wrappers in tests, which are not counted
+        count += event == "call" and code.co_filename.startswith(HOUSE) and "check_" not in code.co_name
+
+    with torch.no_grad():
+        posenc.attention(q, k, v, placed, causal=True)
+        sys.setprofile(counting)
+        try:
+            posenc.attention(q, k, v, placed, causal=True)
+        finally:
+            sys.setprofile(None)
+    assert count <= most
+
+
+@pytest.mark.parametrize("name", ["nope", "alibi", "t5", "fire"])
+@pytest.mark.parametrize("mask", [posenc.Mask(causal=True), posenc.Mask(causal=True, window=9)])
+def test_heads_of_one_query_that_share_keys_are_rows_of_one(name: str, mask: posenc.Mask) -> None:
+    """Keys are read once for all of them; the same numbers, and nothing is turned round."""
+    q, k, v, placed = step(name)
+    queries, called = [], []
+
+    class Seeing(Calls):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            called.append(str(function))
+            if "attention" in str(function):
+                queries.append(args[0].shape)
+            return super().__torch_dispatch__(function, types, args, kwargs)
+
+    with torch.no_grad(), Seeing():
+        y = posenc.attention(q, k, v, placed, mask)
+    assert queries == [(2, 2, 4, 16)]
+    assert not any("flip" in name for name in called)
+    want = posenc.scores(q, k, placed, mask).softmax(-1) @ v.repeat_interleave(4, 1)
+    torch.testing.assert_close(y, want, rtol=0, atol=2e-6)

@@ -5,7 +5,7 @@ call takes, and ``backend=`` names one.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import _C, Tensor
 from torch.autograd import forward_ad
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import pad
 
 from posenc.arguments import as_scale
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
@@ -25,11 +25,13 @@ from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
 from posenc.kernels.attention.low_rank import exact, widened
-from posenc.kernels.attention.softmax import for_every_head, fused, merge
+from posenc.kernels.attention.softmax import attended, for_every_head, fused, merge
 from posenc.mask import Mask
 
 Backend = Literal["auto", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks", "operators"]
 """A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
+
+BACKENDS = get_args(Backend)
 
 Output = tuple[Tensor, Tensor | None]
 """softmax(scores)·v, and the logsumexp of the scores where the way has it."""
@@ -47,6 +49,15 @@ class Settings(NamedTuple):
     softcap: float | None
     dropout: float
     backend: Backend
+
+
+class Way(NamedTuple):
+    """What a call takes: a way by name, why it serves and what computes, and those before it that do not."""
+
+    name: str
+    reason: str
+    run: Callable[[], Output]
+    declined: Sequence[tuple[str, str]] = ()
 
 
 @dataclass(frozen=True)
@@ -208,8 +219,8 @@ def _settings(
         raise InvalidArgument(
             f"dropout={dropout} must lie in 0 … 1 (excluded), the share of weights that are dropped"
         )
-    if backend not in get_args(Backend):
-        raise UnknownName("backend", backend, get_args(Backend))
+    if backend not in BACKENDS:
+        raise UnknownName("backend", backend, BACKENDS)
     if dropout and return_logsumexp:
         raise InvalidArgument(
             "dropout cannot be put together by the logsumexp; use dropout=0 with return_logsumexp"
@@ -237,13 +248,14 @@ def _prepared(
     mask = check(q, k, v, placed, mask)
     check_sinks(sinks, q)
     scale = scale_of_scores(placed, q.shape[-1], scale)
-    autocast = q.device.type != "meta" and torch.is_autocast_enabled(q.device.type)
+    device = q.device.type
+    autocast = device != "meta" and torch.is_autocast_enabled(device)
     if autocast:
         # Autocast would round the bias to 16 bits, and so merge far distances: only q, k and v are rounded.
-        low = torch.get_autocast_dtype(q.device.type)
+        low = torch.get_autocast_dtype(device)
         q, k, v = (x if x.dtype == torch.float64 else x.to(low) for x in (q, k, v))
-    check_types(q=q, k=k, v=v)
-    with torch.autocast(q.device.type, enabled=False) if autocast else nullcontext():
+    check_types(q, k, v)
+    with torch.autocast(device, enabled=False) if autocast else nullcontext():
         return take(q, k, v, placed, mask, scale, settings)
 
 
@@ -261,7 +273,7 @@ def _attend(
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
     q = q if placed.scale is None else (q * placed.scale).to(q.dtype)
     wide, call = _as_wide(q, v, call)
-    out, lse = _choose(q, k, wide, call)[1]()
+    out, lse = _choose(q, k, wide, call).run()
     return out if wide is v else out[..., : v.shape[-1]], lse if call.exact_rows else None
 
 
@@ -286,10 +298,11 @@ def _explained(
     if placed.decay is not None:
         q, k, v, placed, mask = next(runs(q, k, v, placed, mask, scale))
     call = AttentionCall.of(q, k, placed, mask, scale, *settings)
-    return _choose(q, k, *_as_wide(q, v, call))[0]
+    way = _choose(q, k, *_as_wide(q, v, call))
+    return Explanation(way.name, way.reason, tuple(way.declined))
 
 
-def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Explanation, Callable[[], Output]]:
+def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Way:
     """The way that was asked for, else the first that serves."""
     asked = _asked(call)
     if call.backend != "auto":
@@ -299,12 +312,12 @@ def _choose(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Expla
                 f"backend={call.backend!r} does not serve this call: {reason}; use backend='auto', or ask "
                 "posenc.explain which way that takes"
             )
-        return Explanation(call.backend, reason), run
+        return Way(call.backend, reason, run)
     declined: list[tuple[str, str]] = []
     for name in WAYS:
         reason, run = _offered(name, asked, q, k, v, call)
         if run is not None:
-            return Explanation(name, reason, tuple(declined)), run
+            return Way(name, reason, run, declined)
         declined.append((name, reason))
     raise InvalidArgument(
         f"no backend has {' and '.join(sorted(asked))} at once on {q.device.type}; leave one out, or take "
@@ -321,12 +334,12 @@ def _asked(call: AttentionCall) -> frozenset[str]:
         "biases that read scores": call.needs_scores and not torch.compiler.is_compiling(),
         "function transforms": _is_transformed(),
     }
-    return frozenset(name for name, needed in needs.items() if needed)
+    return frozenset([name for name, needed in needs.items() if needed])
 
 
 def _offered(name: str, asked: frozenset[str], q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
     """What a way says to a call, if it has all that is asked for."""
-    lacking = asked - FEATURES[name]
+    lacking = asked and asked - FEATURES[name]
     if lacking:
         return f"it has no {' and no '.join(sorted(lacking))}", None
     return WAYS[name](q, k, v, call)
@@ -371,7 +384,7 @@ def _by_spans(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
         for (length, sees), (some_q, some_k, some_v) in zip(lengths, pieces, strict=True):
             if sees:
                 part = call.part(alone, first, first + length)
-                outputs.append(_choose(some_q, some_k, some_v, part)[1]())
+                outputs.append(_choose(some_q, some_k, some_v, part).run())
             else:
                 nothing = some_q.new_full(some_q.shape[:3], -math.inf, dtype=call.dtype)
                 outputs.append((some_q.new_zeros(*some_q.shape[:3], v.shape[-1]), nothing))
@@ -425,13 +438,7 @@ def _in_one(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Output:
     """One call of torch's attention; on the CPU with gradients that can be differentiated again."""
     if (call.exact_rows or call.learns(q, k, v)) and fused(q, k, v):
         return recomputed(q, k, v, replace(call, backend="sdpa"))
-    causal, gqa = plain_bool(call.is_causal), plain_bool(q.shape[1] != k.shape[1])
-    return (
-        scaled_dot_product_attention(
-            q, k, v, is_causal=causal, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa
-        ),
-        None,
-    )
+    return attended(q, k, v, call.scale, is_causal=plain_bool(call.is_causal), dropout=call.dropout), None
 
 
 def _toeplitz(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
@@ -489,13 +496,7 @@ def _in_one_block(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Outpu
     if call.needs_scores:  # in one piece, without the views of groups whose lengths an exporter cannot tell
         wide = torch.promote_types(q.dtype, torch.float32)
         scores = q.to(wide) @ for_every_head(k, q.shape[1]).to(wide).mT * call.scale
-    mask, gqa = call.sdpa_mask(0, call.queries, scores), plain_bool(q.shape[1] != k.shape[1])
-    return (
-        scaled_dot_product_attention(
-            q, k, v, attn_mask=mask, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa
-        ),
-        None,
-    )
+    return attended(q, k, v, call.scale, call.sdpa_mask(0, call.queries, scores), dropout=call.dropout), None
 
 
 ROWS_KEPT = "torch's attention keeps the logsumexp to itself here"

@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.attend.call import AttentionCall
 from posenc.kernels.attention.banded import banded_forward, far_backward
 from posenc.kernels.attention.diagonals import Diagonals
 from posenc.kernels.attention.softmax import (
+    attended,
     capped,
     finite,
     fused,
@@ -52,8 +52,10 @@ class Masks:
         if call.backend == "toeplitz" and call.line is not None:
             self.line, S, window = call.line.detach().to(dtype), call.all_keys, call.mask.window
             behind = max(0, S - window) if window else 0
-            # Of the future, causal rows of a block see at most as many keys as it has rows.
-            ahead = rows if call.mask.causal else max(0, call.queries - window) if window else 0
+            # Of the future, causal rows of a block have fewer keys than it has rows.
+            ahead = (
+                min(rows, call.queries) - 1 if call.mask.causal else max(0, call.queries - window) if window else 0
+            )
             if behind or ahead:
                 last = S if call.mask.causal else self.line.shape[1] - ahead
                 self.line = pad(self.line[:, behind:last], (behind, ahead), value=-math.inf)
@@ -90,7 +92,7 @@ class Masks:
 
     def flipped(self, x: Tensor) -> Tensor:
         """Rows in the order in which their mask has them; once more puts them back."""
-        return x if self.line is None else x.flip(2)
+        return x if self.line is None or self.call.queries == 1 else x.flip(2)
 
 
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
@@ -105,9 +107,7 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
             block = banded_forward(rows, *of, mask, call.beyond(first, last), start, call.scale)[0]
         else:
             of = k[:, :, start:keys], v[:, :, start:keys]
-            gqa = bool(q.shape[1] != k.shape[1])
-            block = sdpa(rows, *of, attn_mask=mask, scale=call.scale, dropout_p=call.dropout, enable_gqa=gqa)
-            block = masks.flipped(block)
+            block = masks.flipped(attended(rows, *of, call.scale, mask, dropout=call.dropout))
         if out is None:
             blocks.append(block)
         else:  # written where it belongs instead of joined afterwards

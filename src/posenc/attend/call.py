@@ -18,7 +18,7 @@ from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask, Spans
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class AttentionCall:
     """Mask, bias and scale of one call."""
 
@@ -210,32 +210,37 @@ def check(q: Tensor, k: Tensor, v: Tensor | None, placed: Placed, mask: Mask) ->
         )
     if placed.stamps:
         placed.check_current()
-    given = {"q": q, "k": k} | ({} if v is None else {"v": v})
-    if not all(isinstance(x, Tensor) for x in given.values()):
-        tensors(**given)
-    for name, x in given.items():
+    given = (("q", q), ("k", k)) if v is None else (("q", q), ("k", k), ("v", v))
+    for name, x in given:
+        if not isinstance(x, Tensor):
+            tensors(**dict(given))
         if x.dim() != 4:
             raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
         if not x.dtype.is_floating_point:
             raise InvalidArgument(f"{name} is {x.dtype}; expected a floating type, such as torch.float32")
-    _devices(given, placed)
-    _sizes(q, k, k if v is None else v)
-    _positions(q, k, placed)
-    if q.shape[3] <= placed.added:
+    device = q.device
+    for name, x in (*given[1:], ("the encoding", placed.q_positions)):
+        if x.device != device:
+            raise InvalidArgument(f"q is on {device} and {name} on {x.device}; move one with .to(…)")
+    q_shape, k_shape = q.shape, k.shape
+    _sizes(q_shape, k_shape, k_shape if v is None else v.shape)
+    _positions(q_shape, k_shape, placed)
+    B, H, T, D = q_shape
+    if placed.added >= D:
         raise InvalidArgument(
-            f"q has {q.shape[3]} channels a head, and rotate of this encoding adds {placed.added}; pass what it "
-            "returned"
+            f"q has {D} channels a head, and rotate of this encoding adds {placed.added}; pass what it returned"
         )
     mask = mask.within(placed.window, placed.chunk)
     ahead = not mask.causal or mask.bidirectional_groups is not None
-    if placed.causal and ahead and (q.shape[2] > 1 or mask.q_order is not None):
+    if placed.causal and ahead and (T > 1 or mask.q_order is not None):
         raise InvalidArgument(
             "this encoding is defined for causal models, and the mask shows keys ahead of their queries; pass "
             "causal=True, or posenc.Mask(causal=True, …) without bidirectional_groups"
         )
-    mask.check(q.shape[0], q.shape[1], q.shape[2], k.shape[2], q.device)
-    _ends(q, k, mask)
-    return mask.without_chunks(q.shape[2], k.shape[2], q.device)
+    if not (mask.by_offset and k_shape[2] >= T):
+        mask.check(B, H, T, k_shape[2], device)
+        _ends(T, k_shape[2], mask)
+    return mask.without_chunks(T, k_shape[2], device)
 
 
 def scale_of_scores(placed: Placed, width: int, scale: float | None) -> float:
@@ -261,74 +266,61 @@ def check_sinks(sinks: Tensor | None, q: Tensor) -> None:
         raise InvalidArgument(f"sinks is on {sinks.device} and q on {q.device}; move one with .to(…)")
 
 
-def check_types(**given: Tensor) -> None:
+def check_types(q: Tensor, k: Tensor, v: Tensor) -> None:
     """Refuse queries, keys and values of different types, of which ways of computing make different things."""
-    types = {x.dtype for x in given.values()}
-    if len(types) > 1:
-        dtypes = " and ".join(f"{name} is {x.dtype}" for name, x in given.items())
+    if not q.dtype == k.dtype == v.dtype:
+        dtypes = f"q is {q.dtype} and k is {k.dtype} and v is {v.dtype}"
         raise InvalidArgument(f"{dtypes}; they must agree: cast those that come out of a cache, k.to(q.dtype)")
 
 
-def _devices(given: dict[str, Tensor], placed: Placed) -> None:
-    device = given["q"].device
-    devices = {name: x.device for name, x in given.items()} | {"the encoding": placed.q_positions.device}
-    for name, other in devices.items():
-        if other != device:
-            raise InvalidArgument(f"q is on {device} and {name} on {other}; move one with .to(…)")
-
-
-def _sizes(q: Tensor, k: Tensor, v: Tensor) -> None:
-    if not q.shape[0] == k.shape[0] == v.shape[0]:
+def _sizes(q: torch.Size, k: torch.Size, v: torch.Size) -> None:
+    if not q[0] == k[0] == v[0]:
         raise InvalidArgument(
-            f"q has batch size {q.shape[0]}, k {k.shape[0]} and v {v.shape[0]}; they must agree: expand the smaller"
+            f"q has batch size {q[0]}, k {k[0]} and v {v[0]}; they must agree: expand the smaller"
         )
-    if k.shape[1] != v.shape[1] or k.shape[1] < 1 or q.shape[1] % k.shape[1]:
-        raise InvalidArgument(
-            f"q has {q.shape[1]} heads, k {k.shape[1]} and v {v.shape[1]}; k and v need the same, a divisor of q's"
-        )
-    if q.shape[3] != k.shape[3] or q.shape[3] < 1:
-        raise InvalidArgument(
-            f"q has {q.shape[3]} channels a head and k {k.shape[3]}; they must agree, and be at least 1"
-        )
-    if k.shape[2] != v.shape[2]:
-        raise InvalidArgument(f"k has {k.shape[2]} keys and v {v.shape[2]}; they must agree")
+    if k[1] != v[1] or k[1] < 1 or q[1] % k[1]:
+        raise InvalidArgument(f"q has {q[1]} heads, k {k[1]} and v {v[1]}; k and v need the same, a divisor of q's")
+    if q[3] != k[3] or q[3] < 1:
+        raise InvalidArgument(f"q has {q[3]} channels a head and k {k[3]}; they must agree, and be at least 1")
+    if k[2] != v[2]:
+        raise InvalidArgument(f"k has {k[2]} keys and v {v[2]}; they must agree")
 
 
-def _positions(q: Tensor, k: Tensor, placed: Placed) -> None:
+def _positions(q: torch.Size, k: torch.Size, placed: Placed) -> None:
     if placed.awaits_content:
         raise InvalidArgument(
             "this encoding has something else in every layer, or reads what tokens say and has not read them yet; "
             "call here, state = placed[layer].with_content(x, state) and pass here in place of placed"
         )
-    for name, x, positions in (("q", q, placed.q_positions), ("k", k, placed.k_positions)):
-        if x.shape[2] != positions.shape[-1]:
+    for name, x, at in (("q", q, placed.q_positions.shape), ("k", k, placed.k_positions.shape)):
+        if x[2] != at[-1]:
             raise InvalidArgument(
-                f"{name} has length {x.shape[2]} but the encoding was placed at {positions.shape[-1]} positions; "
+                f"{name} has length {x[2]} but the encoding was placed at {at[-1]} positions; "
                 "with a cache call encoding.at(positions, k_positions)"
             )
-        batched = positions.dim() == (2 if placed.axes == 1 else 3)
-        if batched and positions.shape[-2] != 1 and positions.shape[-2] != x.shape[0]:
+        batched = len(at) == (2 if placed.axes == 1 else 3)
+        if batched and at[-2] != 1 and at[-2] != x[0]:
             raise InvalidArgument(
-                f"{name} has batch size {x.shape[0]} but the encoding was placed at {positions.shape[-2]} rows of "
-                "positions; give one row per sequence, or one for all"
+                f"{name} has batch size {x[0]} but the encoding was placed at {at[-2]} rows of positions; give one "
+                "row per sequence, or one for all"
             )
     if placed.bias is None and placed.scale is None and placed.decay is None:
         return  # what rotates alone serves any number of heads
     for what, heads in heads_of(placed).items():
-        if heads != q.shape[1]:
+        if heads != q[1]:
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads and the {what} {heads}; the encoding needs all {q.shape[1]}, and "
-                "a rank that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
+                f"q has {q[1]} heads and the {what} {heads}; the encoding needs all {q[1]}, and a rank "
+                f"that holds some heads of a model takes posenc.SomeHeads(encoding, first, last)"
             )
 
 
-def _ends(q: Tensor, k: Tensor, mask: Mask) -> None:
+def _ends(T: int, S: int, mask: Mask) -> None:
     """Refuse sequences said to end together whose last key is hidden: slots of a cache that are still empty."""
     keys = mask.key_mask
-    if keys is None or not mask.causal or mask.q_order is not None or not 0 < q.shape[2] < k.shape[2]:
+    if keys is None or not mask.causal or mask.q_order is not None or not 0 < T < S:
         return
     if keys.device.type == "cpu" and may_be_looked_at(keys) and not bool(keys[:, -1].any()):
         raise InvalidArgument(
-            f"key_mask hides the last of {k.shape[2]} keys, which would be the last query's own; in a cache with "
+            f"key_mask hides the last of {S} keys, which would be the last query's own; in a cache with "
             "empty slots say where tokens stand: Mask(causal=True, q_order=…, k_order=…)"
         )

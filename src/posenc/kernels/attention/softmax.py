@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.nn.functional import scaled_dot_product_attention as sdpa
 
 from posenc.errors import InvalidArgument
 
@@ -147,6 +148,32 @@ def fused(q: Tensor, k: Tensor, v: Tensor) -> bool:
         and min(q.numel(), k.numel()) > 0
         and torch.backends.cuda.flash_sdp_enabled()  # false inside sdpa_kernel(MATH)
     )
+
+
+def attended(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    mask: Tensor | None = None,
+    is_causal: bool = False,
+    dropout: float = 0.0,
+) -> Float[Tensor, "B H T V"]:
+    """One call of torch's attention, with grouped queries.
+
+    Where a head has one query, those that share keys become the rows of one head: its keys are read once for all of
+    them, by a product of matrices, which in bfloat16 takes a tenth of the time of one by vectors.
+    """
+    heads, groups = q.shape[1], k.shape[1]
+    # Branches, since torch takes no flag that is a symbol of a compiler.
+    if heads == groups:
+        return sdpa(q, k, v, mask, dropout, is_causal, scale=scale)
+    if q.shape[2] != 1:
+        return sdpa(q, k, v, mask, dropout, is_causal, scale=scale, enable_gqa=True)
+    if mask is not None and mask.shape[1] != 1:
+        mask = mask.reshape(mask.shape[0], groups, heads // groups, mask.shape[3])
+    y = sdpa(q.reshape(q.shape[0], groups, heads // groups, q.shape[3]), k, v, mask, dropout, scale=scale)
+    return y.reshape(q.shape[0], heads, 1, v.shape[3])
 
 
 def readable(*tensors: Tensor) -> tuple[Tensor, ...]:
