@@ -1,11 +1,9 @@
 """The pages that the lessons' data make: the index by lesson, and every question with its answer."""
 
-from itertools import groupby
-
 from posenc.teaching.lessons.card import DECK, KINDS, TOPICS, Card
 from posenc.teaching.lessons.deck import answered
-from posenc.teaching.lessons.facts import LESSONS
-from posenc.teaching.lessons.index import Entry, of_lesson
+from posenc.teaching.lessons.facts import FACTS
+from posenc.teaching.lessons.index import Entry, entry
 
 WRITTEN_BY = "\n`make pages` writes this page.\n"
 
@@ -30,15 +28,48 @@ ASKED = "questions.md"
 COLUMNS = "| section | page, question | claim | in the lab | exercise |\n| --- | --- | --- | --- | --- |\n"
 
 
+LESSONS = range(5)
+"""Numbers of the lessons, from 0."""
+GROUPS = {
+    "a-encoding": "Encodings",
+    "a-property": "Properties and derivations",
+    "story": "Properties and derivations",
+    "a-widget": "To touch and to look at",
+    "a-exercise": "Exercises",
+    "quiz": "Quiz",
+    "interview": "Interview questions",
+    "models": "Models and reading",
+    "reading": "Models and reading",
+    "b": "Where lessons are wrong or disagree",
+    "other": "Where lessons are wrong or disagree",
+}
+"""The part of a lesson that a row belongs to, by how the row's name begins."""
+
+
 def index_page() -> str:
     """The index by lesson in Markdown."""
     parts = [INDEX, WRITTEN_BY]
     for number in LESSONS:
         parts.append(f"\n## Lesson {number} {{ #lesson-{number} }}\n")
-        for words, entries in groupby(of_lesson(number), key=lambda entry: entry.group):
+        for words, entries in of_lesson(number).items():
             parts.append(f"\n### {words} {{ #lesson-{number}-{words.lower().replace(' ', '-')} }}\n\n{COLUMNS}")
             parts += [_row(entry) for entry in entries]
     return "".join(parts)
+
+
+def of_lesson(number: int) -> dict[str, list[Entry]]:
+    """The sections of a lesson by group, in the order of the groups."""
+    taught = [fact for fact in FACTS if number in fact.lessons]
+    by_group = {words: [entry(fact) for fact in taught if group(fact.row) == words] for words in GROUPS.values()}
+    return {words: entries for words, entries in by_group.items() if entries}
+
+
+def group(row: str) -> str:
+    """The part of a lesson that a row belongs to; rows of no lesson have none."""
+    for start, words in GROUPS.items():
+        if row.startswith(f"{start}-") or row == start or (row[len(start) :].isdecimal() and row.startswith(start)):
+            return words
+    return ""
 
 
 def _row(entry: Entry) -> str:

@@ -4,8 +4,6 @@ import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 
-LESSONS = range(5)
-"""Numbers of the lessons, from 0."""
 KINDS = ("claim", "page", "room", "test", "view")
 """What may settle a row: its name follows a colon; of a room, ``room/stage``; of a test, ``file::function``."""
 

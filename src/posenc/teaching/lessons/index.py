@@ -7,20 +7,6 @@ from posenc.teaching.lessons.facts import FACTS, Fact
 
 EXERCISES = "exercises/"
 """The folder of pages that are exercises."""
-GROUPS = {
-    "a-encoding": "Encodings",
-    "a-property": "Properties and derivations",
-    "story": "Properties and derivations",
-    "a-widget": "To touch and to look at",
-    "a-exercise": "Exercises",
-    "quiz": "Quiz",
-    "interview": "Interview questions",
-    "models": "Models and reading",
-    "reading": "Models and reading",
-    "b": "Where lessons are wrong or disagree",
-    "other": "Where lessons are wrong or disagree",
-}
-"""The part of a lesson that a row belongs to, by how the row's name begins."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +14,6 @@ class Entry:
     """One section and its counterparts: names, addresses below ``docs``, and stages as ``room/stage``."""
 
     what: str
-    group: str
     pages: tuple[str, ...]
     claims: tuple[str, ...]
     stages: tuple[str, ...]
@@ -43,7 +28,6 @@ def entry(fact: Fact) -> Entry:
     pages = fact.settled_by("page")
     return Entry(
         fact.what,
-        group(fact.row),
         tuple(page for page in pages if not page.startswith(EXERCISES)),
         _once(fact.settled_by("claim"), *(card.claims for card in cards)),
         _once(fact.settled_by("room"), *((card.stage,) for card in cards)),
@@ -53,13 +37,6 @@ def entry(fact: Fact) -> Entry:
     )
 
 
-def of_lesson(number: int) -> list[Entry]:
-    """The sections of a lesson, in the order of the groups."""
-    order = list(dict.fromkeys(GROUPS.values()))
-    entries = [entry(fact) for fact in FACTS if number in fact.lessons]
-    return sorted(entries, key=lambda entry: order.index(entry.group))
-
-
 def of_stage(stage: str) -> Entry:
     """What belongs to a stage of the lab, ``room/stage``: the pages, claims, exercises and questions about it."""
     facts = [fact for fact in FACTS if stage in fact.settled_by("room")]
@@ -67,7 +44,6 @@ def of_stage(stage: str) -> Entry:
     entries = [entry(fact) for fact in facts]
     return Entry(
         stage,
-        "",
         _once(*(one.pages for one in entries)),
         _once(*(one.claims for one in entries), *(card.claims for card in cards)),
         (stage,),
@@ -80,14 +56,6 @@ def of_stage(stage: str) -> Entry:
 def sections(stage: str) -> tuple[Fact, ...]:
     """The rows of the lessons that a stage of the lab, ``room/stage``, shows."""
     return tuple(fact for fact in FACTS if fact.lessons and stage in fact.settled_by("room"))
-
-
-def group(row: str) -> str:
-    """The part of a lesson that a row belongs to; rows of no lesson have none."""
-    for start, words in GROUPS.items():
-        if row.startswith(f"{start}-") or row == start or (row[len(start) :].isdecimal() and row.startswith(start)):
-            return words
-    return ""
 
 
 def _once(*several: tuple[str, ...]) -> tuple[str, ...]:

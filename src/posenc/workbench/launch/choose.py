@@ -1,6 +1,7 @@
 """Launchers by name."""
 
-from posenc.errors import InvalidArgument, UnknownName
+from posenc.arguments import one_of
+from posenc.errors import InvalidArgument
 from posenc.workbench.run.job import ONE_CORE, Launcher, Requirements, in_process
 
 NAMES = ("local", "ray", "torchrun", "in-process")
@@ -8,8 +9,7 @@ NAMES = ("local", "ray", "torchrun", "in-process")
 
 def choose(name: str, workers: int | None = None, requirements: Requirements = ONE_CORE) -> Launcher:
     """The launcher of this name; ``workers`` is for the local one, as Ray fills a cluster."""
-    if name not in NAMES:
-        raise UnknownName("launcher", name, NAMES)
+    one_of("launcher", name, NAMES)
     if workers is not None and name != "local":
         raise InvalidArgument(f"workers={workers} is for --launcher local; with {name} leave it out")
     if name == "local":

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -15,9 +15,6 @@ from posenc.errors import InvalidArgument
 from posenc.workbench.run.checkpoint import State
 from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks import IGNORE, Batch
-
-if TYPE_CHECKING:  # torch's checkpoints of several processes take most of a second to load, which few runs need
-    from posenc.workbench.run.sharded import ShardedState
 
 WAYS = ("ddp", "fsdp", "context")
 """The batch is shared out: every rank holds the model, or a part of it. Or each sequence is, in a zig-zag."""
@@ -31,7 +28,7 @@ class Alone:
 
     def state(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
-    ) -> "State | ShardedState":
+    ) -> State:
         """The state of a training that goes on from ``path``."""
         return State(path, model, optimiser, generator)
 
@@ -94,7 +91,7 @@ class Ranks(Alone):
 
     def state(
         self, path: Path | None, model: nn.Module, optimiser: torch.optim.Optimizer, generator: torch.Generator
-    ) -> "ShardedState":
+    ) -> State:
         from posenc.workbench.run.sharded import ShardedState
 
         return ShardedState(path, model, optimiser, generator, self.first)

@@ -11,10 +11,10 @@ import torch.distributed.checkpoint as dcp
 from torch import nn
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-from posenc.workbench.run.checkpoint import Trained, folders, remove, unwritten
+from posenc.workbench.run.checkpoint import State, Trained, folders, remove, unwritten
 
 
-class ShardedState:
+class ShardedState(State):
     """As ``State``, in folders beside its path, ``<run>.<steps>.dcp``; the newest complete one counts.
 
     A folder is complete when it has its ``.metadata``, which is written last.
@@ -28,10 +28,10 @@ class ShardedState:
         generator: torch.Generator,
         first: bool = True,
     ) -> None:
-        self.path, self.model, self.optimiser, self.generator, self.first = path, model, optimiser, generator, first
+        super().__init__(path, model, optimiser, generator)
+        self.first = first
 
     def load(self) -> Trained:
-        """Restore model, optimiser and generator; returns the losses so far, none without a state."""
         newest = max(folders(self.path), key=_steps, default=None)
         if newest is None:
             return Trained()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -46,10 +45,8 @@ class Recipe:
     ranks: Alone = ALONE
 
 
-class Portion(Protocol):
-    """Draws the next batch and gives the mean loss on it, as a tensor with a gradient, and its tokens."""
-
-    def __call__(self, generator: torch.Generator) -> tuple[Tensor, int]: ...
+Portion = Callable[[torch.Generator], tuple[Tensor, int]]
+"""Draws the next batch and gives the mean loss on it, as a tensor with a gradient, and its tokens."""
 
 
 def train(model: nn.Module, portion: Portion, seed: int, recipe: Recipe, report: Report) -> Trained:

@@ -4,25 +4,18 @@ from typing import ClassVar
 
 import torch
 
-from posenc.workbench.tasks.needle import NOISE, QUESTION, VALUES
-from posenc.workbench.tasks.task import Batch, DrawnTask, last_target
+from posenc.workbench.tasks.needle import NOISE, QUESTION, VALUES, Needle
+from posenc.workbench.tasks.task import Batch, last_target
 
 NEEDLES = 4
 
 
-class Recent(DrawnTask):
+class Recent(Needle):
     """The index of the value nearest to the question mark that ends the sequence."""
 
     name = "recent"
     question = "four values lie among noise: which came last? (needs order)"
-    shortest: ClassVar[int] = 16
-    train_length: int = 64
-    vocabulary: int = NOISE + VALUES + 1
-    outputs: int = VALUES
     steps: ClassVar[int] = 1000
-    batch: ClassVar[int] = 32
-    learning_rate: ClassVar[float] = 3e-3
-    chance: float = 1 / VALUES
 
     def draw(self, generator: torch.Generator, rows: int, length: int) -> Batch:
         tokens = torch.randint(NOISE, (rows, length), generator=generator)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Int
@@ -15,21 +15,6 @@ from posenc.errors import MissingExtra, StudyError
 
 PIECE = 2**20
 """Bytes that are cut into tokens at a time; a piece ends with a line, where there are lines."""
-
-
-class Tokens(Protocol):
-    """Cuts bytes into tokens. Plans hold its ``name``: ``bytes``, or a hash of all that decides the cuts."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def unit(self) -> str: ...
-
-    @property
-    def vocabulary(self) -> int: ...
-
-    def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
 
 
 class Bytes:
@@ -64,6 +49,10 @@ class Pieces:
         texts = [piece.decode(errors="replace") for piece in pieces(data)]
         encodings = self._tokenizer.encode_batch(texts, add_special_tokens=False)
         return torch.tensor([token for each in encodings for token in each.ids], dtype=torch.int32)
+
+
+Tokens = Bytes | Pieces
+"""Cuts bytes into tokens. Plans hold its ``name``: ``bytes``, or a hash of all that decides the cuts."""
 
 
 def pieces(data: bytes) -> Iterator[bytes]:
