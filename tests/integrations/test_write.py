@@ -36,7 +36,12 @@ SCALINGS = [
     Proportional(0.5),
     PerPair((2.0, 1.5)),
 ]
-TURNING = [name for name in MODELS if name not in ("gptj", "bloom", "mpt", "gpt2", "bert")]
+STILL = ("gptj", "bloom", "mpt", "gpt2", "bert")
+ALIKE = ("smollm2", "mistral", "qwen2", "qwen3", "mixtral", "olmo2", "starcoder2", "granite", "cohere", "gemma")
+"""Written as llama's are; ``make slow`` asks them too."""
+TURNING = [
+    pytest.param(name, marks=pytest.mark.slow if name in ALIKE else ()) for name in MODELS if name not in STILL
+]
 
 
 @pytest.mark.parametrize("family", TURNING)

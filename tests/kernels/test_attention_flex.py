@@ -110,6 +110,8 @@ def hiding(length: int, cached: int) -> dict[str, Mask]:
 
 
 REST = [pytest.param(*each, marks=pytest.mark.slow) for each in [("nope", 0), ("nope", 30), ("alibi", 30)]]
+TELLING = ("nothing", "padding", "documents by row", "pictures", "a mask a head")
+HIDING = [pytest.param(name, marks=() if name in TELLING else pytest.mark.slow) for name in hiding(9, 0)]
 
 
 @pytest.fixture
@@ -144,7 +146,7 @@ def test_flex_attention_caps_scores_and_gives_the_logsumexp(name: str, case: str
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
-@pytest.mark.parametrize("case", hiding(9, 0))
+@pytest.mark.parametrize("case", HIDING)
 @pytest.mark.parametrize(("name", "cached"), [("alibi", 0), *REST])
 def test_what_gpus_are_given_is_scores(name: str, case: str, cached: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The way that calls with masks take on CUDA, run uncompiled on the CPU."""

@@ -58,6 +58,7 @@ print(len(compile(True, True, "bf16", 32, tl.float32)) > 0, len(compile(False, F
 """
 
 
+@pytest.mark.slow
 def test_the_kernel_compiles_for_a_gpu(tmp_path: str) -> None:
     """Down to machine code for compute capability 9.0: the interpreter accepts what the compiler may not."""
     env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}

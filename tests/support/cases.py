@@ -259,6 +259,9 @@ BREADTH = {
         "fope(groups=2, kept=3, pairing=interleaved, shared=False)",
         "channel-rotary(layout=hunyuan-vl, signed=True)",
     ),
+    *("learned-clamped", "hope-high-frequency", "layers with a window", "rotary-partial", "rotary-interleaved"),
+    *("stack(rotary, fox(bias=1))", "layers(rotary(axes=strided(2, 1, 1))*2 + alibi)"),
+    "rotary-learned(axes=2, groups=2, base=10, pairing=interleaved, shared=False, signed=True)",
     *("heads(cope(positions=4)*2, deberta(buckets=4, max_distance=9)*2)", "heads(fox(bias=0)*2, nope*2)"),
 }
 """Further settings of kinds that other cases stand for; their laws run in ``make slow``."""

@@ -54,6 +54,7 @@ def fails(room: Path, pip: str) -> str:
     return said
 
 
+@pytest.mark.slow
 def test_a_set_up_killed_half_way_is_mended_by_the_next(tmp_path: Path) -> None:
     process = start(tmp_path, "hang")
     while not (half := list(tmp_path.glob(".venv/lib/*/site-packages/half"))):

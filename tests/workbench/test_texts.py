@@ -27,6 +27,7 @@ PROOFS = "t5,fox,rotary(base=500000),query-scale,layers(rotary*3 + nope),stack(r
 SHORT = replace(TINY, tasks=("needle",), steps={"needle": 2}, train_length=16)
 
 
+@pytest.mark.slow
 def test_every_kind_of_text_trains_and_appears_in_the_report(tmp_path: Path) -> None:
     texts = tuple(split(PROOFS))
     asked = replace(SHORT, encodings=texts)

@@ -43,9 +43,8 @@ def main() -> int:
                 print(finding, flush=True)
             if findings >= arguments.most:
                 break
-    print(
-        f"{area.name}: {cases} cases of seed {arguments.seed}, {findings} wrong, {time.process_time() - start:.0f} s"
-    )
+    seconds = time.process_time() - start
+    print(f"{area.name}: {cases} cases of seed {arguments.seed}, {findings} wrong, {seconds:.0f} s")
     return int(findings > 0)
 
 

@@ -94,7 +94,7 @@ def judge(area: Area, seed: int, number: int) -> Finding | None:
 def run(
     area: Area, seed: int, *, minutes: float = np.inf, cases: float = np.inf, first: int = 0
 ) -> Iterator[Finding | None]:
-    """Judge cases one after the other, from ``first`` on, until the cases or the processor's minutes are used up."""
+    """Judge cases one after the other, from ``first`` on, until the cases or the processor's minutes end."""
     end, number = time.process_time() + 60 * minutes, first
     while number < first + cases and time.process_time() < end:
         yield judge(area, seed, number)

@@ -68,6 +68,7 @@ def test_what_is_packed_is_unpacked_whole(content: Any) -> None:
     assert unpacked(export.pack(content)) == content
 
 
+@pytest.mark.slow
 def test_every_try_and_every_stop_of_a_slider_is_held() -> None:
     for name in ("shift-both", "hands", "shuffle"):
         stage = rooms.find(name)

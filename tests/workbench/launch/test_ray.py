@@ -42,6 +42,7 @@ class Killing(Heard):
             self.ended.touch()
 
 
+@pytest.mark.slow
 def test_a_machine_killed_in_the_middle_loses_nothing(
     cluster: Any, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
