@@ -54,8 +54,7 @@ def runs(
     parts, bias = list(_close(positions[0], decay, most, 0, T)), placed.bias
     if bias is not None and not bias.met:  # meets queries as they entered, and none of those that follow
         placed = copy.copy(placed)
-        placed.bias = bias = copy.copy(bias.ordered(*mask.order(T, S, q.device)).meeting(q, k, scale))
-        bias.met = True
+        placed.bias = bias = bias.ordered(*mask.order(T, S, q.device)).met_with(q, k, scale)
     for first, last in parts:
         layer, visible = placed, mask
         if len(parts) > 1:

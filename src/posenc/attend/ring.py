@@ -108,8 +108,7 @@ class _Ring:
         layer, keys = copy.copy(self.placed), self.keys(step, k.shape[2])
         layer.k_positions, layer.scale = layer.k_positions[..., keys], row_scale
         if bias is not None:
-            layer.bias = copy.copy(bias.cut(keys=keys).meeting(q, k, self.scale))
-            layer.bias.met = True
+            layer.bias = bias.cut(keys=keys).met_with(q, k, self.scale)
         with torch.autocast(q.device.type, enabled=False):
             return attention(
                 q, k, v, layer, self.seen(keys), scale=self.scale, softcap=self.softcap, return_logsumexp=True

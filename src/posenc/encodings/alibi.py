@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from posenc.arguments import at_least_one
-from posenc.encodings.bias import Bias, Visible, climbs, consecutive, heads_second, offsets
+from posenc.encodings.bias import Bias, Visible, climbs, heads_second, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.errors import InvalidArgument
@@ -51,13 +51,11 @@ class LinearBias(Bias):
         self.derive()
 
     def derive(self) -> None:
-        self.toeplitz = None
-        if consecutive(self.q_positions, self.k_positions):
-            T, S = self.q_positions.shape[0], self.k_positions.shape[0]
-            self.toeplitz = self.values(torch.arange(1 - S, T, device=self.k_positions.device).abs())
-            self.near = S <= NEAR
+        line = line_of_offsets(self.q_positions, self.k_positions)
+        if line is None:
+            self.toeplitz, self.near = None, spans_less(NEAR, self.q_positions, self.k_positions)
         else:
-            self.near = spans_less(NEAR, self.q_positions, self.k_positions)
+            self.toeplitz, self.near = self.values(line.abs()), len(self.k_positions) <= NEAR
 
     @property
     def modifier(self) -> ScoreMod:  # type: ignore[override]

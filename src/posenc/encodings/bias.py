@@ -49,7 +49,7 @@ class Bias(Pytree, ABC):
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
 
     met: bool = False
-    """Whether it has met the queries, keys and order of this call already, and must meet no others."""
+    """Whether it has met the queries, keys and order of this call for good; see ``met_with``."""
 
     checked: bool = False
     """Whether it is known that ``trainable`` names all that ``rows`` computes from."""
@@ -165,6 +165,12 @@ class Bias(Pytree, ABC):
         that read them."""
         return self
 
+    def met_with(self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"], scale: float) -> "Bias":
+        """``meeting`` for good: of attention over what was made of these queries and keys it meets none."""
+        other = copy.copy(self.meeting(q, k, scale))
+        other.met = True
+        return other
+
 
 class OffsetBias(Bias):
     """A bias that is a function of the offset alone. Where positions may be looked at and span few offsets, the
@@ -216,9 +222,9 @@ class OffsetBias(Bias):
 
     def derive(self) -> None:
         self.toeplitz, self.table = None, None
-        if consecutive(self.q_positions, self.k_positions):
-            T, S = self.q_positions.shape[0], self.k_positions.shape[0]
-            self.toeplitz = self._at(torch.arange(1 - S, T, device=self.k_positions.device)).contiguous()
+        line = line_of_offsets(self.q_positions, self.k_positions)
+        if line is not None:
+            self.toeplitz = self._at(line).contiguous()
         elif self.bound is not None:
             self._tabulate([-self.bound], [self.bound])
         elif self.k_positions.is_cpu and may_be_looked_at(self.q_positions, self.k_positions):
@@ -509,6 +515,13 @@ def climbs(q_positions: Tensor, k_positions: Tensor, span: int = SPAN) -> bool:
         "takes them not to: pass backend='blocks' to it",
     )
     return True
+
+
+def line_of_offsets(q_positions: Tensor, k_positions: Tensor) -> Int[Tensor, " offsets"] | None:
+    """Every offset once, −(S−1) … T−1, as ``toeplitz`` has them; None where positions are not ``consecutive``."""
+    if not consecutive(q_positions, k_positions):
+        return None
+    return torch.arange(1 - len(k_positions), len(q_positions), device=k_positions.device)
 
 
 def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding
 
 from posenc.arguments import at_least_one
-from posenc.encodings.bias import Bias, consecutive, heads_second, offsets
+from posenc.encodings.bias import Bias, heads_second, line_of_offsets, offsets
 from posenc.encodings.encoding import Encoding
 from posenc.encodings.placed import KeyPositions, Placed, Positions
 from posenc.encodings.wide import widest
@@ -57,11 +57,10 @@ class FireBias(Bias):
         self.derive()
 
     def derive(self) -> None:
-        nearest, self.toeplitz = self.nearest.detach(), None
-        straight = consecutive(self.q_positions, self.k_positions) and may_be_looked_at(nearest)
-        if straight and int(self.k_positions[-1]) <= float(nearest):
-            along = torch.arange(1 - len(self.k_positions), len(self.q_positions), device=self.c.device)
-            self.toeplitz = self.values(along, self.nearest).contiguous()
+        self.toeplitz, nearest = None, self.nearest.detach()
+        line = line_of_offsets(self.q_positions, self.k_positions)
+        if line is not None and may_be_looked_at(nearest) and int(self.k_positions[-1]) <= float(nearest):
+            self.toeplitz = self.values(line, self.nearest).contiguous()
 
     def values(self, offsets: Tensor, normaliser: Tensor) -> Float[Tensor, "H *shape"]:
         """The network at these offsets in rows measured by ``normaliser``, which broadcasts."""
