@@ -19,7 +19,7 @@ from posenc.pictures.view import Heatmap
 from posenc.scaling import Default, LengthScaling, Scaling, YaRN, planned
 from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import methods
-from posenc.workbench.extend.models import PretrainedModel, StudyModel, Tick, open_model
+from posenc.workbench.extend.models import StudyModel, Tick, open_model
 from posenc.workbench.extend.retrieval import CHANCE, DEPTHS, NUMBERS, Retrieval, reader, retrieve, spans, work
 from posenc.workbench.report.extension import write
 from posenc.workbench.report.retrieval import answer, over_depth, table
@@ -269,7 +269,7 @@ def test_memory_counts_the_cached_keys(llama: Path, monkeypatch: pytest.MonkeyPa
     from posenc.integrations.huggingface import load
 
     model, _, _ = open_model(llama, None, "cpu", "float32")
-    assert isinstance(model, PretrainedModel)
+    assert isinstance(model, load.Pretrained)
     plain, cached = model.memory(8192), model.memory(8192, cached=True)
     assert cached - plain == 8192 * 2 * 2 * 2 * 16 * 4  # keys and values of 2 layers, 2 heads of 16 numbers
     monkeypatch.setattr(load, "free_memory", lambda device: (plain + cached) // 2)

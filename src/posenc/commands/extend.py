@@ -14,9 +14,10 @@ from posenc.commands.screen import screen
 from posenc.errors import InvalidArgument
 
 if TYPE_CHECKING:  # imported when the command runs
+    from posenc.integrations.huggingface.load import Pretrained
     from posenc.workbench.extend.extend import Extension, Request
     from posenc.workbench.extend.models import LanguageModel, OpenedModel
-    from posenc.workbench.extend.retrieval import Reader, Retrieval
+    from posenc.workbench.extend.retrieval import Retrieval
     from posenc.workbench.run.job import Launcher
     from posenc.workbench.study.storage import StudyFolder
 
@@ -117,13 +118,13 @@ def _announce(
     console: Console, model: "LanguageModel", request: "Request", folder: "StudyFolder", needle: bool
 ) -> None:
     """Print the request and the memory that it needs; refuse fine-tunes that the disk has no room for."""
-    from posenc.workbench.extend.models import PretrainedModel
+    from posenc.workbench.extend.models import StudyModel
     from posenc.workbench.run.footprint import check_disk
 
     console.print(
         f"{model.name}, trained to {model.original_length}, on to {request.length}; writing to {folder.name}/"
     )
-    if not isinstance(model, PretrainedModel):
+    if isinstance(model, StudyModel):
         return
     gib = model.memory(request.length, cached=needle) / 2**30
     console.print(f"memory  {model.weights / 2**30:.2f} GiB of weights and up to {gib:.2f} GiB to read beside them")
@@ -134,7 +135,7 @@ def _announce(
 def _run(
     console: Console,
     opened: "OpenedModel",
-    asked: "Reader | None",
+    asked: "Pretrained | None",
     request: "Request",
     folder: "StudyFolder",
     launch: "Launcher",
@@ -174,7 +175,7 @@ def _write(
     seconds: float,
 ) -> None:
     """Print the answers; write page, config and tuned weights into the folder."""
-    from posenc.workbench.extend.models import PretrainedModel, config_patch
+    from posenc.workbench.extend.models import StudyModel, config_patch
     from posenc.workbench.extend.verdict import judge
     from posenc.workbench.report.extension import write
     from posenc.workbench.run.checkpoint import load_weights
@@ -185,7 +186,7 @@ def _write(
     if patch:
         (folder.path / "config-patch.json").write_text(json.dumps(patch, indent=2) + "\n", encoding="utf-8")
         console.print(f"config  {folder.name}/config-patch.json")
-    if extension.finetune and isinstance(model, PretrainedModel):
+    if extension.finetune and not isinstance(model, StudyModel):
         best = judge(extension, tuned=True).chosen.curve
         if best.plan is not None and best.method.scaling is not None:  # no config can say that no layer rotates
             weights = load_weights(folder.path, best.plan)

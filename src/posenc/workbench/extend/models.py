@@ -1,11 +1,11 @@
 """Language models that score a text under any scaling: those of a study, and pretrained ones."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float, Int
@@ -24,63 +24,22 @@ from posenc.workbench.run.transformer import Transformer
 from posenc.workbench.tasks import task
 from posenc.workbench.tasks.text import Text, load
 
+if TYPE_CHECKING:  # which needs transformers
+    from posenc.integrations.huggingface.load import Pretrained
+
 Tick = Callable[[float], None]
 """Called with the share of a document's work that was just done."""
 
 
-class LanguageModel(Protocol):
-    """Scores a text under any scaling of its rotary layers.
+LanguageModel: TypeAlias = "StudyModel | Pretrained"
+"""Scores a text under any scaling of its rotary layers.
 
-    ``scaling`` is the one that it was configured with, ``original_length`` the length that it is trained to, and
-    ``pretrained_length`` that before any scaling, which methods start from; ``with_scaling`` are its positions,
-    for a request of a length, with another one, or without rotation for None. ``unit`` is what it reads
-    (``"token"`` or ``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune.
-    ``logits`` are those
-    under the encoding of the ``placed`` block around the call.
-    """
-
-    name: str
-    identity: str
-    unit: str
-    scaling: Scaling | LengthScaling
-    original_length: int
-    pretrained_length: int
-    model: Any
-    learning_rate: float
-
-    def encode(self, data: bytes) -> Int[Tensor, " n"]: ...
-
-    def with_scaling(self, scaling: Scaling | LengthScaling | None, total_length: int) -> Encoding: ...
-
-    def placed(self, encoding: Encoding) -> AbstractContextManager[object]: ...
-
-    def logits(self, rows: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]: ...
-
-    def copied(self, identity: str) -> "LanguageModel": ...
-
-    def losses(self, tokens: Int[Tensor, " T+1"], encoding: Encoding, tick: Tick = ...) -> Float[Tensor, " T"]: ...
-
-    def check_memory(self, length: int) -> None: ...
-
-
-@runtime_checkable
-class PretrainedModel(LanguageModel, Protocol):
-    """A language model with a config, which others open.
-
-    ``patch`` are the keys of its config that put a scaling into effect, ``save`` leaves a folder with other
-    weights and these keys; ``weights`` and ``memory`` are bytes, of the model and beside it to read a text.
-    """
-
-    @property
-    def weights(self) -> int: ...
-
-    def memory(self, length: int, *, cached: bool = False) -> int: ...
-
-    def patch(self, scaling: Scaling | LengthScaling, length: int) -> dict[str, Any]: ...
-
-    def save(
-        self, folder: Path, weights: Mapping[str, Tensor], scaling: Scaling | LengthScaling, length: int
-    ) -> None: ...
+``scaling`` is the one that it was configured with, ``original_length`` the length that it is trained to, and
+``pretrained_length`` that before any scaling, which methods start from; ``with_scaling`` are its positions, for a
+request of a length, with another one, or without rotation for None. ``unit`` is what it reads (``"token"`` or
+``"byte"``), ``identity`` a hash of its weights, ``learning_rate`` that of a fine-tune. ``logits`` are those under
+the encoding of the ``placed`` block around the call. A pretrained one has a config besides, and can be asked.
+"""
 
 
 class StudyModel:
@@ -201,13 +160,13 @@ def open_model(path: Path, text: Path | None, device: str, dtype: str, called: s
         )
     from posenc.integrations.huggingface.load import Pretrained
 
-    pretrained: Any = Pretrained(path, device=device, dtype=getattr(torch, dtype))
+    pretrained = Pretrained(path, device=device, dtype=getattr(torch, dtype))
     both = torch.cat((read.train, read.validation)).to(torch.uint8)
     return OpenedModel(pretrained, bytes(both.numpy()), read)
 
 
 def config_patch(model: LanguageModel, method: Method, length: int) -> dict[str, Any] | None:
     """The keys of a pretrained model's config.json that put this method into effect up to ``length``, or None."""
-    if not isinstance(model, PretrainedModel) or method.scaling is None:
+    if isinstance(model, StudyModel) or method.scaling is None:
         return None
     return model.patch(method.scaling, length)

@@ -7,25 +7,27 @@ number is not enough, and one pass over a long text serves every depth.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from torch import Tensor
 
-from posenc.encodings.encoding import Encoding
 from posenc.errors import InvalidArgument, StudyError
 from posenc.workbench.extend.extend import Request
 from posenc.workbench.extend.methods import Method
-from posenc.workbench.extend.models import LanguageModel, Tick
+from posenc.workbench.extend.models import LanguageModel, StudyModel
 from posenc.workbench.extend.scoring import Read, Scoring, ScoringJob, score_texts
 from posenc.workbench.run.checkpoint import FOLDER
 from posenc.workbench.run.job import Launcher
 from posenc.workbench.run.ledger import Ledger
 from posenc.workbench.tasks.text import Source, Text
+
+if TYPE_CHECKING:  # which needs transformers
+    from posenc.integrations.huggingface.load import Pretrained
 
 SENTENCE = "\nThe secret number of {place} is {number}.\n"
 PLACES = ("Lima", "Oslo", "Cairo", "Quito", "Hanoi", "Turin", "Dakar", "Perth", "Minsk")
@@ -37,21 +39,6 @@ CHANCE = 1 / COUNT
 """What a model gets that ignores the haystack: it prefers one number, which is right for one place in nine."""
 DEPTHS = tuple(i / (COUNT - 1) for i in range(COUNT))
 """Of the text before a needle, the share; 0 is the beginning, 1 just before the question."""
-
-
-@runtime_checkable
-class Reader(LanguageModel, Protocol):
-    """A language model that can be asked: ``answers`` gives the logits after each question, each asked alone."""
-
-    def answers(
-        self,
-        context: Int[Tensor, " T"],
-        questions: Sequence[Int[Tensor, " n"]],
-        encoding: Encoding,
-        tick: Tick = ...,
-    ) -> Float[Tensor, "questions V"]: ...
-
-    def check_memory(self, length: int, *, cached: bool = False) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -70,14 +57,14 @@ class Retrieval:
     correct: Bool[Tensor, "methods lengths haystacks depths"]
 
 
-def reader(model: LanguageModel) -> Reader:
+def reader(model: LanguageModel) -> "Pretrained":
     """The model as one that can be asked; refused before anything long runs.
 
     Raises:
         InvalidArgument: a model that compare trained, or a trained length without room for the needles.
         StudyError: a tokenizer that does not tell the numbers apart.
     """
-    if not isinstance(model, Reader):
+    if isinstance(model, StudyModel):
         raise InvalidArgument(
             f"--needle asks in words, and {model.name} reads {model.unit}s after a minute of training: pass a "
             "Hugging Face folder or a .gguf file, or measure small models with posenc compare --tasks needle"
@@ -107,7 +94,7 @@ def work(original_length: int, request: Request) -> int:
 
 
 def retrieve(
-    model: Reader,
+    model: "Pretrained",
     data: bytes,
     text: Text,
     request: Request,
@@ -139,7 +126,7 @@ def retrieve(
     return Retrieval(model.name, model.original_length, methods, lengths, margins > 0)
 
 
-def _questions(model: Reader) -> tuple[list[Tensor], Int[Tensor, "places numbers"]]:
+def _questions(model: "Pretrained") -> tuple[list[Tensor], Int[Tensor, "places numbers"]]:
     """What asks for each place, and the token that each number begins with after it."""
     asked, firsts = [], []
     for place in PLACES:
@@ -162,7 +149,7 @@ def _hidden(haystack: int) -> tuple[list[int], list[int]]:
     return places, [(2 * depth + 4 * haystack) % COUNT for depth in range(COUNT)]
 
 
-def _needles(model: Reader, haystack: int) -> list[Int[Tensor, " n"]]:
+def _needles(model: "Pretrained", haystack: int) -> list[Int[Tensor, " n"]]:
     """The sentences of a haystack as tokens, in the order of their depths."""
     pairs = zip(*_hidden(haystack), strict=True)
     return [model.encode(SENTENCE.format(place=PLACES[p], number=NUMBERS[n]).encode()) for p, n in pairs]
@@ -172,7 +159,7 @@ def _needles(model: Reader, haystack: int) -> list[Int[Tensor, " n"]]:
 class _Grid:
     """The jobs of one retrieval: every haystack of every length under every method."""
 
-    model: Reader
+    model: "Pretrained"
     text: Text
     tokens: Int[Tensor, " n"]
     request: Request
@@ -231,7 +218,7 @@ def margins(
     numbers: list[int],
 ) -> list[list[float]]:
     """By depth, the nats by which the right number is likelier than the best wrong one."""
-    assert isinstance(model, Reader)
+    assert not isinstance(model, StudyModel)
     encoding = model.with_scaling(method.scaling, length)
     logits = model.answers(haystack, questions, encoding, tick)
     likely, right = logits.double().gather(1, firsts), torch.tensor(numbers)[:, None]

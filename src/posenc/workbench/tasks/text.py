@@ -27,7 +27,6 @@ class Text:
         sha256: of the training and validation bytes together.
         train, validation: tokens in the narrowest type that holds them; memory-mapped unless they are bytes.
         tokens: the tokenizer.
-        bytes_per_token: of the validation part, on average.
     """
 
     name: str
@@ -35,7 +34,6 @@ class Text:
     train: Int[Tensor, " n"]
     validation: Int[Tensor, " m"]
     tokens: Tokens = field(default_factory=Bytes)
-    bytes_per_token: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def _loaded(source: Source, stamp: tuple[object, ...]) -> Text:
         mapped(f"{digest[:16]}-{cutter.name}-{part}.i32", partial(cutter.encode, data))
         for part, data in (("train", train), ("validation", validation))
     )
-    return Text(name, digest, first, second, cutter, len(validation) / max(1, len(second)))
+    return Text(name, digest, first, second, cutter)
 
 
 def _parts(source: Source) -> tuple[str, bytes, bytes]:
