@@ -46,11 +46,11 @@ class Layer:
         """Causal, every token at its own place in the order."""
         return Mask(causal=True, q_order=queries, k_order=keys)
 
-    def part(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """What these queries get of these keys, each rotated where it stands."""
+    def call(self, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor, Tensor, Placed, Mask]:
+        """The arguments of attention for these queries and keys, each rotated where it stands."""
         here = self.at(queries, keys)
         q, k = here.rotate(self.q[:, :, queries], self.k[:, :, keys])
-        return attention(q, k, self.v[:, :, keys], here, self.mask(queries, keys))
+        return q, k, self.v[:, :, keys], here, self.mask(queries, keys)
 
 
 def layers(subject: Subject, length: int = 16) -> list[Layer]:
@@ -104,7 +104,7 @@ def zigzag_is_whole(subject: Subject) -> None:
         gathered = torch.cat(shards)
         for rank, tokens in enumerate(shards):
             what = f"rank {rank} with tokens {tokens.tolist()}, layer {layer.layer}"
-            near(layer.part(tokens, gathered), layer.unsharded[:, :, tokens], what=what)
+            near(attention(*layer.call(tokens, gathered)), layer.unsharded[:, :, tokens], what=what)
 
 
 @law()
@@ -116,7 +116,7 @@ def permuted_is_whole(subject: Subject) -> None:
     for layer in layers(subject):
         order = torch.randperm(layer.q.shape[2], generator=torch.Generator().manual_seed(5))
         near(
-            layer.part(order, order),
+            attention(*layer.call(order, order)),
             layer.unsharded[:, :, order],
             what=f"rows {order.tolist()}, layer {layer.layer}",
         )
@@ -139,16 +139,9 @@ def ring_is_whole(subject: Subject) -> None:
     for layer in layers(subject):
         shards = chunks(layer.q.shape[2], RANKS)
         for rank, tokens in enumerate(shards):
-            outs, sums = zip(*(_attended(layer, tokens, keys) for keys in shards), strict=True)
-            got = merge(list(zip(outs, sums, strict=True)))[0]
+            parts = [attention(*layer.call(tokens, keys), return_logsumexp=True) for keys in shards]
+            got = merge(parts)[0]
             near(got, layer.unsharded[:, :, tokens], what=f"rank {rank} of {RANKS}, layer {layer.layer}")
-
-
-def _attended(layer: Layer, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
-    here = layer.at(queries, keys)
-    q, k = here.rotate(layer.q[:, :, queries], layer.k[:, :, keys])
-    mask = layer.mask(queries, keys)
-    return attention(q, k, layer.v[:, :, keys], here, mask, return_logsumexp=True)
 
 
 def _no_split(subject: Subject) -> str:
