@@ -12,6 +12,7 @@ from posenc.commands.inspect import inspect
 from posenc.commands.lab import lab
 from posenc.commands.runs import runs
 from posenc.commands.show import show
+from posenc.commands.vectors import vectors
 from posenc.commands.verify import verify
 from posenc.commands.versions import versions
 from posenc.errors import PosencError
@@ -38,7 +39,7 @@ def posenc(
         typer.echo(START)
 
 
-for verb in (compare, extend, inspect, lab, runs, show, verify):
+for verb in (compare, extend, inspect, lab, runs, show, vectors, verify):
     app.command()(verb)
 
 

@@ -1,0 +1,45 @@
+"""`posenc vectors`: reference numbers of a model's positions, for a port to test against."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from posenc.commands.screen import screen
+from posenc.errors import InvalidArgument
+
+
+def vectors(
+    config: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The file: .json or .safetensors.")],
+    scaling: Annotated[
+        str | None, typer.Option(help="In place of the config's own, such as 'yarn(4, 8192)'.")
+    ] = None,
+    positions: Annotated[
+        str | None, typer.Option(help="Such as 0,1,4095; else around the trained length and its fourfold.")
+    ] = None,
+    phases: Annotated[
+        str, typer.Option(help="exact, or float32 for the angles that transformers computes.")
+    ] = "exact",
+    total_length: Annotated[
+        int | None, typer.Option(help="Prompt and answer together, where a scaling depends on it.")
+    ] = None,
+    base: Annotated[float | None, typer.Option(help="The rotary base, where the config leaves it out.")] = None,
+) -> None:
+    """Write reference vectors of a model's positions: `posenc vectors model/config.json -o rope.json`."""
+    from posenc.encodings.catalogue import canonical
+    from posenc.encodings.text import parse
+    from posenc.integrations.huggingface import read
+    from posenc.integrations.vectors import vectors as make
+
+    model = read(config, base=base)
+    if scaling is not None:
+        model = model.with_scaling(canonical(parse(f"rotary(scaling={scaling})"), full=True).get("scaling"))
+    try:
+        at = None if positions is None else [int(one) for one in positions.split(",")]
+    except ValueError as error:
+        raise InvalidArgument(f"positions={positions!r} must be numbers, such as 0,1,4095") from error
+    result = make(model, at, phases=phases, total_length=total_length)  # type: ignore[arg-type]
+    screen(soft_wrap=True).print(
+        f"wrote {result.save(output)}: {len(result.arrays)} arrays, {', '.join(result.header['layers'])}"
+    )

@@ -1,0 +1,318 @@
+"""Reference vectors: what a model's positions do to numbers, for a port in any language to test against.
+
+    vectors(huggingface.read("model/config.json")).save("rope.json")      # or posenc vectors model -o rope.json
+    assert_vectors({"cos": cos, "sin": sin}, "rope.json")                 # a port's own, in Python
+
+The names and shapes of the file are those of docs/vectors.md, which a port needs in place of this library.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from posenc.clock import Phases
+from posenc.encodings.catalogue import ModelShape, build, canonical
+from posenc.encodings.rotary import Rotary, rotate
+from posenc.encodings.text import Recipe, parse
+from posenc.errors import InvalidArgument
+from posenc.integrations import position_table
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.scaling import Default, YaRN, planned
+
+FORMAT = "posenc-vectors 1"
+Port = Callable[[str, Float[Tensor, " D"], Int[Tensor, "A T"]], Any]
+"""A port's rotation: layer type, query and positions to the rotated queries, ``(T, D)``."""
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Reference vectors of a model.
+
+    Args:
+        header: what the file says in words and single numbers.
+        arrays: by ``"LAYER TYPE.NAME"``.
+    """
+
+    header: Mapping[str, Any]
+    arrays: Mapping[str, Tensor]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the file, as JSON or safetensors by its ending."""
+        path = Path(path)
+        if path.suffix == ".safetensors":
+            from safetensors.torch import save_file
+
+            arrays = {name: array.contiguous() for name, array in self.arrays.items()}
+            save_file(arrays, path, metadata={"header": json.dumps(self.header)})
+        elif path.suffix == ".json":
+            lists = {
+                name: {"dtype": str(array.dtype).removeprefix("torch."), "data": array.tolist()}
+                for name, array in self.arrays.items()
+            }
+            path.write_text(json.dumps({**self.header, "arrays": lists}) + "\n", "utf-8")
+        else:
+            raise InvalidArgument(f"output={str(path)!r} must end in .json or .safetensors")
+        return path
+
+
+def load(path: str | Path) -> Vectors:
+    """The vectors of a file.
+
+    Raises:
+        InvalidArgument: a file of something else.
+    """
+    if Path(path).suffix == ".safetensors":
+        from safetensors import safe_open
+
+        with safe_open(path, "pt") as file:
+            header = json.loads((file.metadata() or {}).get("header", "{}"))
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    else:
+        header = json.loads(Path(path).read_text("utf-8"))
+        stored = header.pop("arrays", {})
+        arrays = {n: torch.tensor(one["data"], dtype=getattr(torch, one["dtype"])) for n, one in stored.items()}
+    if header.get("format") != FORMAT:
+        raise InvalidArgument(f"{path} is no file of {FORMAT!r}; write one with posenc vectors")
+    return Vectors(header, arrays)
+
+
+def vectors(
+    positions: ModelPositions,
+    at: Sequence[int] | None = None,
+    *,
+    phases: Phases = "exact",
+    total_length: int | None = None,
+    source: Mapping[str, str] | None = None,
+) -> Vectors:
+    """The reference vectors of a model.
+
+    Args:
+        positions: what ``huggingface.read`` returned.
+        at: the positions of the vectors; default 0, 1, 2, L − 1, L and 4·L − 1 for the pretrained length L.
+        phases: ``"float32"`` for the angles that transformers computes.
+        total_length: prompt and answer together, where a scaling depends on it; default the longest input.
+        source: where the config was published, such as its repository, path and commit.
+
+    Raises:
+        InvalidArgument: a model that does not rotate; negative positions.
+    """
+    length = total_length or positions.max_length
+    table = position_table.of(positions, length=length)
+    L = table.pretrained_length
+    at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
+    if min(at, default=-1) < 0:
+        raise InvalidArgument(f"positions={at} must be one or more numbers from 0 on")
+    layers: dict[str, dict[str, Any]] = {}
+    arrays: dict[str, Any] = {}
+    for name, kind in dict(zip(table.layer_types, positions.layer_types, strict=True)).items():
+        layer = table.layers[name]
+        layers[name] = {"encoding": layer.encoding}
+        if layer.frequencies:
+            recipe = positions.recipes[kind]
+            recipe = recipe.with_(scaling=planned(recipe.get("scaling"), length), phases=phases)
+            layers[name] = {key: value for key, value in asdict(layer).items() if not isinstance(value, tuple)}
+            layers[name] |= {"encoding": str(recipe), "sections": layer.sections, "axes": layer.axes}
+            where = torch.stack([torch.tensor(at) + axis for axis in range(len(layer.sections))])
+            arrays |= {f"{name}.{key}": array for key, array in _arrays(recipe, where).items()}
+    if not arrays:
+        raise InvalidArgument(f"model_type {positions.model_type!r} has no rotary layers, and so no vectors")
+    lengths = {key: getattr(table, key) for key in position_table.LENGTHS}
+    header = {"format": FORMAT, "model_type": positions.model_type, "phases": phases, **lengths}
+    header |= {"total_length": length, "layer_types": list(table.layer_types), "layers": layers}
+    return Vectors(header | ({"source": dict(source)} if source else {}), arrays)
+
+
+def _arrays(recipe: Recipe, where: Int[Tensor, "A T"], gain: float = 1.0, sign: float = 1.0) -> dict[str, Tensor]:
+    """Every array of a layer type; cos and sin times ``gain``, sin times ``sign``."""
+    rotary = cast(Rotary, build(recipe, ModelShape()))
+    flat = where if rotary.axes > 1 else where[0]
+    cos, sin = rotary.cos_sin(flat, torch.float32, rotary.attention_factor * gain)
+    sin = sign * sin
+    query = (2**0.5 * torch.sin(torch.arange(1, rotary.head_dim + 1, dtype=torch.float64) ** 2)).float()
+    spectrum = rotary.clock.frequencies
+    theta = spectrum.float32 if recipe.get("phases") == "float32" else [float(one) for one in spectrum.exact]
+    frequencies = torch.tensor(theta, dtype=torch.float64)
+    plain = rotary.base ** (-torch.arange(len(theta), dtype=torch.float64) / len(theta))
+    return {
+        "positions": where,
+        "query": query,
+        "inv_freq": frequencies,
+        **({"rope_freqs": (plain / frequencies).float()} if all(theta) else {}),
+        **_layouts(cos, sin),
+        "rotated": rotate(query.expand(len(cos), -1), cos, sin, rotary.pairing),
+    }
+
+
+def _layouts(cos: Float[Tensor, "T P"], sin: Float[Tensor, "T P"]) -> dict[str, Tensor]:
+    """cos and sin as kernels keep them."""
+    both = {"cos": cos, "sin": sin}
+    return {
+        **both,
+        "cos_sin": torch.cat((cos, sin), -1),
+        **{f"{name}_half": torch.cat((one, one), -1) for name, one in both.items()},
+        **{f"{name}_interleaved": one.repeat_interleave(2, -1) for name, one in both.items()},
+    }
+
+
+def _room(recipe: Recipe, arrays: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """How far every array may be off: eight roundings of float32 of an angle, and of what is multiplied by it."""
+    theta, query = arrays["inv_freq"], arrays["query"].double().abs()
+    angles = arrays["positions"].double().amax(0)[:, None] * theta
+    table = position_table.CLOSE * (1 + angles) * _factor(arrays)
+    layout = "cos_half" if recipe.get("pairing") == "half" else "cos_interleaved"
+    size = _pairs(query, recipe, len(theta)).sum(0)
+    still = torch.zeros(len(table), len(query) - 2 * len(theta), dtype=torch.float64)
+    relative = {
+        key: position_table.CLOSE * arrays[key].abs() for key in ("inv_freq", "rope_freqs") if key in arrays
+    }
+    laid = _layouts(table, table)
+    return {**relative, **laid, "rotated": torch.cat((_layouts(size * table, table)[layout], still), -1)}
+
+
+def _pairs(x: Float[Tensor, "*T D"], recipe: Recipe, pairs: int) -> Float[Tensor, "2 *T P"]:
+    """The first channels of all pairs, and the second ones."""
+    x = x[..., : 2 * pairs]
+    return torch.stack(x.chunk(2, -1) if recipe.get("pairing") == "half" else (x[..., ::2], x[..., 1::2]))
+
+
+def _factor(arrays: Mapping[str, Tensor]) -> float:
+    """The attention factor."""
+    return float(arrays["cos"].double().hypot(arrays["sin"].double()).mean())
+
+
+def assert_vectors(theirs: Mapping[str, Any] | Port, expected: Vectors | str | Path) -> None:
+    """Raise an AssertionError unless a port computes the reference vectors; it says what the port has wrong.
+
+    An angle may be off by eight roundings of float32 and the others in proportion, so that a port that multiplies
+    a position by a float32 frequency passes. Wrong bases, pairings, factors, ramps, attention factors and
+    directions are named by trying them.
+
+    Args:
+        theirs: the port's arrays by their names in the file, one or more, such as ``{"cos": …, "sin": …}``; the
+            layer type in front may be left out where only one rotates. Or a function of a layer type's name, the
+            query ``(D,)`` and positions ``(A, T)`` that returns the rotated queries ``(T, D)``.
+        expected: vectors, or the file of them.
+
+    Raises:
+        AssertionError: numbers or shapes that differ.
+        InvalidArgument: no arrays, or names that the file does not have.
+    """
+    expected = expected if isinstance(expected, Vectors) else load(expected)
+    layers = {name: layer for name, layer in expected.header["layers"].items() if "pairing" in layer}
+    ours = {
+        name: {k[len(name) + 1 :]: v for k, v in expected.arrays.items() if k.startswith(f"{name}.")}
+        for name in layers
+    }
+    if callable(theirs):
+        theirs = {f"{k}.rotated": theirs(k, v["query"].clone(), v["positions"].clone()) for k, v in ours.items()}
+    short = f"{next(iter(layers))}." if len(layers) == 1 else ""
+    theirs = {key if key in expected.arrays else short + key: one for key, one in theirs.items()}
+    known = [key for key in expected.arrays if not key.endswith((".query", ".positions"))]
+    if not theirs or not set(theirs) <= set(known):
+        raise InvalidArgument(f"theirs has {sorted(theirs) or 'no arrays'}; give one or more of {known}")
+    for name, layer in layers.items():
+        given = {k: torch.as_tensor(theirs[f"{name}.{k}"]).double() for k in ours[name] if f"{name}.{k}" in theirs}
+        _check(name, canonical(parse(layer["encoding"]), full=True), given, ours[name])
+
+
+def _check(name: str, recipe: Recipe, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]) -> None:
+    """Compare the arrays of a layer type."""
+    room = _room(recipe, ours)
+    for key, array in theirs.items():
+        shapes = tuple(array.shape), tuple(ours[key].shape)
+        assert shapes[0] == shapes[1], f"{name}.{key} has shape {shapes[0]}, and the file {shapes[1]}"
+    for key, array in theirs.items():
+        apart = (array - ours[key].double()).abs()
+        if not bool((apart <= room[key]).all()):
+            place = f" at position {ours['positions'][0, apart.amax(1).argmax()]}" if apart.ndim == 2 else ""
+            cause = _cause(recipe, theirs, ours)
+            raise AssertionError(f"{name}.{key} is off by {float(apart.max()):.3g}{place}: {cause}")
+
+
+def _cause(recipe: Recipe, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]) -> str:
+    """The mistake that gives the port's numbers, in words."""
+    turns, right = _turns(recipe, theirs, ours["query"], len(ours["inv_freq"])), _factor(ours)
+    measured = right if turns is None else float(turns.abs().mean())
+    factor = f"its attention factor is {measured:.6g}, and the model's {right:.6g}"
+    for text, (changes, of_scaling) in _mistakes(recipe, turns, theirs, ours).items():
+        with suppress(InvalidArgument):  # a change that this scaling refuses
+            scaling = replace(recipe.get("scaling"), **of_scaling) if of_scaling else recipe.get("scaling")
+            wrong = recipe.with_(**{"scaling": scaling, **changes})
+            sign = -1.0 if text == BACKWARDS else 1.0
+            gain = measured / _factor(_arrays(wrong, ours["positions"]))
+            for words, times in ((text, 1.0), (f"{text}, and {factor}" if text else factor, gain)):
+                arrays = _arrays(wrong, ours["positions"], times, sign)
+                room = _room(wrong, arrays)
+                if all(bool(((one - arrays[key]).abs() <= room[key]).all()) for key, one in theirs.items()):
+                    return words
+    return "no mistake that is known gives these numbers"
+
+
+BACKWARDS = "it rotates backwards"
+
+
+def _mistakes(
+    recipe: Recipe, turns: Tensor | None, theirs: Mapping[str, Tensor], ours: Mapping[str, Tensor]
+) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
+    """What ports get wrong, as changes of the recipe and of its scaling, by a sentence each."""
+    pairing, base, scaling, axes = (recipe.get(name) for name in ("pairing", "base", "scaling", "axes"))
+    theta, where = theirs.get("inv_freq", ours["inv_freq"]), ours["positions"]
+    if turns is not None and "inv_freq" not in theirs and bool((ones := where[0] == 1).any()):
+        coordinate = where[list(axes.axis_of_pair) if axes else [0] * len(theta)][:, ones][:, 0]
+        theta = turns[ones][0].angle() / coordinate
+    other = "interleaved" if pairing == "half" else "half"
+    plain = {"scaling": Default()}
+    result: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+        "": ({}, {}),  # the attention factor alone
+        BACKWARDS: ({}, {}),
+        f"its pairs are {other!r}, and the model's {pairing!r}": ({"pairing": other}, {}),
+        "all its pairs rotate by the first axis": ({"axes": None}, {}),
+        f"it leaves out the model's {scaling}": (plain, {}),
+    }
+    for measured in (1e4, *_digits(float(theta[0] / theta[1]) ** len(theta) if theta[1:2].any() else 0.0)):
+        text = f"its base is {measured:.6g}, and the model's {base:.10g}"
+        result[text] = {"base": measured}, {}
+        result[f"{text}, and it leaves out {scaling}"] = {"base": measured, **plain}, {}
+    factor, length = (getattr(scaling, name, None) for name in ("factor", "original_length"))
+    slowest = base ** (1 / len(theta) - 1) / float(theta[-1]) if theta[-1] else 0.0
+    for one in (*_digits(slowest), 2 * factor, factor / 2) if factor else ():
+        result[f"its factor is {one:.6g}, and the model's {factor:.6g}"] = {}, {"factor": one}
+    for n in (round(length * (factor or 1)), 2 * length, length // 2) if length else ():
+        result[f"its original length is {n}, and the model's {length}"] = {}, {"original_length": n}
+    if isinstance(scaling, YaRN):
+        ramp = {"dimension": "rotations", "rotations": "dimension"}[scaling.ramp]
+        turns_at = f"{scaling.beta_fast:g} and {scaling.beta_slow:g}"
+        result |= {
+            f"its ramp is by {ramp}, and the model's by {scaling.ramp}": ({}, {"ramp": ramp, "truncate": True}),
+            f"its ramp has truncate={not scaling.truncate}": ({}, {"truncate": not scaling.truncate}),
+            f"its ramp ends at 32 and 1 turns, and the model's at {turns_at}": (
+                {},
+                {"beta_fast": 32.0, "beta_slow": 1.0},
+            ),
+        }
+    return result
+
+
+def _digits(value: float) -> tuple[float, ...]:
+    """A measured number, as it may have been written."""
+    return tuple(float(f"{value:.{n}g}") for n in (2, 4, 6)) if value else ()
+
+
+def _turns(recipe: Recipe, arrays: Mapping[str, Tensor], query: Tensor, pairs: int) -> Tensor | None:
+    """cos + i·sin of every position and pair, ``(T, P)``, from whichever arrays have both."""
+    if "cos_sin" in arrays:
+        return torch.complex(*arrays["cos_sin"].chunk(2, -1))
+    for end, chosen in {"": slice(None), "_half": slice(pairs), "_interleaved": slice(None, None, 2)}.items():
+        if {f"cos{end}", f"sin{end}"} <= set(arrays):
+            return torch.complex(arrays[f"cos{end}"][:, chosen], arrays[f"sin{end}"][:, chosen])
+    if "rotated" not in arrays:
+        return None
+    after, before = (_pairs(x.double(), recipe, pairs) for x in (arrays["rotated"], query))
+    return torch.complex(*after) / torch.complex(*before)

@@ -1,0 +1,205 @@
+"""Reference vectors: a port that was written from their page passes, and each of its mistakes is named."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from posenc.commands.app import app
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import read
+from posenc.integrations.vectors import FORMAT, assert_vectors, load, vectors
+from posenc.scaling import LongRoPE, YaRN
+from support.stranger import Engine
+
+SIZES = {"hidden_size": 256, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 4096}
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 4096}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 1024,
+}
+LINEAR = {"rope_type": "linear", "factor": 2.0}
+
+
+def llama(**more: Any) -> dict[str, Any]:
+    return {"model_type": "llama", **SIZES, "rope_theta": 5e5, **more}
+
+
+@pytest.mark.parametrize("ending", ["json", "safetensors"])
+@pytest.mark.parametrize("scaling", [None, LINEAR, YARN, {**YARN, "attention_factor": 1.0}, LLAMA3], ids=str)
+def test_a_stranger_passes(scaling: Any, ending: str, tmp_path: Path) -> None:
+    config = llama(rope_scaling=scaling)
+    file = vectors(read(config)).save(tmp_path / f"rope.{ending}")
+    engine = Engine(config)
+    assert_vectors(engine.rotate, file)
+    cos, sin = engine.tables([0, 1, 2, *load(file).arrays["all.positions"][0, 3:].tolist()])
+    twice = {"cos_half": np.tile(cos, 2), "sin_interleaved": np.repeat(sin, 2, -1)}
+    assert_vectors(
+        {"cos": cos, "sin": sin, "cos_sin": np.hstack((cos, sin)), "inv_freq": engine.theta, **twice}, file
+    )
+
+
+@pytest.mark.parametrize(
+    ("instead", "cause"),
+    [
+        ({"rope_theta": 1e4}, "its base is 10000, and the model's 500000"),
+        ({"rope_theta": 2.5e5}, "its base is 250000, and the model's 500000"),
+        ({"pairing": "interleaved"}, "its pairs are 'interleaved', and the model's 'half'"),
+        ({"factor": 8.0}, "its factor is 8, and the model's 4"),
+        (
+            {"factor": 8.0, "attention_factor": 1.0},
+            "its factor is 8, and the model's 4, and its attention factor is 1, and the model's 1.13863",
+        ),
+        ({"ramp": "rotations"}, "its ramp is by rotations, and the model's by dimension"),
+        ({"attention_factor": 1.0}, "its attention factor is 1, and the model's 1.13863"),
+        ({"rope_type": "default"}, "it leaves out the model's YaRN(factor=4, original_length=4096"),
+        (
+            {"rope_type": "default", "rope_theta": 1e4},
+            "its base is 10000, and the model's 500000, and it leaves out",
+        ),
+        ({"original_max_position_embeddings": 16384}, "its original length is 16384, and the model's 4096"),
+    ],
+    ids=str,
+)
+def test_a_strangers_mistake_is_named(instead: dict[str, Any], cause: str) -> None:
+    config = llama(rope_scaling=YARN)
+    engine, expected = Engine(config, **instead), vectors(read(config))
+    with pytest.raises(AssertionError, match=re.escape(cause)):
+        assert_vectors(engine.rotate, expected)
+    if "pairing" not in instead:
+        cos, sin = engine.tables(expected.arrays["all.positions"][0])
+        with pytest.raises(AssertionError, match=re.escape(cause)):
+            assert_vectors({"cos": cos, "sin": sin}, expected)
+
+
+def test_every_word_of_a_header_and_array_is_on_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "vectors.md").read_text("utf-8")
+    model = vectors(read(llama(rope_scaling=YARN)), source={"repository": "a", "path": "b", "commit": "c"})
+    (layer,) = model.header["layers"].values()
+    names = {*model.header, *layer, *(name.removeprefix("all.") for name in model.arrays)}
+    assert names | {"arrays"} == {
+        word for row in re.findall(r"^\| (`.*?) \|", page, re.M) for word in re.findall(r"`(\w+)`", row)
+    } - {
+        *("linear", "ntk", "dynamic", "yarn", "llama3", "longrope"),
+    }
+    rows = re.findall(r"^\| (`.*?`) \| (int64|float32|float64) \((.*?)\) \|", page, re.M)
+    sizes = {"A": 1, "T": 6, "P": 32, "2P": 64, "D": 64}
+    assert {
+        name: (f"torch.{dtype}", [sizes[size] for size in shape.split(", ")])
+        for words, dtype, shape in rows
+        for name in re.findall(r"`(\w+)`", words)
+    } == {k.removeprefix("all."): (str(one.dtype), list(one.shape)) for k, one in model.arrays.items()}
+    assert FORMAT in page
+
+
+def test_ports_that_leave_a_scaling_out_are_named() -> None:
+    """mlx-vlm (ten models), unsloth (Llama 3.1) and omlx (Qwen with YaRN): scaling declared, and not read."""
+    families = {
+        "llama": llama(rope_scaling=LLAMA3),
+        "qwen3": {**llama(rope_scaling=YARN), "model_type": "qwen3", "head_dim": 64},
+        "gemma3_text": {
+            **SIZES,
+            "model_type": "gemma3_text",
+            "head_dim": 64,
+            "rope_theta": 1e6,
+            "rope_local_base_freq": 1e4,
+            "rope_scaling": {"rope_type": "linear", "factor": 8.0},
+            "sliding_window": 512,
+            "layer_types": ["sliding_attention", "full_attention"],
+        },
+    }
+    for config in families.values():
+        plain = vectors(read({**config, "rope_scaling": None}), [0, 1, 4095])
+        rotated = {key: array for key, array in plain.arrays.items() if key.endswith(".rotated")}
+        with pytest.raises(AssertionError, match="it leaves out the model's"):
+            assert_vectors(rotated, vectors(read(config), [0, 1, 4095]))
+
+
+def test_ports_with_the_other_pairing_are_named() -> None:
+    """shainet, tiny-vllm and lattice, which took mrope_interleaved for the pairing."""
+    gptj = {"model_type": "gptj", "n_embd": 256, "n_head": 4, "n_layer": 2, "n_positions": 2048, "rotary_dim": 32}
+    with pytest.raises(AssertionError, match="its pairs are 'half', and the model's 'interleaved'"):
+        assert_vectors(
+            Engine({**SIZES, "rope_theta": 1e4, "partial_rotary_factor": 0.5}).rotate, vectors(read(gptj))
+        )
+    sections = {"rope_type": "default", "mrope_section": [12, 10, 10], "mrope_interleaved": True, "rope_theta": 5e5}
+    qwen = read({"model_type": "qwen3_vl_text", **SIZES, "head_dim": 64, "rope_parameters": sections})
+    expected = vectors(qwen)
+    assert expected.arrays["all.positions"].shape[0] == 3
+    text = Engine({**SIZES, "rope_theta": 5e5})
+    with pytest.raises(AssertionError, match="all its pairs rotate by the first axis"):
+        assert_vectors(text.rotate, expected)
+
+
+def test_transformers_own_tables_pass_and_float32_is_bit_for_bit() -> None:
+    llama_module = pytest.importorskip("transformers.models.llama.modeling_llama")
+    from transformers import LlamaConfig
+
+    config = llama(rope_parameters={**YARN, "rope_theta": 5e5}, max_position_embeddings=16384)
+    rotary = llama_module.LlamaRotaryEmbedding(
+        LlamaConfig(**{k: v for k, v in config.items() if k != "rope_theta"})
+    )
+    expected = vectors(read(config), [0, 1, 4095, 16383], phases="float32")
+    cos, sin = rotary(torch.zeros(1), expected.arrays["all.positions"])
+    assert_vectors({"cos_half": cos[0], "sin_half": sin[0]}, expected)
+    assert torch.equal(rotary.inv_freq.double(), expected.arrays["all.inv_freq"])
+
+
+def test_a_length_chooses_the_list_of_longrope() -> None:
+    lists = LongRoPE((1.0,) * 32, (4.0,) * 32, 4096, 4.0)
+    model = read(llama()).with_scaling(lists)
+    short, long = (vectors(model, [0, 1], total_length=n).arrays["all.rope_freqs"] for n in (4096, 4097))
+    assert set(short.tolist()) == {1.0}
+    assert set(long.tolist()) == {4.0}
+
+
+def test_layers_that_do_not_rotate_are_in_the_header_alone() -> None:
+    config = {**llama(), "model_type": "smollm3", "no_rope_layers": [1, 0], "num_key_value_heads": 4}
+    model = vectors(read(config))
+    assert model.header["layer_types"] == ["rotary", "nope"]
+    assert model.header["layers"]["nope"] == {"encoding": "nope"}
+    assert {name.split(".")[0] for name in model.arrays} == {"rotary"}
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    expected = vectors(read(llama()))
+    with pytest.raises(InvalidArgument, match=r"theirs has \['all.cosine'\]; give one or more of \['all.inv_freq'"):
+        assert_vectors({"cosine": []}, expected)
+    with pytest.raises(InvalidArgument, match="theirs has no arrays"):
+        assert_vectors({}, expected)
+    with pytest.raises(AssertionError, match=r"all.cos has shape \(2, 3\), and the file \(6, 32\)"):
+        assert_vectors({"cos": torch.zeros(2, 3)}, expected)
+    with pytest.raises(AssertionError, match="no mistake that is known gives these numbers"):
+        assert_vectors({"cos": torch.zeros(6, 32)}, expected)
+    with pytest.raises(InvalidArgument, match=r"must end in .json or .safetensors"):
+        expected.save(tmp_path / "rope.npz")
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(InvalidArgument, match="is no file of 'posenc-vectors 1'"):
+        load(tmp_path / "other.json")
+    with pytest.raises(InvalidArgument, match="model_type 'bloom' has no rotary layers"):
+        vectors(read({"model_type": "bloom", "hidden_size": 64, "n_head": 4, "n_layer": 2}))
+    with pytest.raises(InvalidArgument, match=r"positions=\[-1\] must be"):
+        vectors(read(llama()), [-1])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(llama()))
+    words = ["vectors", str(tmp_path), "--scaling", "yarn(4, 4096)", "--positions", "0,1,4095"]
+    done = CliRunner().invoke(app, [*words, "--phases", "float32", "-o", str(tmp_path / "rope.json")])
+    assert done.exit_code == 0, done.output
+    assert "12 arrays" in done.output
+    assert_vectors(Engine(llama(rope_scaling=YARN)).rotate, tmp_path / "rope.json")
+    again = vectors(read(llama()).with_scaling(YaRN(4, 4096)), [0, 1, 4095], phases="float32")
+    assert load(tmp_path / "rope.json").header == json.loads(json.dumps(again.header))
+    wrong = CliRunner().invoke(
+        app, ["vectors", str(tmp_path), "--positions", "0,x", "-o", str(tmp_path / "rope.json")]
+    )
+    assert "positions='0,x' must be numbers" in str(wrong.exception)
