@@ -20,7 +20,7 @@ from torch import Tensor
 from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
-from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.encoding import Encoding, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
@@ -111,11 +111,8 @@ class PlacedChannelRotary(Placed):
     def rotate(
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
-        new = self.are_at_queries(k)
-        k_positions = self.q_positions if new else self.k_positions
-        check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
-        check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
-        k_tables = self.q_tables if new else self.rotary.tables(k_positions, self.dtype)
+        alike = keys_at_queries(self, q, k, self.rotary.head_dim)
+        k_tables = self.q_tables if alike else self.rotary.tables(self.k_positions, self.dtype)
         return self.rotary.mix(q, *self.q_tables), self.rotary.mix(k, *k_tables)
 
 

@@ -282,6 +282,14 @@ def check_heads(name: str, x: Tensor | None, positions: Positions, head_dim: int
     _check_fit(name, x, positions, "head_dim", head_dim, axes)
 
 
+def keys_at_queries(placed: Placed, q: Tensor | None, k: Tensor | None, head_dim: int) -> bool:
+    """Whether these keys stand where the queries do; refuses either where it does not fit what is placed."""
+    alike = k is None or placed.are_at_queries(k)
+    check_heads("q", q, placed.q_positions, head_dim, placed.axes)
+    check_heads("k", k, placed.q_positions if alike else placed.k_positions, head_dim, placed.axes)
+    return alike
+
+
 def check_embeddings(x: Tensor, positions: Positions, width: int, axes: int = 1) -> None:
     """Refuse what is no batch of token embeddings at these positions."""
     tensors(x=x)

@@ -22,7 +22,7 @@ from torch.nn.functional import softplus
 
 from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
-from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
@@ -58,9 +58,7 @@ class PlacedPoPE(Placed):
     ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
         """Queries and keys with ``rotary_dim`` more channels."""
         self.check_current()
-        pope, alike = self.pope, self.are_at_queries(k)
-        check_heads("q", q, self.q_positions, pope.head_dim)
-        check_heads("k", k, self.q_positions if alike else self.k_positions, pope.head_dim)
+        pope, alike = self.pope, keys_at_queries(self, q, k, self.pope.head_dim)
         if q.shape[1] != len(self.delta):
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "

@@ -18,7 +18,7 @@ from posenc.arguments import as_integer, as_number, as_scale
 from posenc.clock import Clock, Phases
 from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
-from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.nope import NoPE
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.rotation import Rotation
@@ -114,11 +114,8 @@ class PlacedRotary(Placed):
             again = None if self._step is None else self._step(*plain)
             if again is not None:
                 return cast(tuple[Queries, Keys], again)
-        alike = k is None or self.are_at_queries(k)
-        k_positions = self.q_positions if alike else self.k_positions
-        check_heads("q", q, self.q_positions, self.rotary.head_dim, self.axes)
-        check_heads("k", k, k_positions, self.rotary.head_dim, self.axes)
-        k_tables = self.q_tables if alike else self._tables(k_positions)
+        alike = keys_at_queries(self, q, k, self.rotary.head_dim)
+        k_tables = self.q_tables if alike else self._tables(self.k_positions)
         pairing, backend = self.rotary.pairing, self.rotary.backend
         if plain is not None:
             self._step = step(*plain, self.q_tables, k_tables, pairing, backend)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.clock import RADIANS_PER_UNIT
-from posenc.encodings.encoding import Encoding, check_heads
+from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
@@ -133,10 +133,7 @@ class PlacedRotation(Placed):
         self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
     ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
         self.check_current()
-        head_dim, pairing, axes = self.encoding.head_dim, self.encoding.pairing, self.axes
-        alike = self.are_at_queries(k)
-        check_heads("q", q, self.q_positions, head_dim, axes)
-        check_heads("k", k, self.q_positions if alike else self.k_positions, head_dim, axes)
+        pairing, alike = self.encoding.pairing, keys_at_queries(self, q, k, self.encoding.head_dim)
         for_q = self._for_heads(self.q_tables, q.shape[1])
         if alike and (self.encoding.groups == 1 or q.shape[1] == k.shape[1]):
             for_k = for_q
