@@ -9,6 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import posenc
 from posenc import Mask, attention, explain, scores
+from posenc.attend.blocks import WINDOW_ROWS
 from posenc.positions import arange
 
 HEADS, D, T = 2, 8, 2048
@@ -166,3 +167,29 @@ def test_gradients_of_keys_are_added_up_in_float32() -> None:
     for want, got in zip(*results, strict=True):
         # 0.0036 from one block to sixteen; added up in bfloat16, eight blocks have 0.0050.
         assert (got.double() - want).square().mean().sqrt() < 4.3e-3 * want.square().mean().sqrt()
+
+
+@pytest.mark.parametrize("name", ["nope", "alibi", "t5"])
+@pytest.mark.parametrize(("S", "window"), [(333, 64), (333, 65), (333, 1), (400, 150), (200, 128)])
+def test_blocks_of_a_window_are_one_call(name: str, S: int, window: int) -> None:
+    """All blocks that see keys under the same mask, whatever lies in memory beside heads that share keys."""
+    torch.manual_seed(0)
+    encoding = posenc.encoding(name, width=32, heads=4, head_dim=8)
+    here, mask, length = encoding.at(arange(S)[-200:], arange(S)), Mask(causal=True, window=window), 200
+    q, k, v = torch.randn(2, length, 4, 8).transpose(1, 2), *torch.randn(2, 2, S, 2, 8).transpose(2, 3)
+    wanted = scores(q, k, here, mask).softmax(-1) @ v.repeat_interleave(2, 1)
+    shapes = []
+
+    class Called(Multiplied):
+        def __torch_dispatch__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None):
+            if "scaled_dot_product" in func.name():
+                shapes.append(args[0].shape[1:3])
+            return super().__torch_dispatch__(func, types, args, kwargs)
+
+    with torch.no_grad(), Called():
+        y = attention(q, k, v, here, mask)
+    torch.testing.assert_close(y, wanted, rtol=0, atol=2e-6)
+    behind = -(-max(0, window - 1 - (S - length)) // WINDOW_ROWS)  # blocks that see less than a window
+    alike = length // WINDOW_ROWS - behind
+    assert shapes.count((alike, WINDOW_ROWS)) == (4 if alike > 1 else 0)
+    assert len(shapes) == (4 + behind + 1 if alike > 1 else -(-length // 128))

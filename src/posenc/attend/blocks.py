@@ -35,6 +35,9 @@ from posenc.kernels.attention.softmax import (
 ROWS = 128
 """Query rows of one block: few, so that its mask stays small, yet enough to read a long line of keys seldom."""
 
+WINDOW_ROWS = 64
+"""Query rows of one block of a window, where all blocks are one call: few, so that little beside it is computed."""
+
 TRAINING_ROWS = 256
 """Query rows of one block where gradients flow: each block adds to the gradients of all its keys and values."""
 
@@ -98,9 +101,16 @@ class Masks:
 def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Tensor, "B H T V"]:
     """Every block by torch's attention; for inference, and where weights are dropped."""
     q, k, v = readable(q, k, v)
-    masks = Masks(call, ROWS, mask_dtype(q), not call.dropout and fused(q, k, v), rounds=True)
     out, blocks = None if torch.is_grad_enabled() else q.new_empty(*q.shape[:3], v.shape[-1]), []
+    alike = range(0) if out is None else call.rows_alike(WINDOW_ROWS)
+    masks = Masks(
+        call, alike.step if alike else ROWS, mask_dtype(q), not call.dropout and fused(q, k, v), rounds=True
+    )
+    if alike and out is not None:
+        _slide(q, k, v, call, alike, out)
     for first, last, start, keys in masks:
+        if first in alike:
+            continue
         rows, (mask, _) = masks.flipped(q[:, :, first:last]), masks.at(first, last, keys, start)
         if start and masks.far and mask is not None:
             of = k[:, :, :keys], v[:, :, :keys]
@@ -113,6 +123,30 @@ def by_blocks(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Float[Ten
         else:  # written where it belongs instead of joined afterwards
             out[:, :, first:last] = block
     return torch.cat(blocks, dim=2) if out is None else out
+
+
+def _slide(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, alike: range, out: Tensor) -> None:
+    """Write what all blocks of ``alike`` see, in one call for each sequence and each query head of a group.
+
+    Blocks stand where heads do and heads where the batch does; keys of neighbours overlap, as views may.
+    """
+    first, last = alike.start, alike.start + alike.step
+    start, keys = call.start(first), call.keys(last)
+    mask = call.sdpa_mask(first, last, start=start)
+    group = q.shape[1] // k.shape[1]
+
+    def blocks(x: Tensor, begin: int, length: int) -> Tensor:
+        head, token, _ = x.stride()
+        size = x.shape[0], len(alike), length, x.shape[2]
+        return x[:, begin:].as_strided(size, (head, alike.step * token, token, 1))
+
+    for row in range(q.shape[0]):
+        of = blocks(k[row], start, keys - start), blocks(v[row], start, keys - start)
+        for member in range(group):
+            some = mask if mask.shape[1] == 1 else mask[0, member::group, None]
+            queries = blocks(q[row, member::group], first, alike.step)
+            y = attended(queries, *of, call.scale, some, dropout=call.dropout)
+            out[row, member::group, first : alike.stop] = y.flatten(1, 2)
 
 
 def by_operators(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> tuple[Tensor, Tensor]:

@@ -140,6 +140,17 @@ class AttentionCall:
             return max(0, self.all_keys - self.queries + first - self.bias.constant_beyond)
         return self.mask.keys_from(first, self.queries, self.all_keys)
 
+    def rows_alike(self, rows: int) -> range:
+        """The first rows of blocks that all see a window of keys under the same mask and bias; few or none are not
+        worth it, and then the range is empty."""
+        window, behind = self.mask.window, self.all_keys - self.queries
+        slides = window is not None and self.mask.causal and self.mask.by_offset and self.device.type == "cpu"
+        if window is None or not slides or (self.bias is not None and self.bias.toeplitz is None):
+            return range(0)
+        first = -(-max(0, window - 1 - behind) // rows) * rows
+        alike = range(first, self.queries - self.queries % rows, rows)
+        return alike if len(alike) > 1 else range(0)
+
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         """What the bias gives those keys."""
         return None if self.bias is None else self.bias.beyond(first, last)
