@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 import torch
@@ -37,13 +38,17 @@ def tables(device: str, quick: bool) -> Iterator[Table]:
     yield alibi.table(long // 2, torch.float32, False, kv_heads=2, device=device)
     for backward in (False, True):
         yield biases.table(long, torch.float32, backward, device=device)
+        yield biases.windows(2 * long, torch.float32, backward, device=device)
     for how in ("left-padded", "packed into four"):
         for backward in (False, True):
             yield alibi.hiding(long, torch.float32, backward, how, device=device)
     if device == "cpu":
         yield alibi.table(long // 4, torch.float32, False, flex=True)
-        yield decode.table(torch.float32)
-        yield decode.table(torch.bfloat16)
+        for dtype in (torch.float32, torch.bfloat16):
+            yield decode.table(dtype)
+            if find_spec("transformers"):
+                yield decode.layer("rotary", dtype)
+                yield decode.layer("t5", dtype)
 
 
 def run(device: str, quick: bool, seconds: float, command: str) -> str:

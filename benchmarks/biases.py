@@ -1,6 +1,7 @@
-"""Every bias over one axis in causal attention, beside attention without one: time forward and backward, memory."""
+"""Every bias over one axis in causal attention, beside attention without one, and what a window of it costs."""
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -14,6 +15,10 @@ LINE, BANDED = 1.3, 1.5
 """What a bias along a line or in channels may cost beside none, and what one within a reach may."""
 
 HEADS, HEAD_DIM = 8, 64
+
+WINDOW = 128
+WINDOWED = {"nope": 0.10, "alibi": 0.10, "t5": 0.15}
+"""The share of attention to all keys that a window may cost, of 8192."""
 
 TARGETS = {
     **dict.fromkeys(("alibi", "t5", "kerple", "sandwich", "fire", "fox"), LINE),
@@ -45,3 +50,18 @@ def table(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") 
     title = f"every bias, {HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
     note = "Ratios are to causal attention without a bias. What tokens say to a bias is read within the time."
     return Table(title, rows, tuple, note=note)
+
+
+def windows(length: int, dtype: torch.dtype, backward: bool, device: str = "cpu") -> Table:
+    """A window of causal attention; the base sees every key before it."""
+    q, k, v, grad = inputs(length, dtype, backward, (HEADS, HEADS, HEAD_DIM), device)
+    at = posenc.positions.arange(length, device=device)
+    whole = runs(q, k, v, grad, backward)
+    rows = [Row("every key, SDPA", whole(lambda: sdpa(q, k, v, is_causal=True)))]
+    for name, target in WINDOWED.items():
+        encoding = posenc.encoding(name, width=HEADS * HEAD_DIM, heads=HEADS, head_dim=HEAD_DIM).to(device)
+        placed = encoding.requires_grad_(False).at(at)
+        under = partial(posenc.attention, q, k, v, placed, causal=True, window=WINDOW)
+        rows.append(Row(name, whole(under), target=target))
+    title = f"A window of {WINDOW}, {HEADS} heads of {HEAD_DIM}, L={length}, {said(dtype, backward)}"
+    return Table(title, rows, tuple, note="Ratios are to causal attention without a window or a bias.")

@@ -1,4 +1,5 @@
-"""Decoding: what positions cost a step of one token through 32 layers, 32 query and 8 key heads.
+"""Decoding: what positions cost a step of one token through 32 layers, 32 query and 8 key heads, and what a whole
+step of one layer's attention over its cache does.
 
 Ten steps are timed in a row, as decoding makes them.
 """
@@ -7,6 +8,8 @@ from collections.abc import Callable
 from ctypes import addressof, c_void_p
 from functools import partial
 from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -65,6 +68,43 @@ def table(dtype: torch.dtype) -> Table:
     return Table(title, rows, exact, note=f"Operator calls a step: {counts}; native, none.")
 
 
+LAYER = {torch.float32: 2e-4, torch.bfloat16: 0.04}
+CACHE = 1024
+"""Tokens in the cache of the whole step, the new one among them."""
+
+
+def layer(name: Literal["rotary", "t5"], dtype: torch.dtype) -> Table:
+    """One layer's rotation, cache and attention for a new token; the base is what transformers does."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(1, 32, 1, 128), *[(1, 8, 1, 128)] * 2, *[(1, 8, CACHE, 128)] * 2]
+    q, k, v, keys, values = (torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
+    settings = {"pairing": "half"} if name == "rotary" else {}
+    encoding = posenc.encoding(name, width=4096, heads=32, head_dim=128, **settings).requires_grad_(False)
+    at = torch.arange(CACHE)
+    placed = encoding.at(at[-1:], at)
+
+    @torch.no_grad()
+    def ours() -> Outputs:
+        for _ in range(STEPS):
+            turned, keys[:, :, -1:] = placed.rotate(q, k)
+            values[:, :, -1:] = v
+            y = posenc.attention(turned, keys, values, placed, causal=True)
+        return (y,)
+
+    def exact() -> Outputs:
+        wide = encoding.at(at[-1:], at, dtype=torch.float64)
+        turned, last = wide.rotate(q.double(), k.double())
+        all_k, all_v = (torch.cat((x[:, :, :-1], y), 2).double() for x, y in ((keys, last), (values, v)))
+        scores = posenc.scores(turned, all_k, wide)
+        return (scores.softmax(-1) @ all_v.repeat_interleave(4, 1),)
+
+    rows = [Row("transformers, sdpa", _their_layer(q, k, v, keys, values, placed), LAYER[dtype])]
+    rows.append(Row("posenc", ours, LAYER[dtype], 0.25))
+    title = f"Decoding, {STEPS} steps of one layer over {CACHE} keys, {name}, {str(dtype).removeprefix('torch.')}"
+    note = "Transformers' cache grows by joining, ours has its slots; cos, sin and T5's bias are made before."
+    return Table(title, rows, exact, note=note)
+
+
 def calls(run: Callable[[], Outputs]) -> int:
     """Operators that one run calls."""
     with Calls() as counter:
@@ -108,6 +148,32 @@ def _theirs(q: Tensor, k: Tensor, at: Tensor) -> Callable[[], Outputs]:
             for _ in range(LAYERS):
                 turned = llama.apply_rotary_pos_emb(q, k, cos, sin)
         return turned
+
+    return run
+
+
+def _their_layer(
+    q: Tensor, k: Tensor, v: Tensor, keys: Tensor, values: Tensor, placed: posenc.Placed
+) -> Callable[[], Outputs]:
+    from transformers import LlamaConfig
+    from transformers.cache_utils import DynamicLayer
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward
+    from transformers.models.llama import modeling_llama as llama
+
+    embedding = llama.LlamaRotaryEmbedding(LlamaConfig(hidden_size=4096, num_attention_heads=32))
+    cos, sin = embedding(q, torch.tensor([[CACHE - 1]]))
+    bias = None if placed.bias is None else placed.bias.rows(0, 1, CACHE).to(q.dtype)
+    module, cache = SimpleNamespace(num_key_value_groups=4, is_causal=True), DynamicLayer()
+    cache.update(keys[:, :, :-1], values[:, :, :-1])
+
+    @torch.no_grad()
+    def run() -> Outputs:
+        for _ in range(STEPS):
+            turned, key = llama.apply_rotary_pos_emb(q, k, cos, sin) if bias is None else (q, k)
+            every = cache.update(key, v)
+            y, _ = sdpa_attention_forward(module, turned, *every, None, scaling=128**-0.5, position_bias=bias)
+            cache.crop(-1)
+        return (y.transpose(1, 2),)
 
     return run
 

@@ -1,5 +1,6 @@
 """The benchmark refuses a speed to whatever computes something wrong."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -139,6 +140,17 @@ def test_decoding_is_gated(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["rotary", "t5"])
+def test_a_step_of_attention_is_gated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers")
+    table = decode.layer(name, torch.float32)
+    assert red(measure(table, rounds=1)) == set()
+    monkeypatch.setattr(
+        "posenc.kernels.attention.softmax.sdpa", lambda q, k, v, *args, **kwargs: torch.zeros_like(q)
+    )
+    assert red(measure(table, rounds=1)) == {"posenc"}
+
+
 def test_accuracy_at_every_limit() -> None:
     errors = accuracy.errors()
     assert max(errors["posenc, exact"].values()) <= 3.1e-8
@@ -148,6 +160,18 @@ def test_accuracy_at_every_limit() -> None:
 
 def test_the_exponent_is_the_power() -> None:
     assert exponent([1, 2, 4, 8], [3.0, 12.0, 48.0, 192.0]) == pytest.approx(2)
+
+
+def test_ratios_are_to_the_base_of_their_round_however_slow_it_is() -> None:
+    rows = [Row("slow", lambda: (time.sleep(0.02), ())[1]), Row("fast", lambda: ())]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("benchmarks.measure.counts_processor_time", lambda: False)
+        _, fast = measure(Table("", rows, tuple), seconds=0.2)
+    assert max(fast.ratios) < 0.5
+
+
+def test_a_window_has_its_rows() -> None:
+    assert [row.name for row in biases.windows(256, torch.float32, True).rows[1:]] == ["nope", "alibi", "t5"]
 
 
 def test_every_bias_over_one_axis_has_its_row() -> None:
