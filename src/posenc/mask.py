@@ -121,6 +121,10 @@ class Mask(Pytree):
         for name in ("key_mask", "bidirectional_groups", "dense"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, getattr(self, name).clone())
+        self.look()
+
+    def look(self) -> None:
+        """Find in the tensors how documents and padding lie, or hold what was declared to them."""
         self._learn("document_lengths", "q_segments", lambda segments: _documents(segments, self.k_segments))
         self._learn("left_padding", "key_mask", _padding)
 

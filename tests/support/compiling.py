@@ -11,6 +11,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch._dynamo.backends.common import aot_autograd
 
 import posenc
 from posenc import ALiBi, FoX, Mask, NoPE, Placed, Rotary, attention, scores
@@ -18,6 +19,7 @@ from posenc.encodings.resize import gathered
 from posenc.kernels import native
 from posenc.laws import LAWS, Broken
 from posenc.laws.law import near
+from posenc.laws.subject import each_layer
 from posenc.laws.tracing import SINGLE, Attends, Whole, given
 from posenc.positions import arange, grid, packed_rows
 from support.cases import CASES, Case
@@ -107,23 +109,26 @@ def pictures_of_all_sizes_are_one_exported_graph() -> None:
 
 
 def a_causal_bias_is_never_dense() -> None:
-    """No tensor of the graph has a number per query and key; positions that go back are an error with a way out."""
-    length, alibi, squares = 24, ALiBi(4), []
+    """No tensor of an exported graph has a number per query and key; positions that go back, or span more than its
+    channels hold, are an error with a way out there, and are served where compiled."""
+    length, alibi = 24, ALiBi(4)
 
-    def watching(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
-        shapes = (getattr(node.meta.get("example_value"), "shape", ()) for node in graph.graph.nodes)
-        squares.extend(shape for shape in shapes if list(shape).count(length) > 1)
-        return graph
+    class Attend(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            return attention(q, k, v, alibi.at(at), causal=True)
 
-    def call(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
-        return attention(q, k, v, alibi.at(at), causal=True)
-
-    fast, at = torch.compile(call, backend=watching, fullgraph=True), arange(length, offset=10**6)
+    attend, at = Attend(), arange(length, offset=10**4)
     q, k, v = torch.randn(3, 2, 4, length, 16)
-    near(fast(q, k, v, at), scores(q, k, alibi.at(at), causal=True).softmax(-1) @ v, SINGLE)
+    exported = torch.export.export(attend, (q, k, v, at))
+    values = [node.meta.get("val") for node in exported.graph.nodes]
+    squares = [x.shape for x in values if isinstance(x, torch.Tensor) and list(x.shape).count(length) > 1]
     assert not squares, squares
-    with pytest.raises(RuntimeError, match=r"positions go back.*pass backend='blocks'"):
-        fast(q, k, v, at.flip(0))
+    near(exported.module()(q, k, v, at), scores(q, k, alibi.at(at), causal=True).softmax(-1) @ v, SINGLE)
+    fast = torch.compile(attend, backend="aot_eager", fullgraph=True)
+    for other in (at.flip(0), at * 5000):
+        near(fast(q, k, v, other), scores(q, k, alibi.at(other), causal=True).softmax(-1) @ v, SINGLE)
+        with pytest.raises(RuntimeError, match=r"positions go back.*pass backend='blocks'"):
+            exported.module()(q, k, v, other)
 
 
 def a_scale_may_be_a_symbol() -> None:
@@ -159,6 +164,51 @@ def a_mask_is_one_boolean() -> None:
         squares = {(shape, dtype) for _, shape, dtype in largest if shape[-2:] == (48, 48)}
         assert all(shape[:-2] in ((), (1, 1), (2, 1)) for shape, _ in squares), squares
         assert all(dtype == torch.bool for shape, dtype in squares if shape[:-2]), squares
+
+
+def nothing_is_square(case: Case) -> None:
+    """No graph, forward or backward, makes a tensor with a number per query and key, whatever the mask; results
+    and gradients, of parameters too, are eager's."""
+    length, encoding = case.longest(23), case.build()
+    x, q, k, v, positions, _ = given(case, length)
+    at = torch.arange(length)
+    dense = torch.rand(2, 1, length, length, generator=torch.Generator().manual_seed(0)) > 0.3
+    masks = (
+        Mask(causal=True),
+        Mask(causal=True, window=4),
+        Mask(causal=True, key_mask=at >= torch.tensor([[3], [0]])),
+        Mask(causal=True, q_segments=at // 7),
+        Mask(causal=encoding.causal, dense=dense),
+    )
+    squares: list[tuple[str, torch.Size]] = []
+
+    def watching(graph: torch.fx.GraphModule, example: list[torch.Tensor]) -> torch.fx.GraphModule:
+        for node in graph.graph.nodes:
+            values = node.meta.get("val")
+            for value in values if isinstance(values, list | tuple) else [values]:
+                square = isinstance(value, torch.Tensor) and list(value.shape).count(length) > 1
+                squares.extend([(str(node.target), value.shape)] if square and node.op != "placeholder" else [])
+        return graph
+
+    def attend(x: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> list[torch.Tensor]:
+        outputs = []
+        for _, awaiting in each_layer(encoding.at(positions), case.period):
+            here = awaiting.with_content(x)[0]
+            q_rotated, k_rotated = here.rotate(q, k)
+            outputs += [attention(q_rotated, k_rotated, v, here, mask) for mask in masks]
+        return outputs
+
+    backend = aot_autograd(fw_compiler=watching, bw_compiler=watching)
+    parameters, results = [p for p in encoding.parameters() if p.requires_grad], []
+    for call in (attend, torch.compile(attend, backend=backend, fullgraph=True)):
+        leaves = [tensor.detach().clone().requires_grad_() for tensor in (x, q, k, v)]
+        outputs = call(*leaves)
+        loss = sum(y.square().sum() for y in outputs)
+        grads = torch.autograd.grad(loss, leaves + parameters, allow_unused=True, materialize_grads=True)
+        results.append([*outputs, *grads])
+    for got, want in zip(results[1], results[0], strict=True):
+        near(got, want, SINGLE * (1 + want.abs().max()))
+    assert not squares, squares
 
 
 class Layer(torch.nn.Module):
@@ -214,6 +264,8 @@ def the_native_kernel_is_one_operator() -> None:
 FEW = ("t5",)
 """A learned line, compiled to the end by every run of the tests; blocks of ALiBi are, too."""
 MORE = ("rotary", "alibi", "learned", "fox", "query-scale", "stack(rotary, fox(bias=1))")
+SQUARES = ("t5", "cope")
+"""A line with a gradient, and a bias that reads scores."""
 SOME = ("stack(rotary, fox(bias=1))",)
 """A stack of a rotation and gates that read tokens; test_lengths.py has a cache and a mask."""
 
@@ -292,6 +344,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
     "some": lambda: {
         **traced(called(SOME)),
         **to_the_end(called(FEW)),
+        **{f"{case}: squares": partial(nothing_is_square, case) for case in called(SQUARES)},
         "far positions": lambda: refuses_far_positions_when_compiled("eager"),
         "alibi over blocks": lambda: alibi_over_blocks("inductor"),
         "names of documents": lambda: gates_of_documents_with_any_name("aot_eager"),
@@ -309,6 +362,7 @@ LAWS_OF: dict[str, Callable[[], Laws]] = {
     "rest": lambda: {
         **traced(called(SOME, rest=True)),
         **to_the_end(called(MORE)),
+        **{f"{case}: squares": partial(nothing_is_square, case) for case in called(SQUARES, rest=True)},
         "far positions": lambda: refuses_far_positions_when_compiled("inductor"),
         "alibi over blocks": lambda: alibi_over_blocks("eager"),
     },

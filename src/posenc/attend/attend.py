@@ -21,6 +21,7 @@ from posenc.arguments import as_scale
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.decay import decayed, runs
+from posenc.attend.operator import operator
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
@@ -262,8 +263,31 @@ def _prepared(
 def _computed(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
+    if torch.compiler.is_compiling() and _is_one_operator(q, k, placed, mask, settings):
+        # Of a placed encoding what attention reads.
+        bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
+        bare.decay, bare.decay_span = placed.decay, placed.decay_span
+        outputs = AS_OPERATOR(q, k, v, bare, mask, scale, tuple(settings), sums=settings.exact_rows)
+        if outputs is not None:
+            return outputs
     attend = partial(_attend, scale=scale, settings=settings)
     return attend(q, k, v, placed, mask) if placed.decay is None else decayed(attend, scale, q, k, v, placed, mask)
+
+
+AS_OPERATOR = operator(
+    "posenc::attend",
+    lambda q, k, v, placed, mask, scale, settings: _computed(q, k, v, placed, mask, scale, Settings(*settings)),
+)
+"""``_computed`` to a compiler."""
+
+
+def _is_one_operator(q: Tensor, k: Tensor, placed: Placed, mask: Mask, settings: Settings) -> bool:
+    """Whether a compiler is given one operator: on the CPU, for more than one call of torch's attention."""
+    if torch.compiler.is_exporting() or not q.is_cpu or settings.dropout or _C._are_functorch_transforms_active():
+        return False
+    if placed.bias is not None or placed.decay is not None or settings.exact_rows or settings.softcap is not None:
+        return True
+    return not mask.only_causal or (mask.causal and plain_bool(q.shape[2] != 1 and q.shape[2] != k.shape[2]))
 
 
 def _attend(

@@ -61,6 +61,7 @@ class DeBERTa(Encoding):
     name: ClassVar[str] = "deberta"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("buckets", "lasts")
     per_layer = True
     uses_queries = True
 

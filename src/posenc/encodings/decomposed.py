@@ -43,6 +43,7 @@ class Decomposed(Encoding):
     name: ClassVar[str] = "decomposed"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ()
     uses_queries = True
 
     def __init__(
@@ -85,15 +86,14 @@ class Decomposed(Encoding):
     def enlarged(self, *places: int) -> "Decomposed":
         return self if holds(self.size, places) else self.resized(*places)
 
+    def row(self, last: int, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
+        """The row of every offset along an axis whose last place is ``last``."""
+        return (last - offsets).clamp(0, 2 * last)
+
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         wide = torch.promote_types(dtype, torch.float32)
         parts = []
         for axis, (table, places) in enumerate(zip(self.tables, self.size, strict=True)):
-            row, at = partial(_row, places - 1), (q_positions[axis], k_positions[axis])
+            row, at = partial(self.row, places - 1), (q_positions[axis], k_positions[axis])
             parts.append(QueryTable(table.to(wide).T[None], row, self.heads, *at, scaled=False))
         return Placed(q_positions, k_positions, self.axes, bias=SumBias(tuple(parts)))
-
-
-def _row(last: int, offsets: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
-    """The row of every offset along an axis whose last place is ``last``."""
-    return (last - offsets).clamp(0, 2 * last)

@@ -66,6 +66,7 @@ class Inkling(Encoding):
     """
 
     name: ClassVar[str] = "inkling"
+    bias_reads = ("extent",)
     needs_content = True
     causal = True
     per_layer = True

@@ -42,6 +42,7 @@ class Kerple(Encoding):
     name: ClassVar[str] = "kerple"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("kernel",)
 
     def __init__(self, heads: int, *, kernel: Kernel = "log", shared: bool = False) -> None:
         super().__init__()

@@ -40,6 +40,7 @@ class LayoutLM(Encoding):
     name: ClassVar[str] = "layoutlm"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("tables",)
 
     def __init__(
         self,

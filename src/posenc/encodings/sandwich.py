@@ -72,6 +72,7 @@ class Sandwich(Encoding):
     name: ClassVar[str] = "sandwich"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("channels",)
 
     def __init__(self, heads: int, *, channels: int = 128, base: float = 10_000.0, first: int = 1) -> None:
         super().__init__()

@@ -37,6 +37,7 @@ class Shaw(Encoding):
     name: ClassVar[str] = "shaw"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("behind", "ahead")
     uses_queries = True
 
     def __init__(

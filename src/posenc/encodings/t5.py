@@ -61,6 +61,7 @@ class T5(Encoding):
     name: ClassVar[str] = "t5"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("firsts", "two_sided", "buckets")
 
     firsts: Tensor
 

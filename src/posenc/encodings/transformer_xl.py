@@ -122,7 +122,7 @@ class TransformerXL(Encoding):
         wide = torch.promote_types(dtype, torch.float32)
         weight = self.weight.to(wide).unflatten(0, (self.heads, self.head_dim))
         u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
-        of_keys = KeyTable(u, torch.zeros_like, self.heads, q_positions, k_positions)
+        of_keys = KeyTable(u, partial(operator.mul, 0), self.heads, q_positions, k_positions)
         # W meets every distance in a table, and every query in products: fewer queries than channels are the less.
         # Their count is asked about last: a graph, which may look at no position, then serves every length.
         looked_up = consecutive(q_positions, k_positions) and q_positions.shape[-1] >= self.head_dim

@@ -37,6 +37,7 @@ class Window(Encoding):
     name: ClassVar[str] = "window"
     acts_on = ("bias",)
     relative = True
+    bias_reads = ("size",)
 
     def __init__(
         self, heads: int, *, size: Sequence[int] = (64, 64), shared: bool = False, std: float = 0.02

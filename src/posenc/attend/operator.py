@@ -1,0 +1,241 @@
+"""A function of queries, keys and values as one operator, which a compiler does not look into.
+
+An operator takes tensors, numbers and a text. Whatever else the function takes, a placed encoding and a mask, is
+written as a text that numbers its tensors, integers and floats, and made anew from them when the operator runs,
+where everything may be looked at. Gradients are those of the function, computed once more.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from importlib import import_module
+from types import BuiltinFunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._C import DispatchKey
+
+from posenc.encodings.bias import Bias
+from posenc.encodings.encoding import Encoding
+from posenc.kernels.attention.softmax import mask_dtype
+from posenc.mask import Mask
+from posenc.pytrees import Pytree
+
+Output = tuple[Tensor, Tensor | None]
+
+
+class Writing:
+    """A value on its way into an operator: its text, and the tensors, integers and floats that the text numbers.
+
+    A compiler traces it, so that each kind of value is told by ``isinstance``.
+    """
+
+    def __init__(self, value: object) -> None:
+        self.tensors: list[Tensor] = []
+        self.integers: list[int] = []
+        self.floats: list[float] = []
+        self.unknown = False
+        """Whether something in the value has no text: a function, a class made inside one."""
+        self.text = self.write(value)
+
+    def write(self, value: Any) -> str:
+        if value is None:
+            return "null"
+        if isinstance(value, bool):
+            return "true" if value else "false"
+        if isinstance(value, Tensor):
+            return _numbered("tensor", self.tensors, value)
+        if isinstance(value, int):
+            return _numbered("integer", self.integers, value)
+        if isinstance(value, float):
+            return _numbered("float", self.floats, value)
+        if isinstance(value, str):
+            return f'"{value}"'
+        if isinstance(value, tuple | list | nn.ModuleList):
+            parts = "".join([f", {self.write(one)}" for one in value])
+            return f'["tuple"{parts}]'
+        if isinstance(value, dict):
+            return self.with_attributes('"dict"', value)
+        if isinstance(value, slice):
+            return f'["slice", {self.write(value.start)}, {self.write(value.stop)}]'
+        if isinstance(value, partial):
+            return f'["partial", {self.write(value.func)}, {self.write(value.args)}, {self.write(value.keywords)}]'
+        if isinstance(value, MethodType):
+            return f'["method", {self.write(value.__self__)}, "{value.__name__}"]'
+        if isinstance(value, BuiltinFunctionType):
+            return f'["named", {self.name(value)}]'
+        if isinstance(value, Pytree):
+            attributes = {name: x for name, x in vars(value).items() if name not in value.facts}
+        elif isinstance(value, Encoding) and value.bias_reads is not None:
+            attributes = {name: getattr(value, name) for name in value.bias_reads}
+        else:
+            self.unknown = True
+            return "null"
+        return self.with_attributes(f'"object", {self.name(type(value))}', attributes)
+
+    def with_attributes(self, kind: str, attributes: dict[str, Any]) -> str:
+        parts = ", ".join([f'"{key}": {self.write(x)}' for key, x in attributes.items()])
+        return f"[{kind}, {{{parts}}}]"
+
+    def name(self, value: Any) -> str:
+        """By which ``named`` finds a class or a function again."""
+        name = f"{value.__module__}:{value.__qualname__}"
+        if "<" in name or not is_named(value, name):
+            self.unknown = True
+        return f'"{name}"'
+
+
+def _numbered(kind: str, values: list[Any], value: Any) -> str:
+    values.append(value)
+    return f'["{kind}", {len(values) - 1}]'
+
+
+def named(name: str) -> Any:
+    module, _, path = name.partition(":")
+    value = import_module(module)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def is_named(value: object, name: str) -> bool:
+    """Whether this is what has that name: a notebook may have made another class of it since."""
+    try:
+        return named(name) is value
+    except (ImportError, AttributeError):
+        return False
+
+
+# What torch.compiler.assume_constant_result sets, without loading the compiler: asked while tracing, answered then.
+is_named._dynamo_marked_constant = True  # type: ignore[attr-defined]
+
+parsed = lru_cache(json.loads)
+
+
+def read(text: Any, tensors: list[Tensor], integers: list[int], floats: list[float]) -> Any:
+    """The value again, from its text, parsed, and what the text numbers."""
+    if not isinstance(text, list):
+        return text
+    again = partial(read, tensors=tensors, integers=integers, floats=floats)
+    match text:
+        case ["tensor", i]:
+            return tensors[i]
+        case ["integer", i]:
+            return integers[i]
+        case ["float", i]:
+            return floats[i]
+        case ["named", name]:
+            return named(name)
+        case ["dict", parts]:
+            return {key: again(part) for key, part in parts.items()}
+        case ["slice", *ends]:
+            return slice(*[again(end) for end in ends])
+        case ["partial", function, arguments, keywords]:
+            return partial(again(function), *again(arguments), **again(keywords))
+        case ["method", owner, name]:
+            return getattr(again(owner), name)
+        case ["object", name, attributes]:
+            return _made(named(name), {key: again(part) for key, part in attributes.items()})
+        case _:
+            return tuple(again(part) for part in text[1:])
+
+
+def _made(kind: type, attributes: dict[str, Any]) -> Any:
+    """An object with these attributes, and what it derives from what its tensors hold."""
+    value: Any = object.__new__(kind)
+    vars(value).update(attributes)
+    if isinstance(value, Bias):
+        value.derive()
+    if isinstance(value, Mask):
+        value.look()
+    return value
+
+
+def operator(name: str, function: Callable[..., Output]) -> Callable[..., Output | None]:
+    """``function(q, k, v, *others)`` as an operator of this name; for others that have no text it returns None.
+
+    The function returns ``(B, H, T, V)`` and, if it is asked for, ``(B, H, T)``, of a type that holds sums.
+    """
+
+    def computed(inputs: list[Tensor], integers: list[int], floats: list[float], text: str) -> Output:
+        q, k, v, *tensors = inputs
+        return function(q, k, v, *read(parsed(text), tensors, integers, floats))
+
+    @torch.library.custom_op(name, mutates_args=())
+    def forward(
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        tensors: list[Tensor],
+        integers: list[int],
+        floats: list[float],
+        text: str,
+        wanted: list[int],
+        sums: bool,
+    ) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            out, lse = computed([q, k, v, *tensors], integers, floats, text)
+        return out.contiguous(), q.new_empty(0) if lse is None else lse.contiguous()
+
+    @forward.register_fake
+    def _(q: Tensor, k: Tensor, v: Tensor, *others: Any) -> tuple[Tensor, Tensor]:
+        lse = q.new_empty(q.shape[:3] if others[-1] else (0,), dtype=mask_dtype(q) if others[-1] else q.dtype)
+        return q.new_empty((*q.shape[:3], v.shape[3])), lse
+
+    @torch.library.custom_op(f"{name}_backward", mutates_args=())
+    def backward(
+        grad: Tensor,
+        grad_sums: Tensor,
+        inputs: list[Tensor],
+        integers: list[int],
+        floats: list[float],
+        text: str,
+        wanted: list[int],
+        sums: bool,
+    ) -> list[Tensor]:
+        with recording():
+            inputs = [x.detach().requires_grad_(i in wanted) for i, x in enumerate(inputs)]
+            out, lse = computed(inputs, integers, floats, text)
+            outputs, given = ([out], [grad]) if lse is None else ([out, lse], [grad, grad_sums])
+            leaves = [inputs[i] for i in wanted]
+            grads = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
+        return [torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(leaves, grads, strict=True)]
+
+    @backward.register_fake
+    def _(grad: Tensor, grad_sums: Tensor, inputs: list[Tensor], *others: Any) -> list[Tensor]:
+        return [inputs[i].new_empty(inputs[i].shape) for i in others[-2]]
+
+    def remember(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+        q, k, v, tensors, *ctx.others = inputs
+        ctx.save_for_backward(q, k, v, *tensors)
+
+    def back(ctx: Any, grad: Tensor, grad_sums: Tensor) -> tuple[Any, ...]:
+        inputs, wanted = list(ctx.saved_tensors), ctx.others[-2]
+        grads = dict(zip(wanted, backward(grad, grad_sums, inputs, *ctx.others), strict=True))
+        every, others = [grads.get(i) for i in range(len(inputs))], [None] * len(ctx.others)
+        return (*every[:3], every[3:], *others)
+
+    forward.register_autograd(back, setup_context=remember)
+
+    def call(q: Tensor, k: Tensor, v: Tensor, *others: Any, sums: bool) -> Output | None:
+        writing = Writing(others)
+        if writing.unknown:
+            return None
+        inputs = (q, k, v, *writing.tensors)
+        wanted = [i for i, x in enumerate(inputs) if x.requires_grad] if torch.is_grad_enabled() else []
+        out, lse = forward(q, k, v, writing.tensors, writing.integers, writing.floats, writing.text, wanted, sums)
+        return out, lse if sums else None
+
+    return call
+
+
+@contextmanager
+def recording() -> Iterator[None]:
+    """Autograd as outside of an operator, which it does not look into."""
+    excluded = torch._C._dispatch_tls_local_exclude_set()
+    for key in (DispatchKey.AutogradFunctionality, DispatchKey.AutogradOther, DispatchKey.AutogradNestedTensor):
+        excluded = excluded.remove(key)
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded), torch.enable_grad():
+        yield
