@@ -28,7 +28,7 @@ FLOORS = {
     "mask": {"arguments", "errors", "kernels", "pytrees"},
     "clock": {"arguments", "errors", "scaling"},
     "encodings": {"arguments", "errors", "names", "positions", "scaling", "clock", "kernels", "pytrees"},
-    "attend": {"arguments", "errors", "mask", "encodings", "kernels"},
+    "attend": {"arguments", "errors", "mask", "encodings", "kernels", "pytrees"},
     "laws": {"errors", "positions", "mask", "encodings", "attend", "kernels"},
     "integrations": LIBRARY | {"kernels", "laws"},
     "pictures": PICTURES,

@@ -21,7 +21,7 @@ from posenc.arguments import as_scale
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
 from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.decay import decayed, runs
-from posenc.attend.operator import operator
+from posenc.attend.operator import TRACED, operator
 from posenc.encodings.placed import Placed
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.kernels.attention.flex import capped_score_mod, flexible, serves
@@ -263,7 +263,7 @@ def _prepared(
 def _computed(
     q: Tensor, k: Tensor, v: Tensor, placed: Placed, mask: Mask, scale: float, settings: Settings
 ) -> Output:
-    if torch.compiler.is_compiling() and _is_one_operator(q, k, placed, mask, settings):
+    if torch.compiler.is_compiling() and TRACED and _is_one_operator(q, k, placed, mask, settings):
         # Of a placed encoding what attention reads.
         bare = Placed(placed.q_positions, placed.k_positions, placed.axes, bias=placed.bias, scale=placed.scale)
         bare.decay, bare.decay_span = placed.decay, placed.decay_span

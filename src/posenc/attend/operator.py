@@ -25,6 +25,9 @@ from posenc.pytrees import Pytree
 
 Output = tuple[Tensor, Tensor | None]
 
+TRACED = torch.__version__ >= "2.13"
+"""Whether torch's compiler follows what is done here; 2.8 lists no attributes of an object."""
+
 
 class Writing:
     """A value on its way into an operator: its text, and the tensors, integers and floats that the text numbers.
@@ -201,7 +204,9 @@ def operator(name: str, function: Callable[..., Output]) -> Callable[..., Output
             outputs, given = ([out], [grad]) if lse is None else ([out, lse], [grad, grad_sums])
             leaves = [inputs[i] for i in wanted]
             grads = torch.autograd.grad(outputs, leaves, given, allow_unused=True)
-        return [torch.zeros_like(x) if g is None else g.contiguous() for x, g in zip(leaves, grads, strict=True)]
+        # Fresh memory, side by side, as an operator promises: autograd may give one tensor to several.
+        plain, pairs = torch.contiguous_format, zip(leaves, grads, strict=True)
+        return [x.new_zeros(x.shape) if g is None else g.clone(memory_format=plain) for x, g in pairs]
 
     @backward.register_fake
     def _(grad: Tensor, grad_sums: Tensor, inputs: list[Tensor], *others: Any) -> list[Tensor]:
