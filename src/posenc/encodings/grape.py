@@ -3,10 +3,9 @@
     score(q_i, k_j) = q·k/√D − m_h·n·(g(q_i) + g'(k_j))
     g(q) = softplus(a_h·q + α_h),   g'(k) = softplus(b_h·k + β_h)
 
-n is |p_k − p_q| and m_h ALiBi's slope. ``gates`` says whose gate there is: the query's, the key's, or both. For
-keys behind their query it is a product of three channels of each. Here there are eight, so that the difference of
-two large products loses nothing, in causal inference in float32 over some thousand positions; elsewhere it is made
-from two numbers a token, a block of rows at a time.
+n is |p_k − p_q| and m_h ALiBi's slope. ``gates`` says whose gate there is: the query's, the key's, or both. The
+bias is made from two numbers a token, a block of rows at a time: as a product of channels of queries and of keys it
+would be the difference of two large numbers.
 
 Gates read queries and keys as they enter attention, so that a cache keeps nothing more than its keys.
 """
