@@ -1,9 +1,11 @@
 """What the site computes while it is built: figures from views, and tables from the library."""
 
+import json
 import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from latex2mathml.converter import convert
@@ -12,7 +14,10 @@ from tools.pages.models import Model, table
 
 import posenc.workbench
 from posenc import CATALOGUE, Encoding
+from posenc.integrations import position_table
+from posenc.integrations.huggingface import read
 from posenc.integrations.programs import NAMES as PROGRAMS
+from posenc.integrations.vectors import vectors
 from posenc.pictures.draw import both_papers
 from posenc.pictures.mpl import rendered
 from posenc.teaching.claims.properties import measured
@@ -51,7 +56,7 @@ def on_config(config: Any) -> None:
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """Every view as ``figures/<name>.svg``, and the lesson's three panels as a picture."""
+    """Every view as ``figures/<name>.svg``, the lesson's three panels as a picture, and reference vectors."""
     from mkdocs.structure.files import File
 
     pages = "".join(page.read_text(encoding="utf-8") for page in HERE.rglob("*.md"))
@@ -63,6 +68,10 @@ def on_files(files: Any, config: Any) -> Any:
     for name, view in views.items():
         for ending, picture in zip(("", "-dark"), both_papers(view), strict=True):
             files.append(File.generated(config, f"figures/{name}{ending}.svg", content=picture))
+    with TemporaryDirectory() as folder:
+        for name, model in published().items():
+            file = vectors(read(model["config"]), source=model["source"]).save(Path(folder) / "rope.json")
+            files.append(File.generated(config, f"vectors/{name}.json", content=file.read_text("utf-8")))
     lesson = rendered(three_panels(), "png")
     files.append(File.generated(config, "figures/positional_encoding_viz.png", content=lesson))
     return files
@@ -181,6 +190,27 @@ def programs() -> str:
     return "\n".join(lines)
 
 
+def published() -> dict[str, Any]:
+    """Published configs, each with where its text was read."""
+    return dict(json.loads((HERE.parent / "tests" / "data" / "published.json").read_text("utf-8")))
+
+
+def published_vectors() -> str:
+    """Every published model with its vectors, the scaling of its layer types, and where its config was read."""
+    rows = ["| model and file | rotation by layer type | config |", "| --- | --- | --- |"]
+    for name, model in published().items():
+        source = model["source"]
+        table = position_table.of(read(model["config"]))
+        layers = "; ".join(
+            f"{kind}: base {layer.base:,.0f}, {layer.scaling}, {layer.rotary_dim} of {layer.head_dim} channels"
+            for kind, layer in table.layers.items()
+            if layer.frequencies
+        )
+        place = f"[{source['repository']}](https://github.com/{source['repository']}/blob/{source['commit']}/{source['path']})"
+        rows.append(f"| [{name}](vectors/{name}.json) | {layers} | {place} at {source['commit'][:7]} |")
+    return "\n".join(rows)
+
+
 def gallery() -> str:
     """Every figure under its title, with what draws it."""
     return "\n\n".join(
@@ -197,6 +227,7 @@ COMPUTED = {
     "<!-- four -->": four_properties,
     "<!-- encodings -->": shipped_encodings,
     "<!-- models -->": models,
+    "<!-- vectors -->": published_vectors,
     "<!-- rooms -->": rooms,
 }
 """What each mark in a page is replaced by."""

@@ -1,6 +1,7 @@
 """Reference vectors: a port that was written from their page passes, and each of its mistakes is named."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,31 @@ def test_transformers_own_tables_pass_and_float32_is_bit_for_bit() -> None:
     cos, sin = rotary(torch.zeros(1), expected.arrays["all.positions"])
     assert_vectors({"cos_half": cos[0], "sin_half": sin[0]}, expected)
     assert torch.equal(rotary.inv_freq.double(), expected.arrays["all.inv_freq"])
+
+
+PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "published.json").read_text("utf-8"))
+
+
+def test_twenty_published_configs_have_vectors() -> None:
+    assert len(PUBLISHED) == 20
+    for model in PUBLISHED.values():
+        source, config = model["source"], model["config"]
+        assert source.keys() == {"repository", "path", "commit"}
+        assert re.fullmatch("[0-9a-f]{40}", source["commit"])
+        expected = vectors(read(config), source=source)
+        assert expected.header["source"] == source
+        if config["model_type"] in ("llama", "mistral", "qwen2", "qwen3"):
+            engine = Engine({"head_dim": 128, **config} if config["model_type"] == "qwen3" else config)
+            assert_vectors(engine.rotate, expected)
+
+
+def test_a_second_number_of_zero_leaves_the_attention_factor_of_yarn() -> None:
+    """Devstral 2's config has mscale 1 and mscale_all_dim 0, and llama_4_scaling_beta 0, which scales no query."""
+    layer = vectors(read(PUBLISHED["Devstral-2-123B-Instruct"]["config"])).header["layers"]["all"]
+    assert layer["attention_factor"] == pytest.approx(0.1 * math.log(64) + 1)
+    assert (layer["softmax_factor"], layer["query_scale"]) == (1.0, None)
+    with pytest.raises(InvalidArgument, match="give both or neither"):
+        read(llama(rope_scaling={**YARN, "mscale": 0.7, "mscale_all_dim": 0.0}))
 
 
 def test_a_length_chooses_the_list_of_longrope() -> None:

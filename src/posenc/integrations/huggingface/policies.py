@@ -138,7 +138,7 @@ def scales(reader: Reader, kinds: Mapping[str, Recipe], parameters: Mapping[str,
     scale = Recipe("query-scale").with_(rule=rule)
     if rule == "ministral3":  # after rotation, in every layer
         beta, floor = (parameters.get(key) for key in ("llama_4_scaling_beta", "original_max_position_embeddings"))
-        if beta is None:
+        if beta is None or (beta == 0 and beta is not False):  # Devstral 2's
             return {}
         if floor is None:
             raise InvalidArgument(

@@ -112,6 +112,8 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
         short, long = (tuple(_need(given, f"{end}_factor", kind)) for end in ("short", "long"))
         return LongRoPE(short, long, original, factor, given.get("attention_factor"))
     pair = {key: given[key] for key in ("mscale", "mscale_all_dim") if given.get(key)}
+    if given.get("mscale_all_dim") == 0 and pair == {"mscale": 1}:  # by every program's formula 0.1·ln s + 1
+        pair = {}
     options = {
         key: given[key] for key in ("beta_fast", "beta_slow", "truncate", "attention_factor") if key in given
     }
