@@ -5,7 +5,7 @@ Each is named with the law that must reject it in mutants.py; test_mutants.py as
 
 from collections.abc import Callable
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from posenc import ChannelRotary, Encoding, Learned, Placed
 from posenc.clock import Clock
 from posenc.encodings.alibi import slopes
 from posenc.encodings.bias import OffsetBias
-from posenc.encodings.placed import KeyPositions, Positions, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Positions, Queries, over_heads
 from posenc.encodings.rotary import rotate
 from posenc.encodings.sinusoidal import PlacedTable
 from posenc.scaling import Default
@@ -30,9 +30,11 @@ class PlacedTables(Placed):
         super().__init__(q_positions, k_positions)
         self.tables = tables
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        k_positions = self.q_positions if self.are_at_queries(k) else self.k_positions
-        return rotate(q, *self.tables(self.q_positions), "half"), rotate(k, *self.tables(k_positions), "half")
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
+        k_positions = self.q_positions if k is None or self.are_at_queries(k) else self.k_positions
+        both = (q, self.q_positions), (k, k_positions)
+        rotated = (x if x is None else rotate(x, *self.tables(at), "half") for x, at in both)
+        return cast(tuple[Queries, Keys], tuple(rotated))
 
 
 class BrokenRotary(Encoding):
@@ -53,6 +55,20 @@ class BrokenRotary(Encoding):
 
     def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         return PlacedTables(q_positions, k_positions, partial(self.tables, dtype=dtype))
+
+
+class PlacedTogether(PlacedTables):
+    """Keys without queries stay as they are."""
+
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
+        return (q, k) if q is None else super().rotate(q, k)
+
+
+class RotatesTogether(BrokenRotary):
+    """Rotates no keys that come without queries."""
+
+    def place(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
+        return PlacedTogether(q_positions, k_positions, partial(self.tables, dtype=dtype))
 
 
 class FloatPositions(BrokenRotary):

@@ -64,6 +64,7 @@ MUTANTS = [
     Mutant("axes swapped at the keys", lambda: TwoAxes(swapped=True), computes.sees_only_the_offset),
     Mutant("two angles a pair called a rotation", broken.called_a_rotation, computes.rotation_keeps_norms),
     Mutant("no rotation at all", broken.NotARotation, computes.rotation_keeps_norms),
+    Mutant("keys alone left as they are", broken.RotatesTogether, computes.rotates_queries_and_keys_apart),
     Mutant("an overwritten input", broken.InPlace, computes.leaves_inputs_and_values_alone),
     Mutant("one row for all positions", broken.Forgetful, computes.tells_orders_apart),
     Mutant("a silent clamp past the end", broken.SilentClamp, computes.refuses_what_is_no_position),

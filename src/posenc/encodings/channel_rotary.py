@@ -11,7 +11,7 @@ transformers runs it were trained so, and their weights need it so.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, Literal, cast, final, get_args
 
 import torch
 from jaxtyping import Float
@@ -21,7 +21,7 @@ from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, keys_at_queries
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary.specification import Pairing
 from posenc.scaling.default import Default
@@ -108,12 +108,11 @@ class PlacedChannelRotary(Placed):
         self.rotary, self.dtype = rotary, dtype
         self.q_tables = rotary.tables(q_positions, dtype)
 
-    def rotate(
-        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
-    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         alike = keys_at_queries(self, q, k, self.rotary.head_dim)
         k_tables = self.q_tables if alike else self.rotary.tables(self.k_positions, self.dtype)
-        return self.rotary.mix(q, *self.q_tables), self.rotary.mix(k, *k_tables)
+        mixed = (x if x is None else self.rotary.mix(x, *t) for x, t in ((q, self.q_tables), (k, k_tables)))
+        return cast(tuple[Queries, Keys], tuple(mixed))
 
 
 @final

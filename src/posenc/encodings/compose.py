@@ -3,7 +3,7 @@
 import copy
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar, final
+from typing import ClassVar, cast, final
 
 import torch
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from posenc.clock import Phases
 from posenc.encodings.bias import SumBias
 from posenc.encodings.bias_of_heads import HeadsBias
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, heads_of
+from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, heads_of
 from posenc.errors import InvalidArgument
 from posenc.scaling.scaling import Scaling
 
@@ -186,7 +186,7 @@ class PlacedStack(PlacedParts):
             x = part.embed(x)
         return x
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         for part in self.parts:
             q, k = part.rotate(q, k)
         return q, k
@@ -267,21 +267,26 @@ class PlacedHeads(PlacedParts):
                 [scale.expand(batch, count, -1, -1) for scale, count in zip(filled, counts, strict=True)], dim=1
             )
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
-        heads = sum(self.counts)
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         for name, x in (("q", q), ("k", k)):
+            if x is None:
+                continue
             tensors(**{name: x})
             if x.dim() != 4 or not x.shape[1]:
                 raise InvalidArgument(f"{name} has shape {tuple(x.shape)}; expected (B, heads, length, channels)")
-        group = q.shape[1] // k.shape[1]
-        if q.shape[1] != heads or any(count % group for count in self.counts):
+        heads = sum(self.counts) if q is None else q.shape[1]
+        group = 1 if k is None else heads // k.shape[1]
+        if heads != sum(self.counts) or not group or any(count % group for count in self.counts):
             raise InvalidArgument(
-                f"q has {q.shape[1]} heads in groups of {group} that share keys, and the encodings take "
+                f"q has {heads} heads in groups of {group} that share keys, and the encodings take "
                 f"{self.counts} heads; they must add up to q's, in whole groups"
             )
-        qs, ks = q.split(list(self.counts), dim=1), k.split([count // group for count in self.counts], dim=1)
-        rotated = [part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)]
-        return torch.cat([a for a, _ in rotated], dim=1), torch.cat([b for _, b in rotated], dim=1)
+        nothing = (None,) * len(self.parts)
+        qs = nothing if q is None else q.split(list(self.counts), dim=1)
+        ks = nothing if k is None else k.split([count // group for count in self.counts], dim=1)
+        parts = zip(*(part.rotate(a, b) for part, a, b in zip(self.parts, qs, ks, strict=True)), strict=True)
+        rotated = (x if x is None else torch.cat(some, dim=1) for x, some in zip((q, k), parts, strict=True))
+        return cast(tuple[Queries, Keys], tuple(rotated))
 
     def with_parts(self, parts: tuple[Placed, ...]) -> Placed:
         return PlacedHeads(parts, self.counts, self.axes, (self.q_positions, self.k_positions))

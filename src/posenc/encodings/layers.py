@@ -13,7 +13,7 @@ from posenc.arguments import at_least_one, one_of
 from posenc.clock import Phases
 from posenc.encodings.compose import Composed
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions
+from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries
 from posenc.errors import InvalidArgument
 from posenc.scaling.default import Default
 from posenc.scaling.scaling import Scaling
@@ -42,7 +42,7 @@ class PlacedLayers(Placed):
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:
         raise InvalidArgument(_NO_LAYER)
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         raise InvalidArgument(_NO_LAYER)
 
     def embed(self, x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@
 Whatever an encoding does not act on passes unchanged.
 """
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +20,10 @@ from posenc.pytrees import Pytree
 
 Positions = Int[Tensor, " T"] | Int[Tensor, "B T"] | Int[Tensor, "A T"] | Int[Tensor, "A B T"]
 KeyPositions = Int[Tensor, " S"] | Int[Tensor, "B S"] | Int[Tensor, "A S"] | Int[Tensor, "A B S"]
+Queries = TypeVar("Queries", bound=Tensor | None)
+"""``(B, H, T, D)``, or None."""
+Keys = TypeVar("Keys", bound=Tensor | None)
+"""``(B, K, S, D)``, or None."""
 ContentState = Float[Tensor, "B n _"]
 """One raw value per key, n of them: gathered, sharded and cached like keys and values, so the last axis is as long
 as the keys are so far: those of a cache, then all."""
@@ -139,10 +143,9 @@ class Placed(Pytree):
         """The same with this state in place of its own, as after gathering shards; itself without one."""
         return self
 
-    def rotate(
-        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
-    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
-        """Queries and keys, with their positions. Values are never rotated.
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
+        """Queries ``(B, H, T, D)`` and keys ``(B, K, S, D)``, with their positions; one that is None comes back as
+        None. Values are never rotated.
 
         k is either the keys of the T tokens at ``q_positions``, as when new tokens meet a cache, or all S keys at
         ``k_positions``. Tables of other positions than the queries' are made in every call; for a cache of keys

@@ -13,7 +13,7 @@ clamped: clamp a checkpoint's δ once, when it is loaded.
 
 import copy
 import math
-from typing import ClassVar, Literal, final, get_args
+from typing import ClassVar, Literal, cast, final, get_args
 
 import torch
 from jaxtyping import Float
@@ -23,7 +23,7 @@ from torch.nn.functional import softplus
 from posenc.arguments import as_integer, as_number, one_of
 from posenc.clock import Clock, Phases
 from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.errors import InvalidArgument
 from posenc.kernels.memory import may_be_looked_at
 from posenc.scaling.default import Default
@@ -53,19 +53,18 @@ class PlacedPoPE(Placed):
         some.delta = self.delta[first:last]
         return some
 
-    def rotate(
-        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
-    ) -> tuple[Float[Tensor, "B H T E"], Float[Tensor, "B K S E"]]:
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         """Queries and keys with ``rotary_dim`` more channels."""
         self.check_current()
         pope, alike = self.pope, keys_at_queries(self, q, k, self.pope.head_dim)
-        if q.shape[1] != len(self.delta):
+        if q is not None and q.shape[1] != len(self.delta):
             raise InvalidArgument(
                 f"q has {q.shape[1]} heads and the angles are of {len(self.delta)}; a rank that holds some heads "
                 "of a model takes posenc.SomeHeads(encoding, first, last)"
             )
         tables = self.q_tables if alike else pope.tables(self.k_positions, self.dtype)
-        return pope.polar(q, *self.q_tables, self.delta), pope.polar(k, *tables)
+        wide_q = None if q is None else pope.polar(q, *self.q_tables, self.delta)
+        return cast(tuple[Queries, Keys], (wide_q, None if k is None else pope.polar(k, *tables)))
 
 
 @final

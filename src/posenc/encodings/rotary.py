@@ -8,7 +8,7 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import Any, ClassVar, TypeVar, cast, final
+from typing import Any, ClassVar, cast, final
 
 import torch
 from jaxtyping import Float, Int
@@ -20,7 +20,7 @@ from posenc.encodings.axes import AxisMap, axis_frequencies
 from posenc.encodings.channel_map import RotatedChannel
 from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
 from posenc.encodings.nope import NoPE
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.rotation import Rotation
 from posenc.errors import InvalidArgument
 from posenc.kernels.backend import Backend, check_backend, select
@@ -56,12 +56,6 @@ def half_from_interleaved(rotary_dim: int) -> list[int]:
 def interleaved_from_half(rotary_dim: int) -> list[int]:
     """The inverse: ``interleaved = half[..., order]``."""
     return [i // 2 + (i % 2) * (rotary_dim // 2) for i in range(rotary_dim)]
-
-
-Queries = TypeVar("Queries", bound=Tensor | None)
-"""``(B, H, T, D)``, or None."""
-Keys = TypeVar("Keys", bound=Tensor | None)
-"""``(B, K, S, D)``, or None."""
 
 
 class PlacedRotary(Placed):

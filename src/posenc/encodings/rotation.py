@@ -2,7 +2,7 @@
 
 import copy
 from abc import abstractmethod
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 import torch
 from jaxtyping import Float
@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc.arguments import as_integer, at_least_one, one_of
 from posenc.clock import RADIANS_PER_UNIT
 from posenc.encodings.encoding import Encoding, check_heads, keys_at_queries
-from posenc.encodings.placed import KeyPositions, Placed, Positions, over_heads
+from posenc.encodings.placed import KeyPositions, Keys, Placed, Positions, Queries, over_heads
 from posenc.encodings.wide import widest
 from posenc.errors import InvalidArgument
 from posenc.kernels.rotary import Tables, rotate, rotate_both
@@ -129,23 +129,24 @@ class PlacedRotation(Placed):
         some.of_groups = first // size, (last - 1) // size + 1
         return some
 
-    def rotate(
-        self, q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K S D"]
-    ) -> tuple[Float[Tensor, "B H T D"], Float[Tensor, "B K S D"]]:
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         self.check_current()
         pairing, alike = self.encoding.pairing, keys_at_queries(self, q, k, self.encoding.head_dim)
-        for_q = self._for_heads(self.q_tables, q.shape[1])
-        if alike and (self.encoding.groups == 1 or q.shape[1] == k.shape[1]):
-            for_k = for_q
-        else:
-            for_k = self._for_heads(self.q_tables if alike else self._tables(self.k_positions), k.shape[1])
+        of_keys = self.q_tables if alike else self._tables(self.k_positions)
+        q_heads, k_heads = (None if x is None else x.shape[1] for x in (q, k))
+        # One that is None has the other's tables, which nobody reads.
+        for_q = for_k = self._for_heads(of_keys if q is None else self.q_tables, q_heads or k_heads or 0)
+        shared = alike and (self.encoding.groups == 1 or q_heads == k_heads)
+        if q is not None and k_heads is not None and not shared:
+            for_k = self._for_heads(of_keys, k_heads)
         (q_tables, q_fixed), (k_tables, k_fixed) = for_q, for_k
-        rotated_q, rotated_k = cast(Pair, rotate_both(q, k, q_fixed, k_fixed, pairing))
-        if not (q_tables[0].requires_grad or q_tables[1].requires_grad):
-            return rotated_q, rotated_k
-        # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so
-        # that numbers are the same whether gradients are recorded or not.
-        return _with_gradients(rotated_q, q, q_tables, pairing), _with_gradients(rotated_k, k, k_tables, pairing)
+        rotated: tuple[Any, ...] = rotate_both(q, k, q_fixed, k_fixed, pairing)
+        if q_tables[0].requires_grad or q_tables[1].requires_grad:
+            # Engines take tables without gradients. These come with a rotation by zero, which changes no number, so
+            # that numbers are the same whether gradients are recorded or not.
+            given = zip(rotated, (q, k), (q_tables, k_tables), strict=True)
+            rotated = tuple(x if x is None else _with_gradients(y, x, of, pairing) for y, x, of in given)
+        return cast(tuple[Queries, Keys], rotated)
 
     def _for_heads(self, of_all: Pair, heads: int) -> tuple[Pair, Tables]:
         """The tables of so many heads, with gradients and without."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from posenc.encodings.compose import Composed, Heads
 from posenc.encodings.encoding import Encoding
-from posenc.encodings.placed import ContentState, KeyPositions, Placed, Positions, heads_of
+from posenc.encodings.placed import ContentState, KeyPositions, Keys, Placed, Positions, Queries, heads_of
 from posenc.errors import InvalidArgument
 
 
@@ -49,7 +49,7 @@ class PlacedSomeHeads(Placed):
     def embed(self, x: Tensor) -> Tensor:
         return self.unsharded.embed(x)
 
-    def rotate(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+    def rotate(self, q: Queries, k: Keys) -> tuple[Queries, Keys]:
         return self.unsharded.some_heads(self.first, self.last).rotate(q, k)
 
     def with_content(self, x: Tensor, state: ContentState | None = None) -> tuple[Placed, ContentState | None]:

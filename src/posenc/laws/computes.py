@@ -120,6 +120,23 @@ def rotation_keeps_norms(subject: Subject) -> None:
 
 
 @law()
+def rotates_queries_and_keys_apart(subject: Subject) -> None:
+    """Queries without keys, and keys without queries, rotate as they do together; None comes back as None.
+
+    In ``rotate`` look at q and k one by one, and return None for one that is None.
+    """
+    x, q, k, _ = inputs(subject)
+    placed = subject.build().at(subject.plain(9, 7))
+    for layer, awaiting in each_layer(placed, subject.period):
+        here = awaiting.with_content(x)[0]
+        together = here.rotate(q, k)
+        (alone_q, no_k), (no_q, alone_k) = here.rotate(q, None), here.rotate(None, k)
+        owed(no_q is None and no_k is None, f"what is not there is rotated in layer {layer}")
+        near(alone_q, together[0], 0.0, f"queries without keys in layer {layer}")
+        near(alone_k, together[1], 0.0, f"keys without queries in layer {layer}")
+
+
+@law()
 def leaves_inputs_and_values_alone(subject: Subject) -> None:
     """An effect writes into nothing it was given; with one key, attention returns its v.
 
@@ -203,6 +220,7 @@ LAWS = (
     acts_where_it_declares,
     sees_only_the_offset,
     rotation_keeps_norms,
+    rotates_queries_and_keys_apart,
     leaves_inputs_and_values_alone,
     tells_orders_apart,
     refuses_what_is_no_position,
