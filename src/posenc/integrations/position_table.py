@@ -13,7 +13,7 @@ by more the further apart two tokens are, so that no short text shows it.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from posenc.encodings.text import value_text
@@ -63,11 +63,6 @@ class LayerTable:
     chunk: int | None = None
     query_scale: str | None = None
 
-    @property
-    def sections(self) -> tuple[int, ...]:
-        """How many pairs rotate by every axis."""
-        return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
-
     def cos(self, position: int) -> list[float]:
         """What cos multiplies every channel of a head by at this position, the attention factor included."""
         cos = [self.attention_factor * math.cos(position * theta) for theta in self.frequencies]
@@ -113,41 +108,28 @@ class PositionTable:
     program: str = field(default="", compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)
 
-    def with_layers(self, **changed: Any) -> "PositionTable":
-        """The same with these fields of every rotary layer type set."""
-        layers = {
-            name: replace(layer, **changed) if layer.frequencies else layer for name, layer in self.layers.items()
-        }
-        return replace(self, layers=layers)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
-        return asdict(self)
-
 
 def of(
-    positions: ModelPositions, *, length: int | None = None, program: str = "", notes: Sequence[str] = ()
+    positions: ModelPositions, *, longest: int | None = None, program: str = "", notes: Sequence[str] = ()
 ) -> PositionTable:
     """The table of what was read of a config.
 
     Args:
         positions: what ``huggingface.read`` returned.
-        length: prompt and answer together, where a scaling depends on it; default the longest input.
+        longest: the longest input that is let in, for which a scaling is planned that depends on a length; default
+            what the config allows.
         program, notes: of the table; to the notes comes what was assumed.
     """
-    types = positions.types_by_window
+    types, admitted = positions.types_by_window, longest or positions.max_length
     windows = dict(zip(types, positions.windows, strict=True))
     kinds = dict(zip(types, positions.layer_types, strict=True))
     return PositionTable(
         model_type=positions.model_type,
-        layers={
-            name: _layer(positions, kind, windows[name], length or positions.max_length)
-            for name, kind in kinds.items()
-        },
+        layers={name: _layer(positions, kind, windows[name], admitted) for name, kind in kinds.items()},
         layer_types=types,
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,
-        admitted_length=positions.max_length,
+        admitted_length=admitted,
         program=program,
         notes=(*positions.assumed, *notes),
     )
@@ -237,7 +219,6 @@ FIELDS = {
     "pairing": "pairs are",
     "head_dim": "channels of a head:",
     "rotary_dim": "channels that rotate:",
-    "sections": "pairs by axis:",
     "axes": "the axis of every pair:",
     "window": "tokens that a token sees, itself included:",
     "chunk": "tokens of a chunk:",
@@ -279,11 +260,7 @@ def differences(
             add("frequencies", one, values, text, errors)
         for what, text in FIELDS.items():
             values = (getattr(first, what), getattr(second, what))
-            if what in ("pairing", "axes", "sections", "rotary_dim") and not (
-                first.frequencies and second.frequencies
-            ):
-                continue
-            if what == "axes" and first.sections != second.sections:
+            if what in ("pairing", "axes", "rotary_dim") and not (first.frequencies and second.frequencies):
                 continue
             if not _same(*values):
                 add(what, one, values, text, errors if what in TURNING else ())

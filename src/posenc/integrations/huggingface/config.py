@@ -34,11 +34,11 @@ def read(config: object, *, base: float | None = None) -> ModelPositions:
         UnknownName: a family, rope type or key that does not exist; the message has the nearest.
         InvalidArgument: a value that is missing, out of range, or contradicts another.
     """
-    part, path = _part(config)
+    part, path = language_part(config)
     return replace(_positions(Reader(part, base)), path=path)
 
 
-def _part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
+def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The language model's part of the config as a new dict, and the keys under which it stands."""
     if isinstance(config, str | Path):
         config = _file(Path(config))

@@ -1,20 +1,29 @@
-"""One file a program: which of its releases are asked, and ``write``, the keys or fields that it takes.
+"""One file a program: which releases are asked, ``read``, what it makes of a config, and ``write``, what it takes.
 
-Each writes the same frequencies and the same attention factor in the program's own words, or refuses: a key that a
-program ignores is worse than none. What several of them need stands here.
+``read`` gives the position table that the program computes from a config, by its own source, also where that is
+not what the config says. ``write`` says the same frequencies and the same attention factor in the program's own
+words, or refuses: a key that a program ignores is worse than none. What several of them need stands here.
 """
 
+import json
 import math
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations import position_table
+from posenc.integrations.huggingface.config import language_part, read
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.scaling import SPELLINGS
 from posenc.integrations.huggingface.write import Spelling, write
+from posenc.integrations.position_table import PositionTable
 from posenc.scaling import LengthScaling, Scaling
 
 NAMES = tuple(module.name for module in pkgutil.iter_modules(__path__))
@@ -39,6 +48,12 @@ class Releases:
     versions: tuple[str, ...]
     files: tuple[str, ...] = ()
     requirements: tuple[str, ...] = ()
+
+    def chosen(self, version: str | None) -> str:
+        """This version, or the newest that is asked; others are refused, as nobody has looked at them."""
+        if version not in (None, *self.versions):
+            raise UnknownName(f"version of {self.package}", str(version), self.versions)
+        return version or self.versions[-1]
 
 
 def config_of(
@@ -87,5 +102,93 @@ def with_pair(entry: dict[str, Any]) -> dict[str, Any]:
 
 
 def sharpening(factor: float, amount: float = 1.0) -> float:
-    """YaRN's attention factor, where nothing else is stated."""
-    return 0.1 * amount * math.log(factor) + 1
+    """YaRN's attention factor, where nothing else is stated; 1 for a factor below 1."""
+    return 0.1 * amount * math.log(max(factor, 1)) + 1
+
+
+@cache
+def defaults(program: str) -> Mapping[str, Mapping[str, Any]]:
+    """What a program takes for a base, a share of channels and a length that a config leaves out, by model_type.
+
+    Made by ``tools/program_defaults.py`` from the released programs.
+    """
+    every = json.loads((files(__package__) / "defaults.json").read_text("utf-8"))
+    return dict(every[program])
+
+
+def table_of(
+    program: str,
+    config: object,
+    takes: str,
+    change: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]],
+    admitted: Callable[[ModelPositions], int] | None = None,
+    unread: str | None = None,
+) -> PositionTable:
+    """What a program makes of a config: its defaults filled in, each rope dictionary changed as it takes it.
+
+    Args:
+        program: with its version.
+        config: as in ``huggingface.read``.
+        takes: whose ``defaults`` stand in for what the config leaves out.
+        change: a rope dictionary, alone or of one layer type, and the config, to the dictionary that says to
+            ``huggingface.read`` what the program computes from it.
+        admitted: the longest input that it lets in by default; without it what the config allows.
+        unread: a key of the config that it does not know.
+    """
+    part, _ = language_part(config)
+    dropped, stated = part.pop(str(unread), None) is not None, set[str]()
+    for key in BOTH_FORMS:
+        entries = part.get(key) or {}
+        nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
+        each = entries if nested else {"": entries}
+        changed = {name: entry and change(dict(entry), part) for name, entry in each.items()}
+        stated.update(name for entry in changed.values() for name in entry or ())
+        part[key] = changed if nested else changed[""] or None
+    model_type = str(part.get("model_type"))
+    family, notes = FAMILIES.get(model_type), [f"{unread} is not read by {program}"] if dropped else []
+    inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
+    if takes == "transformers5":  # where the rope dictionary wins over what stands beside it
+        part = {key: value for key, value in part.items() if inside.get(key) not in stated}
+    for key, value in defaults(takes).get(model_type, {}).items():
+        if part.get(key) is None and inside.get(key) not in stated and type(value) is not bool:
+            part[key] = value
+            notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
+    positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
+    return position_table.of(
+        positions, longest=admitted and admitted(positions), program=program, notes=tuple(notes)
+    )
+
+
+MAGNITUDE = ("attention_factor", "attn_factor", "mscale", "mscale_all_dim", "extrapolation_factor")
+"""Keys of YaRN that say by how much cos and sin are multiplied, or that only some programs know."""
+
+
+def with_factor(entry: Mapping[str, Any], config: Mapping[str, Any], yarn: Callable[..., float]) -> dict[str, Any]:
+    """A rope dictionary with the attention factor that a program takes, and no other key of it.
+
+    LongRoPE has long_mscale, or √(1 + ln s/ln L) with s = max_position_embeddings/L, whatever else is stated.
+    ``yarn`` makes YaRN's of the dictionary and of whether the family has DeepSeek's second number, which is kept;
+    programs compute such a ramp with rounded ends.
+    """
+    other = {key: value for key, value in entry.items() if key not in (*MAGNITUDE, "short_mscale", "long_mscale")}
+    kind, family = kind_of(entry), FAMILIES.get(str(config.get("model_type")))
+    if kind == "longrope":
+        original = config.get(ORIGINAL) or entry[ORIGINAL]
+        ratio = max(1.0, config["max_position_embeddings"] / original)
+        return {**other, "attention_factor": entry.get("long_mscale") or math.sqrt(1 + math.log(ratio, original))}
+    if kind == "yarn" and family and family.mscale_scores:
+        second = {"mscale_all_dim": entry["mscale_all_dim"]} if entry.get("mscale_all_dim") else {}
+        return {**other, **second, "truncate": True, "attention_factor": yarn(entry, True)}
+    return {**other, "attention_factor": yarn(entry, False)} if kind == "yarn" else other
+
+
+def kind_of(entry: Mapping[str, Any]) -> str:
+    """The type of a rope dictionary under either key and spelling; ``"default"`` where none is given."""
+    kind = str(entry.get("rope_type") or entry.get("type") or "default")
+    return SPELLINGS.get(kind, kind)
+
+
+def pair_ratio(entry: Mapping[str, Any]) -> float:
+    """DeepSeek's attention factor (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1), with 1 and 0 by default."""
+    first, second = (entry.get(key, default) for key, default in (("mscale", 1.0), ("mscale_all_dim", 0.0)))
+    return sharpening(entry["factor"], first) / sharpening(entry["factor"], second)

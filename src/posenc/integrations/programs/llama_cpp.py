@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -9,15 +10,32 @@ from jaxtyping import Float
 from torch import Tensor
 
 from posenc.encodings.text import Recipe
-from posenc.errors import InvalidArgument
+from posenc.errors import InvalidArgument, MissingExtra
+from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
-from posenc.integrations.programs import PLAN, Releases, config_of, sharpening
-from posenc.scaling import DynamicNTK, LengthScaling, LongRoPE, Scaling
+from posenc.integrations.position_table import LayerTable, PositionTable
+from posenc.integrations.programs import (
+    MAGNITUDE,
+    ORIGINAL,
+    PLAN,
+    Releases,
+    config_of,
+    defaults,
+    kind_of,
+    sharpening,
+    table_of,
+)
+from posenc.scaling import Default, DynamicNTK, LengthScaling, Linear, LongRoPE, Scaling, YaRN
 
 RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 """A binding whose wheel has the shared library."""
+
+
+INTERLEAVED = ("command-r", "deepseek2", "chatglm")
+"""Architectures whose checkpoints rotate neighbours; the rows of others are in halves, or were until a converter
+sorted them."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +57,95 @@ class Fields:
             add[type(value)](key, value)
         for name, tensor in self.tensors.items():
             writer.add_tensor(name, tensor.numpy())
+
+
+def fields(path: Path) -> Fields:
+    """The fields of a GGUF file: its numbers and texts, and the tensors whose names begin with ``rope``."""
+    try:
+        from gguf import GGUFReader
+    except ImportError as error:
+        raise MissingExtra("gguf", "hf") from error
+    try:
+        file = GGUFReader(path)
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"{str(path)!r} is no GGUF file ({error}); download it again") from error
+    values = {name: entry.contents() for name, entry in file.fields.items() if not name.startswith("tokenizer.")}
+    tensors = {one.name: torch.tensor(one.data) for one in file.tensors if one.name.startswith("rope")}
+    return Fields({name: one for name, one in values.items() if type(one) in (int, float, str)}, tensors)
+
+
+def read(config: object, version: str | None = None) -> PositionTable:
+    """What llama.cpp computes from a GGUF file, or from what its own converter makes of a config.
+
+    The converter keeps of YaRN the factor and the original length alone, for architecture llama, and takes Llama
+    3's original length from beside the dictionary, else 8,192. A factor without a type of scaling scales linearly.
+
+    Args:
+        config: ``Fields``, the path of a .gguf file, or as in ``huggingface.read``, for the families of
+            architecture llama.
+        version: as in ``vllm.read``.
+
+    Raises:
+        InvalidArgument: another family's config, or LongRoPE's, which ``write`` puts into fields; fields that are
+            not read here: windows by layer, sections, DeepSeek's second number.
+    """
+    program = f"llama.cpp in xllamacpp {RELEASES.chosen(version)}"
+    if isinstance(config, Fields) or str(config).endswith(".gguf"):
+        return _table(config if isinstance(config, Fields) else fields(Path(str(config))), program)
+    model_type = language_part(config)[0].get("model_type")
+    if model_type not in defaults("llama_cpp"):
+        raise InvalidArgument(
+            f"the conversion of model_type {model_type!r} was not looked at; convert it, and read the GGUF file"
+        )
+
+    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        kind = kind_of(entry)
+        if kind == "longrope":
+            raise InvalidArgument(f"llama.cpp's converter writes no lists of factors for {model_type!r}; use write")
+        dropped = {"yarn": (*MAGNITUDE, "beta_fast", "beta_slow", "truncate"), "dynamic": ("factor",)}.get(kind, ())
+        other = {key: value for key, value in entry.items() if key not in dropped}
+        fixed: dict[str, Any] = {
+            "dynamic": {"rope_type": "default"},
+            "llama3": {ORIGINAL: config.get(ORIGINAL) or 8192},
+        }
+        return {**other, **fixed.get(kind, {})}
+
+    return table_of(program, config, "llama_cpp", change)
+
+
+def _table(file: Fields, program: str) -> PositionTable:
+    """The table of a file's fields."""
+    architecture = str(file.values.get("general.architecture", "llama"))
+    stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
+    unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
+    if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
+        raise InvalidArgument(
+            f"{' and '.join(names)} of architecture {architecture!r} is not read here; ask llama.cpp"
+        )
+    length, width = stated["context_length"], stated["embedding_length"] // stated["attention.head_count"]
+    original = stated.get("rope.scaling.original_context_length", length)
+    head_dim = stated.get("attention.key_length", width)
+    rotary_dim, base = stated.get("rope.dimension_count", head_dim), stated.get("rope.freq_base", 1e4)
+    kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
+    scaling = YaRN(factor, original) if kind == "yarn" else Default() if kind == "none" else Linear(factor)
+    spectrum = scaling.frequencies(rotary_dim, base)
+    lists = [file.tensors.get(f"rope_{name}.weight") for name in ("freqs", "factors_long", "factors_short")]
+    chosen = lists[0] if lists[0] is not None else lists[1 if length > original else 2]
+    divided = [1.0] * len(spectrum) if chosen is None else chosen.tolist()
+    thetas = tuple(float(theta) / by for theta, by in zip(spectrum.exact, divided, strict=True))
+    layer = LayerTable(
+        base=base,
+        scaling=f"{kind} by {factor:.7g}" + ("" if chosen is None else ", a factor per pair"),
+        frequencies=thetas,
+        float32=tuple(torch.tensor(thetas).tolist()),
+        attention_factor=stated.get("rope.scaling.attn_factor", 1.0) * spectrum.attention_factor,
+        pairing="interleaved" if architecture in INTERLEAVED else "half",
+        head_dim=rotary_dim if architecture == "deepseek2" else head_dim,
+        rotary_dim=rotary_dim,
+        axes=(0,) * len(thetas),
+    )
+    layers, tuned = ("all",) * stated["block_count"], length if factor != 1 or chosen is not None else original
+    return PositionTable(architecture, {"all": layer}, layers, original, tuned, length, program)
 
 
 def write(

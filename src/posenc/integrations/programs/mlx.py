@@ -1,16 +1,69 @@
 """mlx-lm: a whole config.json, in the older spelling."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.programs import ORIGINAL, PLAN, Releases, config_of, entry_of, with_pair
+from posenc.integrations.position_table import PositionTable
+from posenc.integrations.programs import (
+    ORIGINAL,
+    PLAN,
+    Releases,
+    config_of,
+    defaults,
+    entry_of,
+    kind_of,
+    pair_ratio,
+    table_of,
+    with_factor,
+    with_pair,
+)
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("mlx-lm", ("0.32.2",), requirements=("mlx[cpu]==0.32.4",))
 """Its layers need mlx alone."""
+
+
+def read(config: object, version: str | None = None) -> PositionTable:
+    """What mlx-lm computes from this config.json.
+
+    Most of its models read ``rope_theta`` and ``rope_scaling`` alone: of a config that has ``rope_parameters`` they
+    take their own base and no scaling. YaRN's attention factor comes from the pair, without it 0.1·ln s + 1, and
+    its ramp is rounded; LongRoPE uses the long list at every length; sections (M-RoPE) are not rotated apart.
+    Windows are taken as the config has them.
+
+    Args:
+        config, version: as in ``vllm.read``.
+
+    Raises:
+        InvalidArgument: a model_type that mlx-lm does not have, or whose rotation is not in its ``rope_utils``.
+    """
+    version = RELEASES.chosen(version)
+    model_type = str(language_part(config)[0].get("model_type"))
+    if model_type not in defaults("mlx"):
+        raise InvalidArgument(
+            f"mlx-lm {version} has no model_type {model_type!r} that rotates by its rope_utils; ask it itself"
+        )
+
+    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        missing: dict[str, Any] = {
+            "llama3": {"low_freq_factor": 1.0, "high_freq_factor": 4.0, ORIGINAL: 8192},
+            "yarn": {ORIGINAL: 4096},
+        }
+        fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
+        kind = kind_of(entry)
+        entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
+        return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
+
+    unread = None if defaults("mlx")[model_type]["rope_parameters"] else "rope_parameters"
+    table = table_of(f"mlx-lm {version}", config, "mlx", change, unread=unread)
+    layers = {name: replace(layer, axes=(0,) * len(layer.axes)) for name, layer in table.layers.items()}
+    return replace(table, layers=layers)
 
 
 def write(

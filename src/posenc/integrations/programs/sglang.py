@@ -1,11 +1,21 @@
 """SGLang: ``--json-model-override-args``, whose rotary files were taken over from vLLM."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from posenc.errors import InvalidArgument
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import rope_dictionary
-from posenc.integrations.programs import ORIGINAL, Releases
+from posenc.integrations.position_table import PositionTable
+from posenc.integrations.programs import (
+    ORIGINAL,
+    Releases,
+    kind_of,
+    pair_ratio,
+    sharpening,
+    table_of,
+    with_factor,
+)
 from posenc.integrations.programs.vllm import nested, rope_entry
 from posenc.scaling import LengthScaling, Scaling
 
@@ -21,6 +31,32 @@ RELEASES = Releases(
     ),
 )
 PAIR = ("mscale", "mscale_all_dim")
+
+
+def read(config: object, version: str | None = None) -> PositionTable:
+    """What SGLang computes from this config, with the length that it admits by default.
+
+    YaRN's attention factor is attn_factor times the ratio of the pair, or times 0.1·ln s + 1 without one;
+    attention_factor is not read. LongRoPE is as in vLLM. The length is multiplied by a factor that stands beside no
+    original length, except Llama 3's. Its files for llama and DeepSeek were asked.
+
+    Args:
+        config, version: as in ``vllm.read``.
+    """
+
+    def yarn(entry: Mapping[str, Any], latent: bool) -> float:
+        both = latent or None not in map(entry.get, PAIR)
+        return float((pair_ratio(entry) if both else sharpening(entry["factor"])) * entry.get("attn_factor", 1))
+
+    def admitted(positions: ModelPositions) -> int:
+        entry = rope_dictionary(positions.source)
+        fixed = ORIGINAL in entry or kind_of(entry) == "llama3" or len(positions.rotary_recipes) > 1
+        return int(positions.max_length * (1 if fixed else entry.get("factor") or 1))
+
+    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        return with_factor(entry, config, yarn)
+
+    return table_of(f"SGLang {RELEASES.chosen(version)}", config, "transformers5", change, admitted)
 
 
 def write(

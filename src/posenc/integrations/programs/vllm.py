@@ -6,10 +6,24 @@ from typing import Any
 
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import rope_dictionary
-from posenc.integrations.programs import PLAN, Releases, config_of, entry_of, sharpening, with_pair
+from posenc.integrations.position_table import PositionTable
+from posenc.integrations.programs import (
+    ORIGINAL,
+    PLAN,
+    Releases,
+    config_of,
+    entry_of,
+    kind_of,
+    pair_ratio,
+    sharpening,
+    table_of,
+    with_factor,
+    with_pair,
+)
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases(
@@ -23,6 +37,48 @@ RELEASES = Releases(
     ),
 )
 """The last that reads attn_factor, and the newest; those from 0.30 on read attention_factor."""
+
+
+def read(config: object, version: str | None = None) -> PositionTable:
+    """What vLLM computes from this config, with the length that it admits by default.
+
+    YaRN's attention factor is attn_factor·(0.1·ln s + 1) in 0.29, whatever else is stated, and attention_factor or
+    the ratio of the pair in 0.33; that of LongRoPE comes from long_mscale or the two lengths, and its long list is
+    used only where more than the original length is admitted. Dynamic scaling changes nothing but the length, which
+    is multiplied by its factor or that of linear scaling, and in 0.29 is factor × original length under YaRN.
+    Windows and scales of queries are taken as the config has them: vLLM's model files were not asked.
+
+    Args:
+        config: as in ``huggingface.read``.
+        version: one of ``RELEASES.versions``; the newest by default.
+    """
+    version = RELEASES.chosen(version)
+    older = version == "0.29.0"
+
+    def yarn(entry: Mapping[str, Any], latent: bool) -> float:
+        pair = (entry.get("mscale"), entry.get("mscale_all_dim"))
+        if latent or (all(pair) and not older and entry.get("attention_factor") is None):
+            return pair_ratio(entry)
+        own = sharpening(entry["factor"])
+        return float(own * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or own)
+
+    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        if kind_of(entry) == "dynamic":  # of a base that is planned for the length before it is multiplied
+            return {"rope_type": "default", "rope_theta": entry.get("rope_theta")}
+        changed = with_factor(entry, config, yarn)
+        unscored = not older and entry.get("attention_factor") == 1  # by which vLLM knows the Llama form
+        return {key: value for key, value in changed.items() if key != "mscale_all_dim" or not unscored}
+
+    def admitted(positions: ModelPositions) -> int:
+        entry, longest = rope_dictionary(language_part(config)[0]), positions.max_length
+        if kind_of(entry) == "longrope":
+            return int(positions.source.get(ORIGINAL) or longest)
+        if kind_of(entry) == "yarn":
+            return int(entry[ORIGINAL] * entry["factor"]) if older else longest
+        scaled = kind_of(entry) in ("linear", "dynamic") and "gemma3" not in positions.model_type
+        return int(longest * entry["factor"]) if scaled else longest
+
+    return table_of(f"vLLM {version}", config, "transformers5", change, admitted)
 
 
 def write(

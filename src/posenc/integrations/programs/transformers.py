@@ -1,0 +1,58 @@
+"""transformers 5, and transformers 4, which does not know ``rope_parameters``: config.json."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import language_part
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.write import Spelling
+from posenc.integrations.huggingface.write import write as config_json
+from posenc.integrations.position_table import PositionTable
+from posenc.integrations.programs import ORIGINAL, Releases, defaults, kind_of, table_of
+from posenc.scaling import LengthScaling, Scaling
+
+RELEASES = Releases("transformers", ("4.57.6", "5.23.0"), ("transformers/",))
+"""The last line of releases without ``rope_parameters``, and that with which families are measured."""
+
+
+def read(config: object, version: str | None = None) -> PositionTable:
+    """What transformers computes from this config.
+
+    Version 4 does not know ``rope_parameters``: of a config that has nothing else it takes the class's base, mostly
+    10,000, and no scaling, without a word; LongRoPE's original length it reads beside the dictionary alone. Version
+    5 computes what the config says, but that ``truncate`` in one layer type's dictionary among several is passed
+    over.
+
+    Args:
+        config, version: as in ``vllm.read``.
+
+    Raises:
+        InvalidArgument: a model_type that version 4 does not have, or does not rotate.
+    """
+    version = RELEASES.chosen(version)
+    older, model_type = version.startswith("4"), language_part(config)[0].get("model_type")
+    if older and model_type not in defaults("transformers4"):
+        raise InvalidArgument(f"transformers {version} rotates no model_type {model_type!r}; ask transformers 5")
+
+    def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+        if older and kind_of(entry) == "longrope":
+            outside, longest = config.get(ORIGINAL), config["max_position_embeddings"]
+            return {**entry, **({"factor": longest / outside} if outside else {ORIGINAL: longest})}
+        flat = older or entry in (config.get("rope_parameters"), config.get("rope_scaling"))
+        return {key: value for key, value in entry.items() if flat or key != "truncate"}
+
+    takes, unread = ("transformers4", "rope_parameters") if older else ("transformers5", None)
+    return table_of(f"transformers {version}", config, takes, change, unread=unread)
+
+
+def write(
+    positions: ModelPositions,
+    scaling: Scaling | LengthScaling | None = None,
+    *,
+    max_length: int | None = None,
+    version: str | None = None,
+) -> dict[str, Any]:
+    """The config.json that this transformers reads: ``huggingface.write`` in its spelling."""
+    spelling: Spelling = "v4" if RELEASES.chosen(version).startswith("4") else "v5"
+    return config_json(positions, scaling, max_length=max_length, spelling=spelling)

@@ -1,0 +1,273 @@
+"""What each program makes of a config: held to what it computes from it, and its known habits named."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface import read
+from posenc.integrations.huggingface import write as config_json
+from posenc.integrations.position_table import PositionTable, differences, of
+from posenc.integrations.programs import llama_cpp, mlx, sglang, transformers, vllm
+from posenc.scaling import LongRoPE
+from support.served import BASE, DEEPSEEK, LENGTH, PLAIN, PROGRAMS, SCALINGS, VLLM, YARN, ask_vllm, asked
+
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+SHARPER = 0.1 * math.log(4) + 1
+PAIR = {"mscale": 1.0, "mscale_all_dim": 0.5}
+LONG = {
+    "rope_type": "longrope",
+    "short_factor": [1.0] * 8,
+    "long_factor": [2.0] * 8,
+    "original_max_position_embeddings": LENGTH,
+}
+
+
+def rope(**entry: Any) -> dict[str, Any]:
+    """The plain model with this rope dictionary, four times as long."""
+    config = {key: value for key, value in PLAIN.items() if key != "rope_theta"}
+    return {**config, "max_position_embeddings": 4 * LENGTH, "rope_parameters": {"rope_theta": BASE, **entry}}
+
+
+YARNS = [
+    rope(**YARN),
+    rope(**YARN, attention_factor=1.0),
+    rope(**YARN, **PAIR),
+    rope(**YARN, attn_factor=1.2),
+    rope(**YARN, truncate=False, beta_fast=8.0),
+]
+ASKED = [
+    rope(),
+    *YARNS,
+    rope(rope_type="linear", factor=4.0),
+    rope(rope_type="dynamic", factor=4.0),
+    rope(
+        rope_type="llama3",
+        factor=4.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=LENGTH,
+    ),
+    rope(**LONG),
+    rope(**LONG, attention_factor=1.5, long_mscale=1.3, short_mscale=1.3),
+    {key: value for key, value in PLAIN.items() if key != "rope_theta"},
+    {**DEEPSEEK, "rope_parameters": YARN},
+    {**DEEPSEEK, "rope_parameters": {**YARN, **PAIR}},
+    {**DEEPSEEK, "rope_parameters": {**YARN, **PAIR, "attention_factor": 1.0}},
+]
+
+
+def only(table: PositionTable) -> Any:
+    (layer,) = table.layers.values()
+    return layer
+
+
+def magnitude(table: PositionTable) -> float:
+    return float(only(table).attention_factor)
+
+
+def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, ...]) -> None:
+    """cos and sin of every pair are those that a program answered with."""
+    layer = only(table)
+    frequencies = torch.tensor(layer.frequencies, dtype=torch.float64)
+    angles = torch.tensor(positions)[:, None] * frequencies
+    wanted = torch.cat((angles.cos(), angles.sin()), -1) * layer.attention_factor
+    room = 2.0**-20 * (1 + torch.cat((angles, angles), -1)) * layer.attention_factor
+    assert ((torch.tensor(tables, dtype=torch.float64) - wanted).abs() <= room).all()
+
+
+POSITIONS = (0, 1, 2, 63)
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not (PROGRAMS / "vllm-0.29.0").exists(), reason="no vLLM here; type: python tools/programs.py")
+@pytest.mark.parametrize("version", VLLM)
+def test_vllm_computes_what_is_read_of_it(version: str) -> None:
+    tables = [vllm.read(config, version) for config in ASKED]
+    cases = [
+        {
+            "config": config,
+            "overrides": {},
+            "path": (),
+            "served": table.admitted_length,
+            "deepseek": config["model_type"] == "deepseek_v3",
+            "head_dim": 16,
+            "half": config["model_type"] == "llama",
+            "positions": POSITIONS,
+        }
+        for config, table in zip(ASKED, tables, strict=True)
+    ]
+    for config, table, answer in zip(ASKED, tables, ask_vllm(version, cases), strict=True):
+        same(table, answer["tables"], POSITIONS)
+        assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
+        assert answer["admitted"] == table.admitted_length, config
+
+
+@pytest.mark.real
+@pytest.mark.skipif(
+    not (PROGRAMS / "sglang-0.5.23").exists(), reason="no SGLang here; type: python tools/programs.py"
+)
+def test_sglang_computes_what_is_read_of_it() -> None:
+    tables = [sglang.read(config) for config in ASKED]
+    cases = [
+        {
+            "config": config,
+            "overrides": {},
+            "path": (),
+            "served": table.admitted_length,
+            "deepseek": config["model_type"] == "deepseek_v3",
+            "head_dim": 16,
+            "half": config["model_type"] == "llama",
+            "positions": POSITIONS,
+        }
+        for config, table in zip(ASKED, tables, strict=True)
+    ]
+    answers = asked("test_sglang.py", "sglang-0.5.23", cases)
+    for config, table, answer in zip(ASKED, tables, answers, strict=True):
+        same(table, answer["tables"], POSITIONS)
+        assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
+        assert answer["admitted"] == table.admitted_length, config
+
+
+@pytest.mark.real
+@pytest.mark.skipif(not (PROGRAMS / "env").exists(), reason="no mlx-lm here; type: python tools/programs.py")
+def test_mlx_computes_what_is_read_of_it() -> None:
+    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
+    older = [
+        {**config, "rope_theta": BASE, "rope_scaling": config.get("rope_parameters"), "rope_parameters": None}
+        for config in ASKED
+    ]
+    configs = [config for config in (*ASKED, *older) if config.get("rope_scaling") != {"rope_theta": BASE}]
+    tables = [mlx.read(config) for config in configs]
+    cases = [
+        {
+            "given": {**heads, **config},
+            "head_dim": 32 if "qk_rope_head_dim" in config else 16,
+            "rotary_dim": 16,
+            "positions": POSITIONS,
+        }
+        for config in configs
+    ]
+    answers = asked("ask_mlx.py", "", cases, PROGRAMS / "env" / "bin" / "python")
+    for config, table, answer in zip(configs, tables, answers, strict=True):
+        if (config.get("rope_scaling") or {}).get("rope_type") != "dynamic":  # whose base follows every call
+            same(table, answer["tables"], POSITIONS)
+        assert answer["scores"] == pytest.approx(only(table).softmax_factor), config
+
+
+def by_name(table: PositionTable, config: Any) -> list[str]:
+    return [difference.what for difference in differences(of(read(config)), table)]
+
+
+@pytest.mark.parametrize("program", [transformers, vllm, sglang, mlx], ids=lambda one: one.__name__.split(".")[-1])
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_what_is_written_for_a_program_is_what_it_computes(program: Any, scaling: Any) -> None:
+    """``write`` and ``read`` of a program agree with the model: of overrides laid over its config."""
+    positions = read(PLAIN)
+    try:
+        keys = program.write(positions, scaling, max_length=4 * LENGTH)
+    except InvalidArgument:
+        return
+    for version in program.RELEASES.versions:
+        if program is transformers:
+            keys = program.write(positions, scaling, max_length=4 * LENGTH, version=version)
+            if (version[0] == "4" and isinstance(scaling, LongRoPE)) or "longrope" in str(keys):
+                continue  # whose original length version 4 does not read beside its lists
+        wanted = of(positions.with_scaling(scaling), longest=4 * LENGTH)
+        table = program.read({**PLAIN, **keys}, version)
+        served = {"frequencies", "attention_factor", "softmax_factor", "pairing"}
+        if not isinstance(scaling, LongRoPE):  # of which vLLM takes the short list for the length that it admits
+            assert not served & {d.what for d in differences(wanted, table)}, keys
+
+
+@pytest.mark.parametrize("scaling", SCALINGS, ids=str)
+def test_fields_of_a_gguf_file_are_read_back(scaling: Any) -> None:
+    positions = read(PLAIN)
+    file = llama_cpp.write(positions, scaling, max_length=4 * LENGTH)
+    model = {"general.architecture": "llama", "llama.embedding_length": 64, "llama.attention.head_count": 4}
+    file = llama_cpp.Fields({**model, "llama.block_count": 2, **file.values}, file.tensors)
+    wanted = of(positions.with_scaling(scaling), longest=4 * LENGTH)
+    assert not {"frequencies", "attention_factor", "pairing"} & {
+        d.what for d in differences(wanted, llama_cpp.read(file))
+    }
+
+
+def test_transformers_4_does_not_know_rope_parameters() -> None:
+    config = rope(**YARN)
+    config["rope_parameters"]["rope_theta"] = 5e5
+    table = transformers.read(config, "4.57.6")
+    assert by_name(table, config) == ["frequencies", "attention_factor", "pretrained_length"]
+    assert only(table).base == 10_000
+    assert table.notes == (
+        "rope_parameters is not read by transformers 4.57.6",
+        "rope_theta = 10000, which transformers 4.57.6 takes where nothing that it reads says it",
+    )
+    assert by_name(transformers.read(config, "5.23.0"), config) == []
+    older = config_json(read(config), spelling="v4")
+    assert by_name(transformers.read(older, "4.57.6"), older) == []
+
+
+def test_mlx_reads_rope_parameters_in_some_models_alone() -> None:
+    config = rope(**YARN)
+    assert "frequencies" in by_name(mlx.read(config), config)
+    qwen = {**config, "model_type": "qwen3"}
+    assert by_name(mlx.read(qwen), qwen) == []
+
+
+def test_the_attention_factor_by_version() -> None:
+    stated, pair = rope(**YARN, attention_factor=1.0), rope(**YARN, mscale=1.0, mscale_all_dim=1.0)
+    for config in (stated, pair):
+        assert [magnitude(vllm.read(config, version)) for version in VLLM] == [pytest.approx(SHARPER), 1.0]
+    assert magnitude(vllm.read(rope(**YARN, attn_factor=1.2), "0.29.0")) == pytest.approx(1.2 * SHARPER)
+    assert magnitude(vllm.read(rope(**YARN, attn_factor=1.2))) == pytest.approx(SHARPER)
+    assert magnitude(sglang.read(stated)) == pytest.approx(SHARPER)
+    assert magnitude(sglang.read(rope(**YARN, attn_factor=0.5))) == pytest.approx(0.5 * SHARPER)
+    assert magnitude(llama_cpp.read(stated)) == pytest.approx(SHARPER)
+    assert [magnitude(transformers.read(stated, one)) for one in transformers.RELEASES.versions] == [1.0, 1.0]
+
+
+def test_lengths_that_are_let_in() -> None:
+    linear = rope(rope_type="linear", factor=4.0)
+    assert vllm.read(linear).admitted_length == sglang.read(linear).admitted_length == 16 * LENGTH
+    assert transformers.read(linear).admitted_length == 4 * LENGTH
+    yarn = {**rope(**YARN), "max_position_embeddings": LENGTH}
+    assert [vllm.read(yarn, version).admitted_length for version in VLLM] == [4 * LENGTH, LENGTH]
+    phi = CONFIGS / "phi-3-mini-128k.json"
+    assert (of(read(phi)).admitted_length, vllm.read(phi).admitted_length) == (131072, 4096)
+
+
+def test_the_converter_of_llama_cpp_reads_the_original_length_outside() -> None:
+    entry = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    inside = rope(**entry, original_max_position_embeddings=LENGTH)
+    assert "frequencies" in by_name(llama_cpp.read(inside), inside)
+    shipped = CONFIGS / "llama-3.1-8b.json"
+    assert by_name(llama_cpp.read(shipped), shipped) == []
+    unrounded = rope(**YARN, truncate=False)
+    assert by_name(llama_cpp.read(unrounded), unrounded) == ["frequencies"]
+
+
+def test_gpt_oss_has_its_ramp_rounded_in_mlx() -> None:
+    path = CONFIGS / "gpt-oss-20b.json"
+    assert set(by_name(mlx.read(path), path)) == {"frequencies"}
+
+
+def test_nothing_is_known_of_other_versions_and_families() -> None:
+    with pytest.raises(UnknownName, match=r"0\.31\.0"):
+        vllm.read(PLAIN, "0.31.0")
+    with pytest.raises(InvalidArgument, match=r"mlx-lm 0\.32\.2 has no model_type 'smollm3'"):
+        mlx.read(CONFIGS / "smollm3-3b.json")
+    with pytest.raises(InvalidArgument, match=r"transformers 4\.57\.6 rotates no model_type 'gpt2'"):
+        transformers.read(CONFIGS / "gpt2.json", "4.57.6")
+    with pytest.raises(InvalidArgument, match="the conversion of model_type 'phi3' was not looked at"):
+        llama_cpp.read(CONFIGS / "phi-3-mini-128k.json")
+    with pytest.raises(InvalidArgument, match="writes no lists of factors for 'llama'"):
+        llama_cpp.read(rope(**LONG))
+    with pytest.raises(
+        InvalidArgument, match=r"attention\.sliding_window of architecture 'gemma3' is not read here"
+    ):
+        llama_cpp.read(
+            llama_cpp.Fields({"general.architecture": "gemma3", "gemma3.attention.sliding_window": 1024})
+        )

@@ -1,0 +1,102 @@
+"""Writes ``programs/defaults.json``: the bases, shares and lengths that programs take where a config says none.
+
+    python tools/program_defaults.py              # transformers 5, the installed one
+    PYTHONPATH=FOLDER:src python tools/program_defaults.py    # transformers 4, laid out in FOLDER
+    python tools/program_defaults.py FOLDER       # mlx-lm, installed in FOLDER
+
+A line per program and family; ``rope_parameters`` says whether mlx-lm reads that key.
+"""
+
+import ast
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.family import Family
+
+TABLE = Path(__file__).parents[1] / "src" / "posenc" / "integrations" / "programs" / "defaults.json"
+
+
+def keys_of(family: Family) -> list[str]:
+    keys = [family.base, family.partial, family.length, family.local.key if family.local else None]
+    return [key for key in keys if key]
+
+
+def of_transformers() -> dict[str, dict[str, Any]]:
+    """By the config class of the transformers that is imported."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+    table = {}
+    for name, family in FAMILIES.items():
+        if name not in CONFIG_MAPPING or family.kind != "rotary" or family.fixed_base is not None:
+            continue
+        try:
+            config = CONFIG_MAPPING[name]()
+        except Exception:  # a class that has no defaults of its own
+            continue
+        defaults = {key: getattr(config, key, None) for key in keys_of(family)}
+        rope = getattr(config, "rope_parameters", None) or {}
+        full = rope.get("full_attention", rope) or {}
+        defaults.setdefault(family.base, None)
+        defaults[family.base] = defaults[family.base] or full.get("rope_theta")
+        if family.partial:
+            defaults[family.partial] = defaults[family.partial] or full.get("partial_rotary_factor")
+        if family.local:
+            near = rope.get("sliding_attention") or {}
+            defaults[family.local.key] = defaults[family.local.key] or near.get("rope_theta")
+        table[name] = {key: value for key, value in defaults.items() if type(value) in (int, float)}
+    return table
+
+
+def of_mlx(folder: Path) -> dict[str, dict[str, Any]]:
+    """By the fields of ModelArgs in every model's file."""
+    tree = ast.parse((folder / "mlx_lm" / "utils.py").read_text())
+    (renamed,) = [
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "MODEL_REMAPPING"
+    ]
+    table = {}
+    for name, family in FAMILIES.items():
+        file = folder / "mlx_lm" / "models" / f"{renamed.get(name, name)}.py"
+        if not file.exists() or "rope_utils" not in (text := file.read_text()):
+            continue
+        classes = [n for n in ast.parse(text).body if isinstance(n, ast.ClassDef) and n.name == "ModelArgs"]
+        fields = {
+            ast.unparse(node.target): node.value
+            for node in (classes[0].body if classes else [])
+            if isinstance(node, ast.AnnAssign)
+        }
+        if not {family.base, "rope_parameters"} & set(fields):
+            continue
+        constants = {
+            key: ast.literal_eval(value) for key, value in fields.items() if isinstance(value, ast.Constant)
+        }
+        table[name] = {key: constants[key] for key in keys_of(family) if constants.get(key) is not None}
+        table[name]["rope_parameters"] = "rope_parameters" in fields
+    return table
+
+
+def main() -> int:
+    every = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+    every["llama_cpp"] = {name: {"rope_theta": 10000.0} for name in ("llama", "mistral")}  # of one architecture
+    if len(sys.argv) > 1:
+        every["mlx"] = of_mlx(Path(sys.argv[1]))
+    else:
+        import transformers
+
+        every["transformers" + transformers.__version__[0]] = of_transformers()
+    lines = [
+        f"{json.dumps(program)}: {{\n"
+        + ",\n".join(f"{json.dumps(name)}: {json.dumps(table[name])}" for name in sorted(table))
+        + "\n}"
+        for program, table in sorted(every.items())
+    ]
+    TABLE.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
