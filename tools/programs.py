@@ -23,7 +23,8 @@ PYTHON = PROGRAMS / "env" / "bin" / "python"
 
 def main() -> None:
     """Install what is missing."""
-    everything: list[Releases] = [import_module(f"posenc.integrations.programs.{name}").RELEASES for name in NAMES]
+    names = [name for name in NAMES if name != "transformers"]  # which is not taken out of a wheel
+    everything: list[Releases] = [import_module(f"posenc.integrations.programs.{name}").RELEASES for name in names]
     packages = [f"{one.package}=={one.versions[-1]}" for one in everything if not one.files]
     requirements = [requirement for one in everything for requirement in one.requirements]
     done = PROGRAMS / "env" / "installed"

@@ -12,7 +12,7 @@ from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import ORIGINAL, Releases, defaults, kind_of, table_of
 from posenc.scaling import LengthScaling, Scaling
 
-RELEASES = Releases("transformers", ("4.57.6", "5.23.0"), ("transformers/",))
+RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
 """The last line of releases without ``rope_parameters``, and that with which families are measured."""
 
 
