@@ -82,7 +82,7 @@ def same(table: PositionTable, tables: list[list[float]], positions: tuple[int, 
 POSITIONS = (0, 1, 2, 63)
 
 
-@pytest.mark.real
+@pytest.mark.programs
 @pytest.mark.skipif(not (PROGRAMS / "vllm-0.29.0").exists(), reason="no vLLM here; type: python tools/programs.py")
 @pytest.mark.parametrize("version", VLLM)
 def test_vllm_computes_what_is_read_of_it(version: str) -> None:
@@ -106,7 +106,7 @@ def test_vllm_computes_what_is_read_of_it(version: str) -> None:
         assert answer["admitted"] == table.admitted_length, config
 
 
-@pytest.mark.real
+@pytest.mark.programs
 @pytest.mark.skipif(
     not (PROGRAMS / "sglang-0.5.23").exists(), reason="no SGLang here; type: python tools/programs.py"
 )
@@ -132,7 +132,7 @@ def test_sglang_computes_what_is_read_of_it() -> None:
         assert answer["admitted"] == table.admitted_length, config
 
 
-@pytest.mark.real
+@pytest.mark.programs
 @pytest.mark.skipif(not (PROGRAMS / "env").exists(), reason="no mlx-lm here; type: python tools/programs.py")
 def test_mlx_computes_what_is_read_of_it() -> None:
     heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
