@@ -70,7 +70,7 @@ def test_layers_of_several_windows_are_types_of_their_own() -> None:
 
 def test_a_dynamic_scaling_is_planned_for_a_length() -> None:
     positions = LLAMA.with_scaling(DynamicNTK(2.0, 8192))
-    short, long = (of(positions, longest=length).layers["all"] for length in (8192, 32768))
+    short, long = (of(positions, length=length).layers["all"] for length in (8192, 32768))
     assert short.frequencies[1] > long.frequencies[1]
 
 

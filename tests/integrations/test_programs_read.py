@@ -176,7 +176,7 @@ def test_what_is_written_for_a_program_is_what_it_computes(program: Any, scaling
             keys = program.write(positions, scaling, max_length=4 * LENGTH, version=version)
             if (version[0] == "4" and isinstance(scaling, LongRoPE)) or "longrope" in str(keys):
                 continue  # whose original length version 4 does not read beside its lists
-        wanted = of(positions.with_scaling(scaling), longest=4 * LENGTH)
+        wanted = of(positions.with_scaling(scaling), length=4 * LENGTH)
         table = program.read({**PLAIN, **keys}, version)
         served = {"frequencies", "attention_factor", "softmax_factor", "pairing"}
         if not isinstance(scaling, LongRoPE):  # of which vLLM takes the short list for the length that it admits
@@ -189,7 +189,7 @@ def test_fields_of_a_gguf_file_are_read_back(scaling: Any) -> None:
     file = llama_cpp.write(positions, scaling, max_length=4 * LENGTH)
     model = {"general.architecture": "llama", "llama.embedding_length": 64, "llama.attention.head_count": 4}
     file = llama_cpp.Fields({**model, "llama.block_count": 2, **file.values}, file.tensors)
-    wanted = of(positions.with_scaling(scaling), longest=4 * LENGTH)
+    wanted = of(positions.with_scaling(scaling), length=4 * LENGTH)
     assert not {"frequencies", "attention_factor", "pairing"} & {
         d.what for d in differences(wanted, llama_cpp.read(file))
     }

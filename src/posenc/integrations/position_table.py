@@ -63,6 +63,11 @@ class LayerTable:
     chunk: int | None = None
     query_scale: str | None = None
 
+    @property
+    def sections(self) -> tuple[int, ...]:
+        """How many pairs rotate by every axis."""
+        return tuple(self.axes.count(axis) for axis in range(max(self.axes, default=-1) + 1))
+
     def cos(self, position: int) -> list[float]:
         """What cos multiplies every channel of a head by at this position, the attention factor included."""
         cos = [self.attention_factor * math.cos(position * theta) for theta in self.frequencies]
@@ -110,22 +115,27 @@ class PositionTable:
 
 
 def of(
-    positions: ModelPositions, *, longest: int | None = None, program: str = "", notes: Sequence[str] = ()
+    positions: ModelPositions,
+    *,
+    length: int | None = None,
+    admitted: int | None = None,
+    program: str = "",
+    notes: Sequence[str] = (),
 ) -> PositionTable:
     """The table of what was read of a config.
 
     Args:
         positions: what ``huggingface.read`` returned.
-        longest: the longest input that is let in, for which a scaling is planned that depends on a length; default
-            what the config allows.
+        length: prompt and answer together, where a scaling depends on it; default the longest input let in.
+        admitted: the longest input let in; default what the config allows.
         program, notes: of the table; to the notes comes what was assumed.
     """
-    types, admitted = positions.types_by_window, longest or positions.max_length
+    types, admitted = positions.types_by_window, admitted or positions.max_length
     windows = dict(zip(types, positions.windows, strict=True))
     kinds = dict(zip(types, positions.layer_types, strict=True))
     return PositionTable(
         model_type=positions.model_type,
-        layers={name: _layer(positions, kind, windows[name], admitted) for name, kind in kinds.items()},
+        layers={name: _layer(positions, kind, windows[name], length or admitted) for name, kind in kinds.items()},
         layer_types=types,
         pretrained_length=positions.original_length,
         tuned_length=positions.tuned_length,

@@ -155,7 +155,7 @@ def table_of(
             notes.append(f"{key} = {value:.10g}, which {program} takes where nothing that it reads says it")
     positions = read({key: value for key, value in part.items() if key not in BOTH_FORMS or value})
     return position_table.of(
-        positions, longest=admitted and admitted(positions), program=program, notes=tuple(notes)
+        positions, admitted=admitted and admitted(positions), program=program, notes=tuple(notes)
     )
 
 
