@@ -8,7 +8,7 @@ words, or refuses: a key that a program ignores is worse than none. What several
 import json
 import math
 import pkgutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -122,7 +122,7 @@ def table_of(
     takes: str,
     change: Callable[[dict[str, Any], Mapping[str, Any]], dict[str, Any]],
     admitted: Callable[[ModelPositions], int] | None = None,
-    unread: str | None = None,
+    unread: Sequence[str] = (),
 ) -> PositionTable:
     """What a program makes of a config: its defaults filled in, each rope dictionary changed as it takes it.
 
@@ -133,10 +133,11 @@ def table_of(
         change: a rope dictionary, alone or of one layer type, and the config, to the dictionary that says to
             ``huggingface.read`` what the program computes from it.
         admitted: the longest input that it lets in by default; without it what the config allows.
-        unread: a key of the config that it does not know.
+        unread: keys of the config that it does not know.
     """
     part, _ = language_part(config)
-    dropped, stated = part.pop(str(unread), None) is not None, set[str]()
+    notes = [f"{key} is not read by {program}" for key in unread if part.pop(key, None) is not None]
+    stated: set[str] = set()
     for key in BOTH_FORMS:
         entries = part.get(key) or {}
         nested = bool(entries) and all(isinstance(entry, Mapping | None) for entry in entries.values())
@@ -145,7 +146,7 @@ def table_of(
         stated.update(name for entry in changed.values() for name in entry or ())
         part[key] = changed if nested else changed[""] or None
     model_type = str(part.get("model_type"))
-    family, notes = FAMILIES.get(model_type), [f"{unread} is not read by {program}"] if dropped else []
+    family = FAMILIES.get(model_type)
     inside = {family.base: "rope_theta", family.partial: "partial_rotary_factor"} if family else {}
     if takes == "transformers5":  # where the rope dictionary wins over what stands beside it
         part = {key: value for key, value in part.items() if inside.get(key) not in stated}

@@ -42,7 +42,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         flat = older or entry in (config.get("rope_parameters"), config.get("rope_scaling"))
         return {key: value for key, value in entry.items() if flat or key != "truncate"}
 
-    takes, unread = ("transformers4", "rope_parameters") if older else ("transformers5", None)
+    takes, unread = ("transformers4", ("rope_parameters",)) if older else ("transformers5", ())
     return table_of(f"transformers {version}", config, takes, change, unread=unread)
 
 
