@@ -60,7 +60,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
-    unread = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
+    unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type == "phi3" else (ORIGINAL,)  # which stands in the dictionary alone
     table = table_of(f"mlx-lm {version}", config, "mlx", change, unread=unread)
     layers = {name: replace(layer, axes=(0,) * len(layer.axes)) for name, layer in table.layers.items()}
