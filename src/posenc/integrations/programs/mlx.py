@@ -34,7 +34,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Most of its models read ``rope_theta`` and ``rope_scaling`` alone: of a config that has ``rope_parameters`` they
     take their own base and no scaling. YaRN's attention factor comes from the pair, without it 0.1·ln s + 1, and
-    its ramp is rounded; LongRoPE uses the long list at every length; sections (M-RoPE) are not rotated apart.
+    its ramp is rounded; LongRoPE uses the long list at every length and the factor of its lengths, whatever is
+    stated; sections (M-RoPE) are not rotated apart.
     Windows are taken as the config has them.
 
     Args:
@@ -58,6 +59,7 @@ def read(config: object, version: str | None = None) -> PositionTable:
         fixed: dict[str, Any] = {"longrope": {"short_factor": entry.get("long_factor")}, "yarn": {"truncate": True}}
         kind = kind_of(entry)
         entry = {**missing.get(kind, {}), **entry, **fixed.get(kind, {})}
+        entry.pop("long_mscale", None)  # which its layer knows and is never given
         return with_factor(entry, config, lambda entry, latent: pair_ratio(entry))
 
     unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
