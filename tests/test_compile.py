@@ -9,7 +9,9 @@ import pytest
 HERE = Path(__file__).parent
 
 
-@pytest.mark.parametrize("what", ["some", pytest.param("rest", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "what", ["some", *(pytest.param(what, marks=pytest.mark.slow) for what in ("rest", "to the end", "squares"))]
+)
 def test_every_encoding_compiles_to_one_graph(what: str) -> None:
     """One interpreter meets all laws, as a compiler takes longer to load than most of them to be checked."""
     run = subprocess.run(
