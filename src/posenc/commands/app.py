@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from posenc.commands.compare import compare
+from posenc.commands.diff import diff
 from posenc.commands.extend import extend
 from posenc.commands.inspect import inspect
 from posenc.commands.lab import lab
@@ -39,7 +40,7 @@ def posenc(
         typer.echo(START)
 
 
-for verb in (compare, extend, inspect, lab, runs, show, vectors, verify):
+for verb in (compare, diff, extend, inspect, lab, runs, show, vectors, verify):
     app.command()(verb)
 
 

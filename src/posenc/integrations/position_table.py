@@ -97,7 +97,7 @@ class PositionTable:
         model_type: the family's name in Hugging Face, or llama.cpp's of its architecture.
         layers: one table per layer type.
         layer_types: the type of every layer, first to last.
-        pretrained_length: the trained length before any scaling.
+        pretrained_length: the trained length before any scaling; None where a file does not say it.
         tuned_length: the length that the model was released for.
         admitted_length: the longest input that is let in.
         program: who computes this, with its version; empty for what the file itself says.
@@ -107,7 +107,7 @@ class PositionTable:
     model_type: str
     layers: Mapping[str, LayerTable]
     layer_types: tuple[str, ...]
-    pretrained_length: int
+    pretrained_length: int | None
     tuned_length: int
     admitted_length: int
     program: str = field(default="", compare=False)
@@ -151,11 +151,11 @@ def _layer(positions: ModelPositions, kind: str, window: int | None, length: int
     others: dict[str, Any] = {"window": window, "chunk": chunk, "query_scale": scale and str(scale)}
     if kind not in positions.rotary_recipes:
         return LayerTable(encoding=str(recipe), softmax_factor=softmax_factor(recipe), **others)
-    rotary_dim, base, axes = (recipe.get(name) for name in ("rotary_dim", "base", "axes"))
-    spectrum = planned(recipe.get("scaling"), length).frequencies(rotary_dim, base)
+    rotary_dim, base, axes, now = (recipe.get(name) for name in ("rotary_dim", "base", "axes", "scaling"))
+    spectrum = planned(now, length).frequencies(rotary_dim, base)
     return LayerTable(
         base=base,
-        scaling=_briefly(recipe.get("scaling")),
+        scaling=_briefly(now) + (f" for {length:,} tokens" if isinstance(now, LengthScaling) else ""),
         frequencies=tuple(float(theta) for theta in spectrum.exact),
         float32=tuple(spectrum.float32),
         attention_factor=spectrum.attention_factor,
@@ -172,6 +172,7 @@ def _briefly(scaling: Scaling | LengthScaling) -> str:
     """The text of a scaling without what it has by default."""
     stated = {f.name: getattr(scaling, f.name) for f in fields(scaling)}  # type: ignore[arg-type]
     short = {f.name for f in fields(scaling) if f.default != stated[f.name]}  # type: ignore[arg-type]
+    stated |= {name: (*value[:2], "…") for name, value in stated.items() if isinstance(value, tuple)}
     inside = ", ".join(f"{name}={value_text(stated[name])}" for name in stated if name in short)
     return f"{to_dict(scaling)['scaling']}({inside})"
 
@@ -251,7 +252,7 @@ def differences(
         positions: where errors are asked for; default 0, L/2, L and 4·L for our pretrained length L.
         names: what the sentences call the two.
     """
-    length = ours.pretrained_length
+    length = ours.pretrained_length or ours.admitted_length
     at = (0, length // 2, length, 4 * length) if positions is None else tuple(positions)
     if any(p < 0 for p in at):
         raise InvalidArgument(f"positions={list(at)} must be 0 or more; leave the others out")
@@ -270,7 +271,10 @@ def differences(
             add("frequencies", one, values, text, errors)
         for what, text in FIELDS.items():
             values = (getattr(first, what), getattr(second, what))
-            if what in ("pairing", "axes", "rotary_dim") and not (first.frequencies and second.frequencies):
+            pairs = (len(first.frequencies), len(second.frequencies))
+            if (what in ("pairing", "axes", "rotary_dim") and not all(pairs)) or (
+                what == "axes" and len(set(pairs)) > 1
+            ):
                 continue
             if not _same(*values):
                 add(what, one, values, text, errors if what in TURNING else ())
@@ -278,9 +282,25 @@ def differences(
         add("layer_types", None, (len(ours.layer_types), len(theirs.layer_types)), "layers:")
     for what, text in LENGTHS.items():
         values = (getattr(ours, what), getattr(theirs, what))
-        if values[0] != values[1]:
+        if values[0] != values[1] and None not in values:
             add(what, None, values, text)
     return result
+
+
+def parting(target: PositionTable, draft: PositionTable, above: float = 0.01) -> str:
+    """Where a draft model's positions part from those of the model that it drafts for, in a sentence.
+
+    Args:
+        above: the difference of cos, over the channels of a head, from which on they are called apart.
+    """
+    both = [(target.layers[one], draft.layers[one]) for one in target.layers if one in draft.layers]
+    reach = min(target.admitted_length, draft.admitted_length)
+    for p in range(reach):
+        if any(error.cos > above for one, other in both for error in _errors(one, other, [p])):
+            return f"they part at position {p:,}, where cos differs by more than {above:g}"
+    if draft.admitted_length < target.admitted_length:
+        return f"the draft has no position {reach:,}, and its target has {target.admitted_length:,}"
+    return f"cos differs by at most {above:g} up to position {reach - 1:,}"
 
 
 TURNING = ("attention_factor", "softmax_factor", "pairing", "rotary_dim")
@@ -295,8 +315,10 @@ def _same(one: Any, other: Any) -> bool:
 
 def _frequencies(first: LayerTable, second: LayerTable) -> str:
     """How many frequencies differ and by how much, in words; empty where they are the same."""
-    if not first.frequencies or not second.frequencies or len(first.frequencies) != len(second.frequencies):
+    if not first.frequencies or not second.frequencies:
         return ""
+    if len(first.frequencies) != len(second.frequencies):
+        return "" if _origin(first) == _origin(second) else "frequencies are those of"
     pairs = list(zip(first.frequencies, second.frequencies, strict=True))
     off = [(one, other) for one, other in pairs if not math.isclose(one, other, rel_tol=CLOSE)]
     if not off:

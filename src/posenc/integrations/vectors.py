@@ -105,7 +105,7 @@ def vectors(
     """
     length = total_length or positions.max_length
     table = position_table.of(positions, length=length)
-    L = table.pretrained_length
+    L = positions.original_length
     at = sorted({0, 1, 2, L - 1, L, 4 * L - 1}) if at is None else list(at)
     if min(at, default=-1) < 0:
         raise InvalidArgument(f"positions={at} must be one or more numbers from 0 on")

@@ -41,7 +41,7 @@ def read(config: object, *, base: float | None = None) -> ModelPositions:
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The language model's part of the config as a new dict, and the keys under which it stands."""
     if isinstance(config, str | Path):
-        config = _file(Path(config))
+        config = contents(Path(config))
     elif not isinstance(config, Mapping) and hasattr(config, "to_dict"):
         config = _to_dict(config)
     if not isinstance(config, Mapping):
@@ -66,7 +66,7 @@ def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
     return dict(part), path
 
 
-def _file(path: Path) -> Any:
+def contents(path: Path) -> Any:
     """The contents of a config.json, or of the one in a folder."""
     path = path / "config.json" if path.is_dir() else path
     try:

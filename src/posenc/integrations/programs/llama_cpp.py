@@ -67,8 +67,8 @@ def fields(path: Path) -> Fields:
         raise MissingExtra("gguf", "hf") from error
     try:
         file = GGUFReader(path)
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(f"{str(path)!r} is no GGUF file ({error}); download it again") from error
+    except Exception as error:  # what is cut off fails in NumPy in many ways
+        raise InvalidArgument(f"{str(path)!r} is no whole GGUF file ({error}); download it again") from error
     values = {name: entry.contents() for name, entry in file.fields.items() if not name.startswith("tokenizer.")}
     tensors = {one.name: torch.tensor(one.data) for one in file.tensors if one.name.startswith("rope")}
     return Fields({name: one for name, one in values.items() if type(one) in (int, float, str)}, tensors)
@@ -145,7 +145,8 @@ def _table(file: Fields, program: str) -> PositionTable:
         axes=(0,) * len(thetas),
     )
     layers, tuned = ("all",) * stated["block_count"], length if factor != 1 or chosen is not None else original
-    return PositionTable(architecture, {"all": layer}, layers, original, tuned, length, program)
+    unsaid = chosen is not None and original == length  # such as Llama 3.1's, which is in the factors alone
+    return PositionTable(architecture, {"all": layer}, layers, None if unsaid else original, tuned, length, program)
 
 
 def write(

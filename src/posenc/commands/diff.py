@@ -1,0 +1,57 @@
+"""`posenc diff`: what two files, or two programs, make of a model's positions."""
+
+import json
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from posenc.commands.screen import screen
+from posenc.errors import InvalidArgument
+
+SOURCES = "a folder, a config.json, a .gguf file, or what a program makes of one: vllm@0.33.0:config.json"
+
+
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help=f"What to compare: {SOURCES}.")],
+    b: Annotated[
+        str | None, typer.Argument(metavar="B", help="With what: the same, or JSON of keys laid over A's config.")
+    ] = None,
+    draft: Annotated[
+        str | None, typer.Option(help="Instead of B: the model that drafts for A, and where the two part.")
+    ] = None,
+    positions: Annotated[
+        str | None,
+        typer.Option(help="Where cos and scores are compared; default 0,L/2,L,4L of A's trained length."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print a list of all differences with their errors.")
+    ] = False,
+) -> None:
+    """Compare positions: `posenc diff config.json vllm:config.json`; exit status 1 where they differ."""
+    from posenc.integrations.position_table import differences, parting
+    from posenc.integrations.sources import table
+
+    other = b if draft is None else draft
+    if other is None or None not in (b, draft):
+        raise InvalidArgument("posenc diff compares two: name B, or --draft DRAFT")
+    try:
+        at = None if positions is None else [int(one) for one in positions.split(",")]
+    except ValueError as error:
+        raise InvalidArgument(f"positions={positions!r} must be numbers, such as 0,4096,32768") from error
+    ours, theirs = table(a, other), table(other, a)
+    found = differences(ours, theirs, at, ("A", "B"))
+    if draft is not None:  # another model, of other heads and layers
+        found = [one for one in found if one.what not in ("layer_types", "head_dim", "window", "softmax_factor")]
+    if as_json:
+        typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=1))
+    else:
+        console = screen(soft_wrap=True)
+        console.print("\n".join(map(str, found)) or "no differences", markup=False, highlight=False)
+        for source, notes in (("A", ours.notes), ("B", theirs.notes)):
+            for note in notes:
+                console.print(f"note on {source}: {note}", markup=False, highlight=False)
+        if draft is not None and found:
+            console.print(parting(ours, theirs), markup=False, highlight=False)
+    if found:
+        raise typer.Exit(1)

@@ -1,0 +1,81 @@
+"""Position tables of what people name: a file, overrides of one, or what a program makes of either.
+
+model/, config.json, model.gguf     what the file says
+vllm@0.33.0:config.json             what this release computes from it; vllm:config.json is the newest one asked
+overrides.json                      keys without a model_type, laid over the config that it is compared with
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import UnknownName
+from posenc.integrations.huggingface.config import contents, read
+from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.position_table import PositionTable, of
+from posenc.integrations.programs import NAMES, llama_cpp
+
+SPELT = {"llama.cpp": "llama_cpp", "mlx-lm": "mlx", "llama-cpp": "llama_cpp"}
+"""Names of programs that are no name of a module."""
+
+
+def program_of(text: str) -> tuple[Any, str | None]:
+    """The module and the version of ``vllm@0.33.0`` or ``vllm``.
+
+    Raises:
+        UnknownName: no such program, with the nearest that there is.
+    """
+    name, _, version = text.partition("@")
+    name = SPELT.get(name, name)
+    if name not in NAMES:
+        raise UnknownName("program", name, NAMES)
+    return import_module(f"posenc.integrations.programs.{name}"), version or None
+
+
+def table(source: str, beside: str | None = None) -> PositionTable:
+    """The table of one source.
+
+    Args:
+        source: as above.
+        beside: the source that it is compared with, over whose config overrides are laid.
+
+    Raises:
+        UnknownName, InvalidArgument: a program, a version or a file that is not there, or is not read.
+    """
+    program, path = _split(source)
+    if path.endswith(".gguf"):
+        return (
+            llama_cpp.read(path) if program is None else program_of(program)[0].read(path, program_of(program)[1])
+        )
+    config = contents(Path(path))
+    if beside and isinstance(config, Mapping) and "model_type" not in config:
+        config = laid_over(contents(Path(_split(beside)[1])), config)
+    if program is None:
+        return of(read(config))
+    module, version = program_of(program)
+    given: PositionTable = module.read(config, version)
+    return given
+
+
+def laid_over(config: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+    """A config with these keys in place of its own, part by part; a key that is null goes away.
+
+    A rope dictionary replaces both spellings of the one that was there, with the base beside it.
+    """
+    gone = {*BOTH_FORMS, "rope_theta"} if set(BOTH_FORMS) & set(overrides) else set()
+    result = {key: value for key, value in config.items() if key not in gone}
+    for key, value in overrides.items():
+        inside = isinstance(value, Mapping) and isinstance(config.get(key), Mapping) and key not in BOTH_FORMS
+        result[key] = laid_over(config[key], value) if inside else value
+    for key in set(BOTH_FORMS) & set(overrides):
+        entry = result[key] or {}
+        result[key] = {name: value for name, value in entry.items() if value is not None}
+    return {key: value for key, value in result.items() if value is not None}
+
+
+def _split(source: str) -> tuple[str | None, str]:
+    """The program and the path of a source."""
+    program, colon, path = source.partition(":")
+    known = program.partition("@")[0] in (*NAMES, *SPELT) or "@" in program
+    return (program, path) if colon and known else (None, source)

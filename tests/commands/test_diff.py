@@ -1,0 +1,206 @@
+"""`posenc diff` names what threads of other projects took weeks to find: a pair of files each.
+
+Rebuilt here is what is in a file, a flag or a default: transformers 5's spelling read by 4 (Open-
+Athena/MarinFold PR#184, vllm PR#42624, DeepSpeed #8341 #8345 #8373, sglang PR#26187, lmdeploy PR#4304,
+llama.cpp #24820); YaRN's attention factor (prime-rl PR#2802, vllm PR#48351 #48621, mlx-lm PR#1507, Rapid-MLX
+PR#1225, exllamav3 #259, llama.cpp PR#17945); conversion to GGUF (llama.cpp #24820 #13322 #12468 PR#18013,
+mobius PR#458, the advice for DeepSeek-V2.5 to pass --yarn-attn-factor); drafts with other tables (vllm #48894
+PR#24662, sglang #6783, Automodel PR#2399, llmman PR#198).
+
+Not rebuilt: ik_llama PR#2003 (yarn_ext_factor = 64 comes from that fork's code, and no key that llama.cpp reads
+says it); the table of 2,048 rows of vllm #48894, an argument in its code, where the file says a length of its
+own, as here; DeepSpeed's and lmdeploy's own engines, which read the same config as transformers 4 does here.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from posenc.commands.app import app
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface import read
+from posenc.integrations.programs import llama_cpp, vllm
+from posenc.integrations.sources import laid_over, table
+from posenc.scaling import YaRN
+from support.served import SIZES
+
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+MODEL = {"model_type": "llama", **SIZES, "hidden_size": 512, "max_position_embeddings": 32768}
+YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0, "original_max_position_embeddings": 8192}
+
+
+def saved(folder: Path, name: str, content: dict[str, Any]) -> str:
+    path = folder / name
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def converted(folder: Path, name: str, config: dict[str, Any], **values: Any) -> str:
+    """A GGUF file of the fields that are written for a config, with these in their place; None leaves one out."""
+    package = pytest.importorskip("gguf")
+    fields = llama_cpp.write(read(config))
+    heads = config["num_attention_heads"]
+    sizes = {"embedding_length": config["hidden_size"], "attention.head_count": heads, "block_count": 2}
+    every = {f"llama.{key}": value for key, value in sizes.items()} | fields.values
+    every |= {f"llama.{key.replace('__', '.')}": value for key, value in values.items()}
+    writer = package.GGUFWriter(folder / name, "llama")
+    llama_cpp.Fields({key: value for key, value in every.items() if value is not None}, fields.tensors).add_to(
+        writer
+    )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return str(folder / name)
+
+
+def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:
+    """The exit status, the differences, and the lines."""
+    run = CliRunner()
+    as_json, lines = run.invoke(app, ["diff", *words, "--json"]), run.invoke(app, ["diff", *words])
+    assert as_json.exit_code == lines.exit_code
+    return lines.exit_code, json.loads(as_json.stdout), lines.stdout
+
+
+def test_equal_files_have_status_0(tmp_path: Path) -> None:
+    config = saved(tmp_path, "config.json", {**MODEL, "rope_parameters": YARN})
+    older = saved(
+        tmp_path,
+        "older.json",
+        {**MODEL, "rope_theta": 5e5, "rope_scaling": {k: v for k, v in YARN.items() if k != "rope_theta"}},
+    )
+    for other in (
+        config,
+        older,
+        str(tmp_path),
+        f"vllm:{config}",
+        f"vllm@0.29.0:{config}",
+        f"transformers@4.57.6:{older}",
+    ):
+        assert compared(config, other) == (0, [], "no differences\n")
+    assert compared(config, f"mlx:{older}")[0] == compared(f"sglang:{config}", f"llama.cpp:{config}")[0] == 0
+
+
+@pytest.mark.parametrize("program", ["transformers@4.57.6", "mlx"])
+def test_a_config_of_transformers_5_read_by_what_knows_4(program: str, tmp_path: Path) -> None:
+    config = saved(
+        tmp_path, "config.json", {**MODEL, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+    )
+    status, (difference,), lines = compared(config, f"{program}:{config}")
+    assert (status, difference["what"]) == (1, "frequencies")
+    assert "base 500000, default() in A, base 10000, default() in B" in lines
+    assert "rope_parameters is not read by" in lines
+    zero, *later = difference["errors"]
+    assert zero == {"position": 0, "cos": 0.0, "score": 0.0}
+    assert all(error["cos"] > 0.5 for error in later)
+
+
+@pytest.mark.parametrize(
+    ("entry", "program", "factors"),
+    [
+        ({"attention_factor": 1.0}, "vllm@0.29.0", (1.0, 1.138629436111989)),
+        ({"mscale": 1.0, "mscale_all_dim": 1.0}, "vllm@0.29.0", (1.0, 1.138629436111989)),
+        ({"attention_factor": 1.0}, "sglang", (1.0, 1.138629436111989)),
+        ({"attention_factor": 1.0}, "llama.cpp", (1.0, 1.138629436111989)),
+        (
+            {"mscale": 0.7, "mscale_all_dim": 1.0},
+            "llama.cpp",
+            (1.0970406052783923 / 1.138629436111989, 1.138629436111989),
+        ),
+    ],
+)
+def test_a_stated_attention_factor_that_is_not_read(
+    entry: dict[str, Any], program: str, factors: tuple[float, float], tmp_path: Path
+) -> None:
+    config = saved(tmp_path, "config.json", {**MODEL, "rope_parameters": {**YARN, **entry}})
+    status, (difference,), lines = compared(config, f"{program}:{config}")
+    assert (status, difference["what"]) == (1, "attention_factor")
+    assert (difference["ours"], difference["theirs"]) == pytest.approx(factors)
+    assert difference["errors"][0]["cos"] == pytest.approx(abs(factors[1] - factors[0]))  # at position 0 already
+    assert lines.startswith("all: cos and sin are multiplied by ")
+
+
+def test_mlx_does_not_read_a_stated_factor(tmp_path: Path) -> None:
+    entry = {key: value for key, value in YARN.items() if key != "rope_theta"} | {"attention_factor": 1.0}
+    config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5, "rope_scaling": entry})
+    assert [one["what"] for one in compared(config, f"mlx:{config}")[1]] == ["attention_factor"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "whats"),
+    [
+        ({"rope__scaling__type": "none", "rope__scaling__factor": None}, {"frequencies", "attention_factor"}),
+        ({"rope__scaling__type": "linear"}, {"frequencies", "attention_factor"}),
+        ({"rope__freq_base": None}, {"frequencies"}),
+        ({"rope__scaling__factor": 40.0}, {"frequencies", "attention_factor"}),
+        ({"rope__scaling__attn_factor": 40.0}, {"attention_factor"}),
+        ({"rope__scaling__original_context_length": None}, {"frequencies", "pretrained_length"}),
+        ({"rope__dimension_count": 64}, {"rotary_dim"}),
+        ({"context_length": 4096}, {"admitted_length", "tuned_length"}),
+    ],
+    ids=str,
+)
+def test_a_gguf_file_that_lost_or_invented_scaling(wrong: dict[str, Any], whats: set[str], tmp_path: Path) -> None:
+    content = {**MODEL, "rope_parameters": YARN}
+    config = saved(tmp_path, "config.json", content)
+    assert compared(config, converted(tmp_path, "right.gguf", content)) == (0, [], "no differences\n")
+    status, differences, _ = compared(config, converted(tmp_path, "wrong.gguf", content, **wrong))
+    assert status == 1
+    assert whats <= {one["what"] for one in differences}
+
+
+def test_llama_3_1_in_a_gguf_file(tmp_path: Path) -> None:
+    content = json.loads((CONFIGS / "llama-3.1-8b.json").read_text())
+    file = converted(tmp_path, "model.gguf", content, block_count=32)
+    assert compared(str(CONFIGS / "llama-3.1-8b.json"), file)[0] == 0
+    bare = {**content, "rope_scaling": None}
+    lost = converted(tmp_path, "lost.gguf", bare, block_count=32)
+    assert "frequencies" in {one["what"] for one in compared(str(CONFIGS / "llama-3.1-8b.json"), lost)[1]}
+
+
+def test_a_draft_with_another_table(tmp_path: Path) -> None:
+    target = saved(tmp_path, "target.json", {**MODEL, "rope_parameters": YARN})
+    plain = saved(tmp_path, "plain.json", {**MODEL, "num_hidden_layers": 1, "rope_theta": 5e5})
+    status, differences, lines = compared(target, "--draft", plain)
+    assert (status, differences[0]["what"]) == (1, "frequencies")
+    assert "they part at position 0, where cos differs by more than 0.01" in lines  # by the attention factor
+    short = {**MODEL, "num_hidden_layers": 1, "max_position_embeddings": 2048, "rope_parameters": YARN}
+    status, differences, lines = compared(target, "--draft", saved(tmp_path, "short.json", short))
+    assert "admitted_length" in {one["what"] for one in differences}
+    assert "the draft has no position 2,048, and its target has 32,768" in lines
+    copied = saved(tmp_path, "copied.json", {**MODEL, "num_hidden_layers": 1, "rope_parameters": YARN})
+    assert compared(target, "--draft", copied) == (0, [], "no differences\n")
+
+
+def test_overrides_are_laid_over_the_other_file(tmp_path: Path) -> None:
+    plain = {**MODEL, "max_position_embeddings": 8192, "rope_theta": 5e5}
+    config = saved(tmp_path, "config.json", plain)
+    overrides = saved(tmp_path, "overrides.json", vllm.write(read(plain), YaRN(4, 8192)))
+    status, differences, _ = compared(config, f"vllm:{overrides}")
+    assert (status, differences[0]["what"]) == (1, "frequencies")
+    assert table(f"vllm:{overrides}", config).admitted_length == 32768
+    whole = {"model_type": "mistral3", "text_config": plain}
+    inner = vllm.write(read(whole), YaRN(4, 8192))
+    given = saved(tmp_path, "inner.json", inner)
+    assert table(f"vllm:{given}", saved(tmp_path, "whole.json", whole)).admitted_length == 32768
+    assert laid_over(
+        {"a": 1, "rope_scaling": {"factor": 2}}, {"a": None, "rope_parameters": {"b": None, "c": 1}}
+    ) == {"rope_parameters": {"c": 1}}
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    config = saved(tmp_path, "config.json", {**MODEL, "rope_theta": 5e5})
+    with pytest.raises(InvalidArgument, match="posenc diff compares two: name B, or --draft DRAFT"):
+        CliRunner().invoke(app, ["diff", config], catch_exceptions=False)
+    with pytest.raises(InvalidArgument, match="positions='a' must be numbers"):
+        CliRunner().invoke(app, ["diff", config, config, "--positions", "a"], catch_exceptions=False)
+    with pytest.raises(UnknownName, match="unknown program 'vlm'; did you mean 'vllm'"):
+        table(f"vlm@0.33.0:{config}")
+    with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
+        table(f"vllm@0.1:{config}")
+    (tmp_path / "broken.gguf").write_bytes(b"GGUF")
+    with pytest.raises(InvalidArgument, match="is no whole GGUF file"):
+        table(str(tmp_path / "broken.gguf"))
