@@ -211,6 +211,26 @@ def published_vectors() -> str:
     return "\n".join(rows)
 
 
+def cells() -> str:
+    """Which scalings of which models every program was asked about: a table each, reasons below."""
+    recorded = json.loads((HERE.parent / "tests" / "data" / "cells.json").read_text("utf-8"))
+    lines = []
+    for program, by_scaling in recorded.items():
+        models = list(dict.fromkeys(model for row in by_scaling.values() for model in row))
+        outcomes = [outcome for row in by_scaling.values() for outcome in row.values()]
+        reasons = list(
+            dict.fromkeys(one.removeprefix("refused: ") for one in outcomes if one.startswith("refused"))
+        )
+        numbers = {f"refused: {reason}": f"refused ({n})" for n, reason in enumerate(reasons, 1)}
+        lines += [f"### {program}", "", f"| scaling | {' | '.join(models)} |", f"| --- |{' --- |' * len(models)}"]
+        lines += [
+            f"| {name} | {' | '.join(numbers.get(row.get(m, ''), row.get(m, '')) for m in models)} |"
+            for name, row in by_scaling.items()
+        ]
+        lines += ["", *(f"{n}. {reason}" for n, reason in enumerate(reasons, 1)), ""]
+    return "\n".join(lines)
+
+
 def gallery() -> str:
     """Every figure under its title, with what draws it."""
     return "\n\n".join(
@@ -228,6 +248,7 @@ COMPUTED = {
     "<!-- encodings -->": shipped_encodings,
     "<!-- models -->": models,
     "<!-- vectors -->": published_vectors,
+    "<!-- cells -->": cells,
     "<!-- rooms -->": rooms,
 }
 """What each mark in a page is replaced by."""

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from posenc.errors import InvalidArgument
-from posenc.integrations.huggingface import read
+from posenc.integrations import programs
+from posenc.integrations.huggingface import read, write
 from posenc.integrations.huggingface.model_positions import softmax_factor
 from posenc.integrations.programs.llama_cpp import write as gguf
 from posenc.integrations.programs.mlx import write as mlx
@@ -92,6 +93,16 @@ def test_gguf_keys_are_those_of_the_specification() -> None:
     names |= {keys.LLM.CONTEXT_LENGTH.format(arch="llama"), "llama.rope.scaling.attn_factor"}
     for scaling in SCALINGS:
         assert set(gguf(LLAMA, scaling).values) <= names
+
+
+def test_mlx_rotates_halves_by_lists_of_factors() -> None:
+    """As its own layers do, whatever they are told of pairs: test_cells.py asks them."""
+    lists = LongRoPE((1.0,) * 8, (2.0,) * 8, LENGTH, 4.0)
+    model = read({**DEEPSEEK, "rope_theta": BASE})
+    with pytest.raises(InvalidArgument, match="is a list of factors, by which mlx-lm rotates halves"):
+        mlx(model, lists)
+    (layer,) = programs.mlx.read(write(model, lists, spelling="v4")).layers.values()
+    assert (layer.pairing, model.rotary.get("pairing")) == ("half", "interleaved")
 
 
 def test_both_lists_of_longrope_are_tensors() -> None:

@@ -34,9 +34,9 @@ def read(config: object, version: str | None = None) -> PositionTable:
 
     Most of its models read ``rope_theta`` and ``rope_scaling`` alone: of a config that has ``rope_parameters`` they
     take their own base and no scaling. YaRN's attention factor comes from the pair, without it 0.1·ln s + 1, and
-    its ramp is rounded; LongRoPE uses the long list at every length and the factor of its lengths, whatever is
-    stated; sections (M-RoPE) are not rotated apart.
-    Windows are taken as the config has them.
+    its ramp is rounded; LongRoPE uses the long list at every length, the factor of its lengths whatever is stated,
+    and halves as pairs in every family; sections (M-RoPE) are not rotated apart. Windows are taken as the config
+    has them.
 
     Args:
         config, version: as in ``vllm.read``.
@@ -65,7 +65,12 @@ def read(config: object, version: str | None = None) -> PositionTable:
     unread: tuple[str, ...] = () if defaults("mlx")[model_type]["rope_parameters"] else ("rope_parameters",)
     unread += () if model_type == "phi3" else (ORIGINAL,)  # which stands in the dictionary alone
     table = table_of(f"mlx-lm {version}", config, "mlx", change, unread=unread)
-    layers = {name: replace(layer, axes=(0,) * len(layer.axes)) for name, layer in table.layers.items()}
+    halves = {name for name, layer in table.layers.items() if str(layer.scaling).startswith("longrope")}
+    pairing = {name: "half" if name in halves else layer.pairing for name, layer in table.layers.items()}
+    layers = {
+        name: replace(layer, axes=(0,) * len(layer.axes), pairing=pairing[name])
+        for name, layer in table.layers.items()
+    }
     return replace(table, layers=layers)
 
 
@@ -79,7 +84,8 @@ def write(
     a = (0.1·mscale·ln s + 1)/(0.1·mscale_all_dim·ln s + 1).
 
     Raises:
-        InvalidArgument: dynamic scaling, an unrounded ramp, and lists of factors with another attention factor;
+        InvalidArgument: dynamic scaling, an unrounded ramp, lists of factors with another attention factor, or for
+            neighbours, which mlx-lm rotates as halves by them;
             sections (M-RoPE), which mlx-lm rotates as if there were none; scales of queries in the rope dictionary;
             a composite model, of which this would be a part alone.
     """
@@ -103,6 +109,8 @@ def write(
     if entry.get("rope_type") == "yarn":  # whose attention_factor not every mlx-lm reads
         entry = with_pair(entry)
     if entry.get("rope_type") == "longrope":
+        if recipe.get("pairing") == "interleaved":
+            raise InvalidArgument(f"{now} is a list of factors, by which mlx-lm rotates halves; use Linear or YaRN")
         longest = config[FAMILIES[positions.model_type].length]
         scale = entry.pop("attention_factor", None) or now.plan(longest).attention_factor
         if scale == 1:

@@ -1,0 +1,172 @@
+"""Which scalings of which models every program is asked about: the cells of the table in docs.
+
+``PYTHONPATH=tests python -m support.cells`` asks all programs and records the outcomes in tests/data/cells.json.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations import programs
+from posenc.integrations.huggingface import write
+from posenc.integrations.programs.llama_cpp import write as gguf
+from posenc.integrations.programs.sglang import write as sglang
+from posenc.scaling import NTK, Default, DynamicNTK, Linear, Llama3, LongRoPE, YaRN
+from support.served import (
+    BASE,
+    DEEPSEEK,
+    LENGTH,
+    LLAMA_CPP,
+    MLX,
+    PLAIN,
+    PROGRAMS,
+    ROOT,
+    SIZES,
+    SMOLLM_SCALINGS,
+    VLLM,
+    Case,
+    asked,
+    of_mlx,
+    of_vllm,
+)
+
+RECORDS = ROOT / "tests" / "data" / "cells.json"
+SECTIONS = {"rope_type": "default", "rope_theta": BASE, "mrope_section": [2, 3, 3]}
+MODELS: dict[str, tuple[dict[str, Any], int]] = {
+    "plain": (PLAIN, 8),
+    "composite": ({"model_type": "mistral3", "text_config": PLAIN}, 8),
+    "M-RoPE": ({"model_type": "qwen2_vl_text", **SIZES, "rope_parameters": SECTIONS}, 8),
+    "partial head": ({"model_type": "gpt_neox", "rotary_emb_base": BASE, "rotary_pct": 0.5, **SIZES}, 4),
+    "latent attention": ({**DEEPSEEK, "rope_theta": BASE}, 8),
+    "stated factor": (PLAIN, 8),
+}
+"""A config each, and its pairs."""
+SCALINGS: dict[str, Callable[[int, dict[str, float]], Any]] = {
+    "none": lambda pairs, stated: None if stated else Default(),
+    "linear": lambda pairs, stated: None if stated else Linear(4.0),
+    "NTK": lambda pairs, stated: None if stated else NTK(4.0),
+    "dynamic NTK": lambda pairs, stated: None if stated else DynamicNTK(4.0, LENGTH),
+    "YaRN": lambda pairs, stated: YaRN(4.0, LENGTH, **stated),
+    "YaRN, ramp by rotations": lambda pairs, stated: YaRN(4.0, LENGTH, ramp="rotations", **stated),
+    "Llama 3": lambda pairs, stated: None if stated else Llama3(8.0, LENGTH),
+    "LongRoPE": lambda pairs, stated: LongRoPE((1.0,) * pairs, (2.0,) * pairs, LENGTH, 4.0, **stated),
+}
+"""Of so many pairs and with an attention factor that is stated, or None where none can be."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One program, model and scaling."""
+
+    program: str
+    model: str
+    scaling: str
+
+    @property
+    def case(self) -> Case | None:
+        config, pairs = MODELS[self.model]
+        stated = {"attention_factor": 1.5} if self.model == "stated factor" else {}
+        scaling = SCALINGS[self.scaling](pairs, stated)
+        return None if scaling is None else Case(config, scaling)
+
+    @property
+    def outcome(self) -> str:
+        """``"refused: …"``, ``"not run"``, ``"run"`` by another test, or ``""`` for one that is to be asked."""
+        case = self.case
+        assert case is not None
+        try:
+            given = WRITE[self.program](case)
+        except InvalidArgument as error:
+            return f"refused: {error}"
+        if self.program != LLAMA_CPP:
+            unknown = self.model == "partial head" and self.program.startswith(("mlx-lm", "SGLang"))
+            return "not run" if unknown else ""  # whose files of such a family the tests do not run
+        plain = Cell(self.program, "plain", self.scaling).case
+        same = self.model in ("plain", "stated factor") or given.values == gguf(plain.read, plain.scaling).values  # type: ignore[union-attr]
+        asked_there = {type(one) for one in SMOLLM_SCALINGS}
+        return "run" if same and type(case.scaling) in asked_there else "not run"
+
+
+MLX_LM = f"mlx-lm {MLX}"
+(SGLANG,) = programs.sglang.RELEASES.versions
+
+
+def of_transformers(case: Case, spelling: Any) -> dict[str, Any]:
+    """What transformers is asked."""
+    positions = case.read
+    deepseek = positions.model_type == "deepseek_v3"
+    return {
+        "config": write(positions, case.scaling, max_length=case.max_length, spelling=spelling),
+        "positions": case.positions,
+        "served": case.served,
+        "axes": 3 if positions.rotary.get("axes") else 0,
+        "head_dim": 2 * 16 if deepseek else positions.rotary.get("head_dim"),
+    }
+
+
+def of_sglang(case: Case) -> dict[str, Any]:
+    """What SGLang is asked."""
+    overrides = sglang(case.read, case.scaling)
+    return {**case.vllm(), "overrides": overrides}
+
+
+WRITE: dict[str, Callable[[Case], Any]] = {
+    "transformers 4.57.6": lambda case: of_transformers(case, "v4"),
+    "transformers 5": lambda case: of_transformers(case, "v5"),
+    **{f"vLLM {version}": lambda case: case.vllm() for version in VLLM},
+    f"SGLang {SGLANG}": lambda case: of_sglang(case),
+    MLX_LM: lambda case: case.mlx(),
+    LLAMA_CPP: lambda case: gguf(case.read, case.scaling),
+}
+ASK: dict[str, Callable[[list[Case]], Any]] = {
+    "transformers 4.57.6": lambda cases: transformers("transformers-4.57.6", "v4", cases),
+    "transformers 5": lambda cases: transformers("", "v5", cases),
+    **{f"vLLM {version}": lambda cases, version=version: of_vllm(version, cases) for version in VLLM},  # type: ignore[misc]
+    f"SGLang {SGLANG}": lambda cases: asked(
+        "test_sglang.py", f"sglang-{SGLANG}", [of_sglang(case) for case in cases]
+    ),
+    MLX_LM: of_mlx,
+}
+
+
+def transformers(folder: str, spelling: str, cases: list[Case]) -> Any:
+    """What this transformers answers."""
+    return asked("test_transformers4.py", folder, [of_transformers(case, spelling) for case in cases])
+
+
+def cells(program: str) -> list[Cell]:
+    """The cells of a program."""
+    every = [Cell(program, model, scaling) for model in MODELS for scaling in SCALINGS]
+    return [cell for cell in every if cell.case is not None]
+
+
+def run(program: str) -> dict[str, dict[str, str]]:
+    """The outcome of every cell, the program asked where it can be."""
+    outcomes = {cell: cell.outcome for cell in cells(program)}
+    open_ones = [cell for cell, outcome in outcomes.items() if not outcome]
+    cases = [cell.case for cell in open_ones]
+    for cell, case, answer in zip(open_ones, cases, ASK[program](cases) if cases else [], strict=True):  # type: ignore[arg-type]
+        assert case is not None
+        try:
+            case.check(answer["tables"])
+            assert abs(answer["scores"] / case.scores - 1) < 1e-12
+        except AssertionError as error:
+            raise AssertionError(f"{cell}: {error}") from error
+        outcomes[cell] = "run"
+    table: dict[str, dict[str, str]] = {}
+    for cell, outcome in outcomes.items():
+        table.setdefault(cell.scaling, {})[cell.model] = outcome
+    return table
+
+
+def recorded() -> dict[str, dict[str, dict[str, str]]]:
+    """What was recorded, by program, scaling and model."""
+    return dict(json.loads(RECORDS.read_text("utf-8")))
+
+
+if __name__ == "__main__":
+    assert PROGRAMS.exists()
+    lines = (f"{json.dumps(program)}: {json.dumps(run(program), ensure_ascii=False)}" for program in WRITE)
+    RECORDS.write_text("{\n" + ",\n".join(lines) + "\n}\n", "utf-8")
