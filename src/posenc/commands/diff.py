@@ -40,18 +40,18 @@ def diff(
     except ValueError as error:
         raise InvalidArgument(f"positions={positions!r} must be numbers, such as 0,4096,32768") from error
     ours, theirs = table(a, other), table(other, a)
-    found = differences(ours, theirs, at, ("A", "B"))
+    parted = differences(ours, theirs, at, ("A", "B"))
     if draft is not None:  # another model, of other heads and layers
-        found = [one for one in found if one.what not in ("layer_types", "head_dim", "window", "softmax_factor")]
+        parted = [one for one in parted if one.what not in ("layer_types", "head_dim", "window", "softmax_factor")]
     if as_json:
-        typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=1))
+        typer.echo(json.dumps([asdict(one) for one in parted], ensure_ascii=False, indent=1))
     else:
         console = screen(soft_wrap=True)
-        console.print("\n".join(map(str, found)) or "no differences", markup=False, highlight=False)
+        console.print("\n".join(map(str, parted)) or "no differences", markup=False, highlight=False)
         for source, notes in (("A", ours.notes), ("B", theirs.notes)):
             for note in notes:
                 console.print(f"note on {source}: {note}", markup=False, highlight=False)
-        if draft is not None and found:
+        if draft is not None and parted:
             console.print(parting(ours, theirs), markup=False, highlight=False)
-    if found:
+    if parted:
         raise typer.Exit(1)

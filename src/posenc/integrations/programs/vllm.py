@@ -59,8 +59,8 @@ def read(config: object, version: str | None = None) -> PositionTable:
         pair = (entry.get("mscale"), entry.get("mscale_all_dim"))
         if latent or (all(pair) and not older and entry.get("attention_factor") is None):
             return pair_ratio(entry)
-        own = sharpening(entry["factor"])
-        return float(own * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or own)
+        default = sharpening(entry["factor"])
+        return float(default * entry.get("attn_factor", 1) if older else entry.get("attention_factor") or default)
 
     def change(entry: dict[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
         if kind_of(entry) == "dynamic":  # of a base that is planned for the length before it is multiplied
