@@ -31,6 +31,7 @@ def given(name: str, T: int = 80, **settings: object) -> tuple[Tensor, Tensor, T
 CALLS: dict[str, Callable[[], tuple[tuple, dict]]] = {
     "operators": lambda: (given("cope"), {"causal": True}),
     "documents": lambda: (given("alibi"), {"mask": PACKED}),
+    "reach": lambda: (given("alibi", T=LONG), {"causal": True}),
     "low_rank": lambda: (given("fox"), {"causal": True}),
     "sdpa": lambda: (given("rotary"), {"causal": True}),
     "toeplitz": lambda: (given("alibi"), {"causal": True}),
@@ -60,7 +61,8 @@ def test_what_is_asked_for_besides_counts() -> None:
     assert explain(q, k, v, placed, causal=True, window=3, sinks=torch.zeros(4)).backend == "blocks"
     assert explain(q, k, v, placed, causal=True, softcap=30.0).backend == "operators"
     assert explain(q, k, v, placed, causal=True, window=3).backend == "blocks"
-    assert explain(*given("alibi", T=LONG), causal=True).backend == "low_rank", "by length alone"
+    assert explain(*given("fox", T=LONG), causal=True).backend == "low_rank"
+    assert explain(*given("alibi", T=LONG), causal=True).backend == "reach", "by length, and steep heads"
     assert explain(*given("alibi", T=LONG - 1), causal=True).backend == "toeplitz"
     assert explain(*given("t5", T=LONG), causal=True).backend == "toeplitz", "which has no channels"
     assert explain(*given("xpos"), causal=True).backend == "sdpa"
@@ -97,6 +99,7 @@ def test_nothing_is_attended_to() -> None:
 WRONG = {
     "operators": ("rotary", {"dropout": 0.1}, "it has no dropout"),
     "documents": ("alibi", {"causal": True}, "no documents or padding are known"),
+    "reach": ("alibi", {"causal": True}, "over so many tokens"),
     "low_rank": ("t5", {"causal": True}, "the bias has no such channels"),
     "sdpa": ("alibi", {"causal": True}, "is to be added"),
     "flex": ("rotary", {"causal": True}, "FlexAttention is for CUDA"),
@@ -116,7 +119,9 @@ def test_a_way_that_does_not_serve_is_refused_with_its_reason(backend: Backend) 
 @pytest.mark.usefixtures("unchecked")
 def test_names_are_those_of_the_list() -> None:
     assert get_args(Backend) == ("auto", *WAYS)
-    with pytest.raises(UnknownName, match=r"unknown backend 'lines'.*auto, documents, low_rank, sdpa, toeplitz"):
+    with pytest.raises(
+        UnknownName, match=r"unknown backend 'lines'.*auto, documents, reach, low_rank, sdpa, toeplitz"
+    ):
         explain(*given("rotary"), backend="lines")  # type: ignore[arg-type]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby
 from typing import Literal, NamedTuple, TypeVar, get_args, overload
 
 import torch
@@ -19,7 +20,7 @@ from torch.nn.functional import pad
 
 from posenc.arguments import as_scale
 from posenc.attend.blocks import ROWS, by_blocks, by_operators, recomputed
-from posenc.attend.call import AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
+from posenc.attend.call import LONG, AttentionCall, check, check_sinks, check_types, plain_bool, scale_of_scores
 from posenc.attend.decay import decayed, runs
 from posenc.attend.operator import TRACED, operator
 from posenc.encodings.placed import Placed
@@ -29,7 +30,7 @@ from posenc.kernels.attention.low_rank import exact, widened
 from posenc.kernels.attention.softmax import attended, for_every_head, fused, merge
 from posenc.mask import Mask
 
-Backend = Literal["auto", "documents", "low_rank", "sdpa", "toeplitz", "flex", "blocks", "operators"]
+Backend = Literal["auto", "documents", "reach", "low_rank", "sdpa", "toeplitz", "flex", "blocks", "operators"]
 """A way of ``WAYS`` by name; ``"auto"`` is the first of them that serves."""
 
 BACKENDS = get_args(Backend)
@@ -156,6 +157,7 @@ def attention(
         backend: the way to compute, which differs from others in the last digits:
 
             - ``"documents"``: documents, or rows without their padding, one by one, each in a way of its own.
+            - ``"reach"``: heads apart whose bias falls so fast that far keys have no weight, each without those.
             - ``"low_rank"``: the bias as more channels of queries and keys, in one call of torch's attention.
             - ``"sdpa"``: one call of torch's attention, without a mask or a bias.
             - ``"toeplitz"``: blocks of rows, which view bias and window along one line of offsets.
@@ -424,8 +426,28 @@ def _joined(outputs: list[Output], axis: int) -> Output:
     return y, torch.cat(sums, axis) if len(sums) == len(outputs) else None
 
 
-LONG = 1024
-"""From so many tokens on channels win, one call whose lead grows with the length; shorter calls take the line."""
+def _reach(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
+    reaches = call.reaches(q, k)
+    if not reaches:
+        return "no bias falls so fast over so many tokens that some heads could leave out half of the keys", None
+    return "keys too far for their weight to be more than a rounding are left out, head by head", partial(
+        _by_heads, q, k, v, call, reaches
+    )
+
+
+def _by_heads(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall, reaches: list[int]) -> Output:
+    """Heads that reach as far as their neighbours together, each with the keys that it reaches."""
+    runs = [(window, len(list(run))) for window, run in groupby(reaches)]
+    counts, group = [count for _, count in runs], q.shape[1] // k.shape[1]
+    split_q = q.split([count * group for count in counts], dim=1)
+    pieces = zip(split_q, k.split(counts, dim=1), v.split(counts, dim=1), strict=True)
+    outputs: list[Output] = []
+    first = 0
+    for (window, count), (some_q, some_k, some_v) in zip(runs, pieces, strict=True):
+        last = first + count * group
+        outputs.append(_choose(some_q, some_k, some_v, call.heads(slice(first, last), window)).run())
+        first = last
+    return _joined(outputs, 1)
 
 
 def _low_rank(q: Tensor, k: Tensor, v: Tensor, call: AttentionCall) -> Offer:
@@ -528,6 +550,7 @@ ROWS_KEPT = "torch's attention keeps the logsumexp to itself here"
 
 WAYS: dict[str, Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]] = {
     "documents": _documents,
+    "reach": _reach,
     "low_rank": _low_rank,
     "sdpa": _sdpa,
     "toeplitz": _toeplitz,
@@ -538,6 +561,7 @@ WAYS: dict[str, Callable[[Tensor, Tensor, Tensor, AttentionCall], Offer]] = {
 
 FEATURES: dict[str, frozenset[str]] = {
     "documents": frozenset({"logsumexp", "softcap", "dropout"}),
+    "reach": frozenset({"logsumexp"}),
     "low_rank": frozenset({"dropout"}),
     "sdpa": frozenset({"logsumexp", "dropout"}),
     "toeplitz": frozenset({"logsumexp", "dropout"}),

@@ -17,6 +17,9 @@ from posenc.kernels.attention.softmax import finite, mask_dtype
 from posenc.kernels.memory import may_be_looked_at
 from posenc.mask import Mask, Spans
 
+LONG = 1024
+"""From so many tokens on fewer keys for some heads, and channels in place of a line, are worth the preparation."""
+
 
 @dataclass(eq=False)
 class AttentionCall:
@@ -150,6 +153,32 @@ class AttentionCall:
         first = -(-max(0, window - 1 - behind) // rows) * rows
         alike = range(first, self.queries - self.queries % rows, rows)
         return alike if len(alike) > 1 else range(0)
+
+    def reaches(self, q: Tensor, k: Tensor) -> list[int]:
+        """For each head of keys how many keys back can change its output, the query's own included; empty where all
+        can, or where it is not known.
+
+        A score differs from another of its row by 2·scale·max|q|·max|k| at most, so that beyond
+        w = (that + ln(8·(1 + 1/m)/eps))/m keys, at a bias of −m·distance, all weights together are less than an
+        eighth of eps beside the query's own. Gradients lose the same share. Rounded up to a power of two; half of
+        all keys at most.
+        """
+        fall, S = None if self.bias is None else self.bias.fall, self.all_keys
+        looks = q.is_cpu and may_be_looked_at(q, k)
+        if fall is None or not looks or not (self.mask.only_causal and self.mask.causal) or self.queries < LONG:
+            return []
+        q_size, k_size = (x.detach().norm(dim=-1, dtype=self.dtype).amax((0, 2)) for x in (q, k))
+        spread = 2 * self.scale * q_size.view(len(k_size), -1) * k_size[:, None]
+        m = fall.to(self.dtype).view_as(spread)
+        far = ((spread + (8 * (1 + 1 / m) / torch.finfo(self.dtype).eps).log()) / m).amax(1).tolist()
+        reaches = [1 << int(n).bit_length() if n < S // 2 else S for n in far]
+        return reaches if min(reaches) <= S // 2 else []
+
+    def heads(self, some: slice, window: int) -> "AttentionCall":
+        """The call of some heads within a window; one as long as the keys is none."""
+        assert self.bias is not None
+        mask = self.mask if window >= self.all_keys else self.mask.within(window)
+        return replace(self, mask=mask, bias=self.bias.cut(heads=some), backend="auto")
 
     def beyond(self, first: int, last: int) -> Float[Tensor, "#B H rows 1"] | None:
         """What the bias gives those keys."""

@@ -58,6 +58,10 @@ class LinearBias(Bias):
             self.toeplitz, self.near = self.values(line.abs()), len(self.k_positions) <= NEAR
 
     @property
+    def fall(self) -> Float[Tensor, " H"] | None:  # type: ignore[override]
+        return None if self.toeplitz is None else self.slopes
+
+    @property
     def modifier(self) -> ScoreMod:  # type: ignore[override]
         return alibi_score_mod(self.slopes, self.q_positions, self.k_positions)
 

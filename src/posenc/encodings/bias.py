@@ -39,11 +39,14 @@ class Bias(Pytree, ABC):
     - ``modifier``: what FlexAttention adds to one score, as a function of where it stands.
     - ``constant_beyond``: keys more than so many positions behind their query all get ``beyond`` from its row, and
       the others have their ``rows``, where positions count up by one and the queries are the last T of the S keys.
+    - ``fall`` ``(H,)``: the bias of a key d positions behind its query is −fall·d or less, and 0 at d = 0, where
+      positions count up by one and the queries are the last T of the S keys.
     """
 
     heads: int
     toeplitz: Float[Tensor, "H offsets"] | None = None
     constant_beyond: int | None = None
+    fall: Float[Tensor, " H"] | None = None
     modifier: ScoreMod | None = None
     needs_scores: bool = False
     """Whether ``rows`` reads the scaled scores of its block, −∞ where a key is hidden, as CoPE does."""
