@@ -128,7 +128,7 @@ def test_an_error_inside_a_law_is_no_broken_law() -> None:
 def test_every_law_says_how_others_keep_it() -> None:
     assert [law.name for law in LAWS if not law.remedy.endswith(".")] == []
     broken = Verdict("a", "Says.", "broken", "off by 1", "Do so.")
-    assert str(broken) == "BROKEN  a\n          Says.\n          off by 1\n          how others keep this: Do so."
+    assert str(broken) == "BROKEN  a\n          Says.\n          off by 1\n          remedy: Do so."
 
 
 def test_compilers_run_where_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:

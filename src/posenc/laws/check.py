@@ -1,6 +1,7 @@
 """posenc.check: every law held against somebody's encoding, and a report of which are kept."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ class Verdict:
         says: what it asks for.
         outcome: ``"kept"``, ``"broken"``, ``"error"`` (it raised something else) or ``"not owed"``.
         detail: the counterexample, the error, or why it is not owed.
-        remedy: how other encodings keep it.
+        remedy: how others keep it, or what to do.
     """
 
     law: str
@@ -48,7 +49,7 @@ class Verdict:
         line = f"{SIGNS[self.outcome]}  {self.law}"
         if self.outcome == "not owed":
             return f"{line}: {self.detail}"
-        remedy = f"how others keep this: {self.remedy}" if self.remedy else ""
+        remedy = f"remedy: {self.remedy}" if self.remedy else ""
         more = () if self.outcome == "kept" else filter(None, (self.says, self.detail, remedy))
         return "\n          ".join((line, *more))
 
@@ -114,7 +115,7 @@ def check(
         return Report(subject.name, tuple(verdict(law, subject, compiled) for law in LAWS))
 
 
-def verdict(law: Law, subject: Subject, compiled: bool = True) -> Verdict:
+def verdict(law: Law, subject: Any, compiled: bool = True) -> Verdict:
     """One law, held against one subject; those that run a compiler only where it is asked for."""
     try:
         why_not = law.why_not(subject) if compiled or not law.traces else "takes seconds; pass compiled=True"

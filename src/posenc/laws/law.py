@@ -1,13 +1,12 @@
-"""A law: a sentence that every encoding owes, the function that holds it, and when it does not apply."""
+"""A law: a sentence that every encoding or model owes, the function that holds it, and when it does not apply."""
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
-
-from posenc.laws.subject import Subject
 
 ROUNDING = 1e-12
 """float64 through a few small layers: some thousand roundings of 1e-16 each."""
@@ -20,11 +19,12 @@ class Broken(AssertionError):  # noqa: N818 - says what it is without the suffix
     """The name of the law, once it is known."""
 
 
-Holds = Callable[[Subject], None]
-WhyNot = Callable[[Subject], str]
+Holds = Callable[[Any], None]
+"""Of a subject of the kind that its laws are about: an encoding, or a loaded model."""
+WhyNot = Callable[[Any], str]
 
 
-def everywhere(subject: Subject) -> str:
+def everywhere(subject: object) -> str:
     """Why a law that always applies does not apply: never."""
     return ""
 
@@ -53,10 +53,10 @@ class Law:
 
     @property
     def remedy(self) -> str:
-        """How encodings keep it: what stands below the first line of the function's description."""
+        """How it is kept: what stands below the first line of the function's description."""
         return " ".join((self.holds.__doc__ or "").split()).removeprefix(" ".join(self.says.split())).strip()
 
-    def __call__(self, subject: Subject) -> None:
+    def __call__(self, subject: Any) -> None:
         try:
             self.holds(subject)
         except Broken as broken:

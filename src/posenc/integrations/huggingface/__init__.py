@@ -1,4 +1,4 @@
-"""Hugging Face in and out: configs read, models measured, one loaded model patched, checkpoints converted."""
+"""Hugging Face in and out: configs read, models measured, checked and patched, checkpoints converted."""
 
 from posenc.integrations.huggingface.config import read as read
 from posenc.integrations.huggingface.convert import check_conversion as check_conversion
@@ -7,6 +7,9 @@ from posenc.integrations.huggingface.convert import probe_pairing as probe_pairi
 from posenc.integrations.huggingface.measuring import Measured as Measured
 from posenc.integrations.huggingface.measuring import differences as differences
 from posenc.integrations.huggingface.measuring import measure as measure
+from posenc.integrations.huggingface.model_laws import assert_packed as assert_packed
+from posenc.integrations.huggingface.model_laws import assert_positions as assert_positions
+from posenc.integrations.huggingface.model_laws import check as check
 from posenc.integrations.huggingface.model_positions import ModelPositions as ModelPositions
 from posenc.integrations.huggingface.patch import patched as patched
 from posenc.integrations.huggingface.write import changes as changes

@@ -11,6 +11,7 @@ from posenc.encodings.encoding import Encoding
 from posenc.encodings.text import Recipe
 from posenc.integrations.attention_layouts import LAYOUTS
 from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.measuring.maps import Scores
 from posenc.integrations.huggingface.measuring.measured import EXACT, Measured, MeasuredLayer, Table
 from posenc.integrations.huggingface.model_positions import NOPE, ModelPositions
 
@@ -32,8 +33,8 @@ def differences(measured: Measured, positions: ModelPositions) -> list[str]:
         kind = positions.layer_types[i]
         where = f"layer {i} ({kind})"
         texts += [f"{where}: {text}" for text in _layer(layer, positions, kind, encodings[kind])]
-        if layer.scores is not None and layer.scores.window != positions.windows[i]:
-            texts.append(f"{where}: read a window of {positions.windows[i]}, measured {layer.scores.window}")
+        if layer.scores is not None:
+            texts += [f"{where}: {text}" for text in _window(layer.scores, positions.windows[i])]
     attending = {i for _, i in layers}
     for i, kind in enumerate(positions.layer_types):
         if i not in attending and positions.recipes[kind] != NOPE and not positions.recipes[kind].get("width"):
@@ -70,6 +71,12 @@ def _layer(layer: MeasuredLayer, positions: ModelPositions, kind: str, encoding:
         texts.append(f"queries at position {p} are off by {off:.1g} from what was read: {_said(layer)}")
     texts += _axes(layer, encoding) + _factors(layer, positions, encoding)
     return texts + _bias(layer, encoding)
+
+
+def _window(scores: Scores, read: int | None) -> list[str]:
+    """Windows as wide as what was shown, or wider, do not show."""
+    read = None if read is not None and read >= scores.tokens else read
+    return [] if scores.window == read else [f"read a window of {read}, measured {scores.window}"]
 
 
 def _factors(layer: MeasuredLayer, positions: ModelPositions, encoding: Encoding) -> list[str]:

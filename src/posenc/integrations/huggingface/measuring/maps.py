@@ -104,6 +104,7 @@ class Scores:
         follows_content: whether what is added depends on the tokens.
         causal: whether no query sees a later key.
         window: how many keys back the last query sees, itself included; None for all.
+        tokens: how many keys there were, so that no wider window shows.
         chunked: whether some queries see less far back than others of the same layer, as in chunks.
     """
 
@@ -113,6 +114,7 @@ class Scores:
     causal: bool
     window: int | None
     chunked: bool
+    tokens: int
 
 
 def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: Float[Tensor, "B H T T"]) -> Scores:
@@ -137,7 +139,7 @@ def scores_of(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B K T D"], scores: 
     window = back[-1] if back[-1] < T else None
     steady = all(n == min(i + 1, back[-1]) for i, n in enumerate(back))
     causal = not bool(visible.triu(1).any())
-    return Scores(mean, bias, follows, causal, None if not steady else window, not steady)
+    return Scores(mean, bias, follows, causal, None if not steady else window, not steady, T)
 
 
 def source(

