@@ -57,7 +57,7 @@ def growths() -> list[Growth]:
         for length in long
     ]
     found.append(Growth("RoPE, q and k in place", "s", long, _seconds(turns)))
-    lines = [lambda length=length: (alibi.at(at[length]).bias.line,) for length in long]
+    lines = [lambda length=length: (alibi.at(at[length]).bias.toeplitz,) for length in long]
     found.append(Growth("ALiBi, preparation", "s", long, _seconds(lines)))
     lengths = [1024, 2048, 4096, 8192]
     found.append(Growth("ALiBi, memory beside inputs and output", "bytes", lengths, _memory(_attend, lengths)))

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from benchmarks import accuracy, alibi, biases, decode, page, rope
+from benchmarks.growth import growths
 from benchmarks.measure import Result, Row, Table, exponent, measure
 from torch import Tensor
 
@@ -156,6 +157,14 @@ def test_accuracy_at_every_limit() -> None:
     assert max(errors["posenc, exact"].values()) <= 3.1e-8
     assert max(errors["posenc, exact, float32 arithmetic (kernels)"].values()) <= 2e-7
     assert errors['posenc, phases="float32"']["1e6"] > 1e-2
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("unchecked")
+def test_every_growth_is_measured() -> None:
+    for growth in growths():
+        assert len(growth.costs) == len(growth.lengths)
+        assert min(growth.costs) > 0, growth
 
 
 def test_the_exponent_is_the_power() -> None:

@@ -103,7 +103,8 @@ class Encoding(ConstantBuffers, ABC):
     @final
     def placed(self, q_positions: Positions, k_positions: KeyPositions, dtype: torch.dtype) -> Placed:
         """``place``, which remembers the parameters that its numbers were made from."""
-        sharded = any(type(x).__name__ == "DTensor" for x in self.parameters())
+        parameters = tuple(self.parameters())
+        sharded = any(type(x).__name__ == "DTensor" for x in parameters)
         try:
             placed = self.place(q_positions, k_positions, dtype)
         except RuntimeError as error:  # torch refuses a shard beside plain tensors
@@ -114,7 +115,7 @@ class Encoding(ConstantBuffers, ABC):
             raise InvalidArgument(_SHARDED)
         placed.causal = self.causal
         if not torch.compiler.is_compiling():
-            placed.stamps = tuple(Stamp(x) for x in self.parameters() if not x.is_inference())
+            placed.stamps = tuple(Stamp(x) for x in parameters if not x.is_inference())
         return placed
 
     @final

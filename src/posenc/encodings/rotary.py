@@ -8,7 +8,7 @@ Llama, GPT-NeoX and most public checkpoints do. They differ by a fixed permutati
 interchangeable on trained weights. Values are never rotated.
 """
 
-from typing import Any, ClassVar, cast, final
+from typing import Any, ClassVar, final
 
 import torch
 from jaxtyping import Float, Int
@@ -103,11 +103,11 @@ class PlacedRotary(Placed):
                 here, but by torch.
         """
         plain: tuple[Any, Any] | None = None
-        if not (torch.compiler.is_compiling() or q is None or k is None) and out is None and slots is None:
+        if out is None and slots is None and not (q is None or k is None or torch.compiler.is_compiling()):
             plain = q, k
-            again = None if self._step is None else self._step(*plain)
+            again = None if self._step is None else self._step(q, k)
             if again is not None:
-                return cast(tuple[Queries, Keys], again)
+                return again
         alike = keys_at_queries(self, q, k, self.rotary.head_dim)
         k_tables = self.q_tables if alike else self._tables(self.k_positions)
         pairing, backend = self.rotary.pairing, self.rotary.backend
@@ -115,7 +115,7 @@ class PlacedRotary(Placed):
             self._step = step(*plain, self.q_tables, k_tables, pairing, backend)
             again = None if self._step is None else self._step(*plain)
             if again is not None:
-                return cast(tuple[Queries, Keys], again)
+                return again
         rotated: tuple[Any, Any] = rotate_both(q, k, self.q_tables, k_tables, pairing, backend, out, slots)
         return rotated
 

@@ -64,7 +64,7 @@ class Step:
         self.behind_addresses = jobs, addresses, tables
         self.run = native.load().posenc_rotate_both
 
-    def __call__(self, q: Tensor, k: Tensor) -> tuple[Tensor, Tensor] | None:
+    def __call__(self, q: Tensor, k: Tensor) -> tuple[Any, Any] | None:
         """q and k rotated into fresh memory; None where they are of another kind, or somebody records or traces."""
         if (
             _kind(q, k) != self.kind
