@@ -43,12 +43,19 @@ MOST = 100
 
 
 class UnknownName(InvalidArgument):
-    """A name that is not in the catalogue; the message has what it means, or else the nearest right one."""
+    """A name that is not in the catalogue; the message has what it means, or else the nearest right one.
 
-    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+    Of many names the three nearest are listed, and then ``fix``.
+    """
+
+    def __init__(self, kind: str, name: object, known: Iterable[str], *, fix: str | None = None) -> None:
         known = list(known)
         near = _nearest(str(name).lower(), known)
         hint = f"did you mean {near!r}? " if near else ""
+        if fix is not None:
+            nearest = get_close_matches(str(name).lower(), known, n=3, cutoff=0)
+            super().__init__(f"unknown {kind} {name!r}; {hint}nearest: {', '.join(nearest)}; {fix}")
+            return
         more = f" and {len(known) - MOST} more" if len(known) > MOST else ""
         super().__init__(f"unknown {kind} {name!r}; {hint}known: {', '.join(known[:MOST])}{more}")
 

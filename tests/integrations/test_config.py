@@ -212,9 +212,11 @@ def test_mpt_keeps_its_positions_in_a_dictionary_of_their_own() -> None:
             read({**mpt, "attn_config": {**mpt["attn_config"], **wrong}})
 
 
-def test_multimodal_rope_of_qwen_is_refused() -> None:
+def test_multimodal_rope_under_a_type_of_one_axis_is_refused() -> None:
+    flat = config("qwen2-vl-7b")
+    assert read(flat).rotary.get("axes") is not None
     with pytest.raises(InvalidArgument, match="three streams of positions"):
-        read(config("qwen2-vl-7b"))
+        read({**flat, "model_type": "qwen2"})
 
 
 def test_files(tmp_path: Path) -> None:

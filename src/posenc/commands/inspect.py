@@ -14,6 +14,10 @@ def inspect(
     base: Annotated[
         float | None, typer.Option(help="The rotary base, where the config leaves it out and you know it.")
     ] = None,
+    as_type: Annotated[
+        str | None,
+        typer.Option(help="The family by whose rules to read it, where model_type is that of code on the Hub."),
+    ] = None,
     measure: Annotated[
         bool,
         typer.Option(help="Build a small random model of the config, and compare what it does with what was read."),
@@ -30,9 +34,9 @@ def inspect(
     if measure:
         if output is not None:
             raise InvalidArgument(f"--output '{output}' does not apply to --measure; leave one of them out")
-        console.print(measured(path, base=base))
+        console.print(measured(path, base=base, as_type=as_type))
         return
-    inspection = look(path, base=base)
+    inspection = look(path, base=base, as_type=as_type)
     if output is not None and inspection.view is None:
         raise InvalidArgument(f"--output '{output}' does not apply: the model has no frequencies to draw")
     console.print(inspection.text())

@@ -4,7 +4,7 @@ With r_i = L/λ_i, the turns that pair i completes within the trained length:
 
     r_i > high: θ_i       r_i < low: θ_i / s       else: u·θ_i + (1−u)·θ_i/s,  u = (r_i − low)/(high − low)
 
-There is no attention factor.
+There is no attention factor. Where low = high, as in Llama 4 Scout, the ramp is a step.
 """
 
 import math
@@ -44,9 +44,9 @@ class Llama3(Scaling):
         check_original_length(self.original_length)
         for name in ("low_freq_factor", "high_freq_factor"):
             check_positive(getattr(self, name), name, "Llama 3.1 has 1 and 4")
-        if self.low_freq_factor >= self.high_freq_factor:
+        if self.low_freq_factor > self.high_freq_factor:
             raise InvalidArgument(
-                f"low_freq_factor={self.low_freq_factor} must be below high_freq_factor={self.high_freq_factor}: "
+                f"low_freq_factor={self.low_freq_factor} must be at most high_freq_factor={self.high_freq_factor}: "
                 "pairs with fewer turns than the first are interpolated, with more than the second kept"
             )
 
@@ -55,7 +55,8 @@ class Llama3(Scaling):
         check_dim_and_base(rotary_dim, base)
         frequencies = unscaled_frequencies(rotary_dim, base)
         low, high = Decimal(self.low_freq_factor), Decimal(self.high_freq_factor)
-        keep = [(turns_within(f, self.original_length) - low) / (high - low) for f in frequencies]
+        width = high - low or Decimal("1e-9")
+        keep = [(turns_within(f, self.original_length) - low) / width for f in frequencies]
         return Frequencies(
             mix(frequencies, keep, Decimal(self.factor)),
             tuple(self._float32(unscaled_float32(rotary_dim, base)).tolist()),
@@ -66,7 +67,7 @@ class Llama3(Scaling):
         low, high, length = self.low_freq_factor, self.high_freq_factor, self.original_length
         wavelength = 2 * math.pi / inverse
         scaled = torch.where(wavelength > length / low, inverse / self.factor, inverse)
-        keep = (length / wavelength - low) / (high - low)
+        keep = (length / wavelength - low) / (high - low or 1e-9)
         between = (1 - keep) * scaled / self.factor + keep * scaled
         inside = (wavelength >= length / high) & (wavelength <= length / low)
         return torch.where(inside, between, scaled)

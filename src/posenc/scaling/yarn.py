@@ -49,7 +49,8 @@ class YaRN(Scaling):
         original_length: L, the trained context in tokens.
         beta_fast: turns within L above which a pair is kept; 32. At small head sizes it can exceed the turns of
             the fastest pair, L/2π, and then every pair is touched: lower it.
-        beta_slow: turns below which a pair is fully interpolated; 1.
+        beta_slow: turns below which a pair is fully interpolated; 1. Kimi K2 has 1 for both, and its ramp the width
+            of one pair.
         ramp: ``"dimension"`` as the authors' code and checkpoints have it, ``"rotations"`` as the paper has it.
         truncate: whether the ends of the dimension ramp are rounded to whole pairs; GPT-OSS has False.
         attention_factor: a, if a config states it; default 0.1·ln s + 1, or the ratio of the pair below.
@@ -73,12 +74,12 @@ class YaRN(Scaling):
         check_original_length(self.original_length)
         for name in ("beta_fast", "beta_slow"):
             check_positive(getattr(self, name), name, "the paper has beta_fast=32 and beta_slow=1")
-        if self.beta_fast <= self.beta_slow:
+        one_of("ramp", self.ramp, get_args(Ramp))
+        if self.beta_fast < self.beta_slow or (self.beta_fast == self.beta_slow and self.ramp == "rotations"):
             raise InvalidArgument(
                 f"beta_fast={self.beta_fast} must be above beta_slow={self.beta_slow}: they are turns within "
                 "original_length, and the ramp runs from the fast to the slow; the paper has 32 and 1"
             )
-        one_of("ramp", self.ramp, get_args(Ramp))
         if not isinstance(self.truncate, bool):
             raise InvalidArgument(f"truncate={self.truncate!r} must be True or False")
         if self.ramp == "rotations" and not self.truncate:
@@ -167,7 +168,8 @@ class YaRN(Scaling):
             rotary_dim * (self.original_length / (Decimal(turns) * TWO_PI)).ln() / (2 * log_base)
             for turns in (self.beta_fast, self.beta_slow)
         )
-        return max(exact_low, Decimal(0)), min(exact_high, Decimal(rotary_dim - 1))
+        exact_low, exact_high = max(exact_low, Decimal(0)), min(exact_high, Decimal(rotary_dim - 1))
+        return exact_low, exact_high + Decimal("0.001") if exact_low == exact_high else exact_high
 
     def _float32(self, rotary_dim: int, base: float) -> Float[Tensor, " pairs"]:
         """The dimension ramp in float32, in the order of operations of the released code."""

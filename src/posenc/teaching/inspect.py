@@ -58,16 +58,16 @@ class Inspection:
         return f"{self.answer}\n{facts}\nRisks:\n{risks}"
 
 
-def inspect(config: object, *, base: float | None = None) -> Inspection:
+def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
     """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``) and say what it means.
 
     Raises:
         UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
             lacks no base, and one is given.
     """
-    if base is not None and _reads(config):
+    if base is not None and _reads(config, as_type):
         raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
-    positions = read(config, base=base)
+    positions = read(config, base=base, as_type=as_type)
     rotary = (
         {} if positions.layout else positions.rotary_recipes
     )  # a tower's places have no length to be trained at
@@ -90,11 +90,11 @@ def inspect(config: object, *, base: float | None = None) -> Inspection:
     return Inspection(_answer(positions, encodings), tuple(facts), tuple(risks), view, positions)
 
 
-def measured(path: Path, *, base: float | None = None) -> str:
+def measured(path: Path, *, base: float | None = None, as_type: str | None = None) -> str:
     """What a small random model of the config at ``path`` does, layer by layer, beside what was read of it."""
     measurement = measure(path)
     try:
-        positions, awaiting = read(measurement.config, base=base), ""
+        positions, awaiting = read(measurement.config, base=base, as_type=as_type), ""
     except InvalidArgument as error:
         positions, awaiting = None, str(error)
     lines = [f"Measured in a small random model with the same heads, and windows of {WINDOW} tokens:"]
@@ -110,10 +110,10 @@ def measured(path: Path, *, base: float | None = None) -> str:
     return "\n".join([*lines, *verdicts])
 
 
-def _reads(config: object) -> bool:
+def _reads(config: object, as_type: str | None) -> bool:
     """Whether the config can be read as it stands."""
     try:
-        read(config)
+        read(config, as_type=as_type)
     except InvalidArgument:
         return False
     return True

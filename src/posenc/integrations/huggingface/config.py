@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.families import ALIASES
 from posenc.integrations.huggingface.keys import check_keys, check_outer
 from posenc.integrations.huggingface.language_model import path_of_text
 from posenc.integrations.huggingface.model_positions import ModelPositions
-from posenc.integrations.huggingface.policies import Recipes, by_layer, derived_types, scales, windows
+from posenc.integrations.huggingface.policies import Recipes, by_layer, derived_types, scales, stated_types, windows
 from posenc.integrations.huggingface.reader import Reader
 from posenc.integrations.huggingface.vision_towers import BY_KIND, added_table, alibi, laid_out
 
@@ -23,19 +23,21 @@ LARGEST = 2**24
 """Bytes that are read of a config: a longer file is no config, and a device has no end."""
 
 
-def read(config: object, *, base: float | None = None) -> ModelPositions:
+def read(config: object, *, base: float | None = None, as_type: str | None = None) -> ModelPositions:
     """What ``config`` does with positions.
 
     Args:
         config: a transformers config object, a dict, or the path of a config.json or of the folder it is in.
         base: the rotary base of a config that leaves it out, when you know it.
+        as_type: the family by whose rules the config is read, such as ``"llama"``, where its own model_type is
+            that of code on the Hub whose positions are this family's.
 
     Raises:
         UnknownName: a family, rope type or key that does not exist; the message has the nearest.
         InvalidArgument: a value that is missing, out of range, or contradicts another.
     """
     part, path = language_part(config)
-    return replace(_positions(Reader(part, base)), path=path)
+    return replace(_positions(Reader(part, base, as_type)), path=path)
 
 
 def language_part(config: object) -> tuple[dict[str, Any], tuple[str, ...]]:
@@ -99,7 +101,7 @@ def _positions(reader: Reader) -> ModelPositions:
     """Everything, after refusing keys that nothing reads."""
     family = reader.family
     check_keys(reader.config, family, reader.model_type)
-    if family.layer_types_from and not reader.get("layer_types"):
+    if family.layer_types_from and not stated_types(reader):
         reader.config = {**reader.config, "layer_types": list(derived_types(reader))}
     recipes, types = _recipes(reader)
     scalings = [recipe.get("scaling") for recipe in recipes.values()]

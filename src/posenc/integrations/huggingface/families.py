@@ -77,8 +77,17 @@ ALIASES = {
 }
 """Composite models, by the type of the language model inside."""
 
+READ_AS = {
+    "exaone4_5_text": "exaone4",
+    "kimi_k2": "deepseek_v3",
+    "qwen2_5_vl": "qwen2_5_vl_text",
+    "qwen2_vl": "qwen2_vl_text",
+}
+"""Types that transformers reads as others: older names, and composite models whose config is flat."""
+
 ATTRIBUTES = {
     "n_positions": "max_position_embeddings",
+    "model_max_length": "max_position_embeddings",
     "n_head": "num_attention_heads",
     "n_heads": "num_attention_heads",
     "n_embd": "hidden_size",

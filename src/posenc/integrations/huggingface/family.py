@@ -33,14 +33,18 @@ class Windows:
     Args:
         counts: what the config's number counts; ``"back"`` is tokens back, itself included.
         two_sided: the same, where ``use_bidirectional_attention`` is on.
+        before: the key of how many tokens before itself a token sees, which then stands for the window.
         pattern: the key of the distance from one full layer to the next.
+        flags: the key of a list, nonzero for a layer that sees the window, where ``layer_types`` is not stated.
         fixed_pattern: that distance where it is in the family's code and no config can change it.
         first_full: the first full layer under that pattern; by default the last of each group.
     """
 
     counts: Count = "back"
     two_sided: Count | None = None
+    before: str | None = None
     pattern: str | None = None
+    flags: str | None = None
     fixed_pattern: int | None = None
     first_full: int | None = None
 
@@ -139,7 +143,7 @@ class Family:
         fixed_base: a base written in the family's code, which no config can change.
         local: the base of sliding layers, where they have another.
         partial: the key of the share of channels that rotate; None where every channel rotates whatever is stated.
-        rotary_dim: the key of the number of channels that rotate, instead of a share.
+        rotary_dim: the key of the number of channels that rotate, instead of a share or beside one.
         head_dim: the key of the channels per head; width / heads where it is absent, and empty where the class
             takes width / heads whatever is stated.
         full_head_dim: the key of the channels per head in full layers, where they have others.
@@ -150,6 +154,8 @@ class Family:
             read here, where they are not stated.
         rotates: which layers rotate, where not all do.
         query_scale: the rule by which it scales queries.
+        ignored: keys about positions that its released configs have and transformers does not read.
+        ntk_alpha: whether ``alpha`` in a rope dictionary of type dynamic multiplies the base as NTK's factor does.
         ignored_rope_keys: keys in the rope dictionary that say nothing about frequencies.
         axes: how positions of several axes share the pairs.
         mscale_scores: whether YaRN's second number, mscale_all_dim, multiplies the scores.
@@ -180,6 +186,8 @@ class Family:
     layer_types_from: tuple[str, ...] = ()
     rotates: Rotates = Rotates()
     query_scale: Literal["llama4", "ministral3", "beam"] | None = None
+    ignored: tuple[str, ...] = ()
+    ntk_alpha: bool = False
     ignored_rope_keys: tuple[str, ...] = ()
     axes: Axes | None = None
     mscale_scores: bool = False
@@ -199,6 +207,7 @@ class Family:
         """Every key of a config that this family reads by a rule of its own."""
         keys = [self.length, self.heads, self.width, self.layers, self.decoder, self.base, self.partial]
         keys += [self.rotary_dim, self.head_dim, self.full_head_dim, self.local.key if self.local else None]
-        keys += [self.windows.pattern, self.windows.two_sided and "use_bidirectional_attention", self.rotates.key]
+        keys += [self.windows.pattern, self.windows.before, self.windows.flags, *self.ignored]
+        keys += [self.windows.two_sided and "use_bidirectional_attention", self.rotates.key]
         keys += [self.tables.encoder_length, *self.tower.table, *(self.tower.sides if self.sees else ())]
         return frozenset(key for key in (*keys, *self.layer_types_from, *self.extra, *self.defaults) if key)

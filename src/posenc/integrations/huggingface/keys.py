@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.schema import KEYS
 BOTH_FORMS = ("rope_scaling", "rope_parameters")
 ABOUT = re.compile(r"rope|rotary|position|alibi|theta|mscale|yarn|dual_chunk|(^|_)ntk|attention_windows")
 """Names that are about positions even where no family here has the key."""
-HARMLESS = ("position_buckets", "per_layer_config")
+HARMLESS = ("position_buckets", "per_layer_config", "indexer_rope_interleave")
 SIZES = ("hidden_size", "num_attention_heads", "num_hidden_layers", "num_key_value_heads")
 STACKS = (
     *("num_layers", "num_decoder_layers", "encoder_layers", "decoder_layers"),
@@ -27,6 +27,7 @@ ELSEWHERE = {
     **dict.fromkeys(("head_size", "kv_channels", "d_head", "attention_head_dim"), "head_dim"),
     **dict.fromkeys(("window_size", "attention_window"), "sliding_window"),
     "n_embed": "hidden_size",
+    "model_max_length": "max_position_embeddings",
 }
 """What other code calls a key; harmless where it says the same."""
 OUTSIDE = {
@@ -46,7 +47,7 @@ def known_keys(family: Family, model_type: str) -> frozenset[str]:
     """Every key that this family has: its row's, and those of its config class that are in the schema."""
     keys = family.keys
     if family.kind != "rotary" or family.fixed_base is not None:  # nothing there can be scaled
-        keys -= {family.base} - {*family.defaults}
+        keys -= {family.base} - {*family.defaults, *family.ignored}
     else:
         keys |= {*BOTH_FORMS, "original_max_position_embeddings"}
     known = keys | {*EVERYWHERE} | set(class_defaults().get(model_type, ()))
@@ -75,12 +76,20 @@ def check_keys(config: Mapping[str, Any], family: Family, model_type: str) -> No
         if key == "sliding_window" and config.get("use_sliding_window") is False:
             continue
         if meant := ELSEWHERE.get(plain(key)):
-            if config.get(meant) != value:
+            if family.kind != "none" and value not in (config.get(meant), _implied(config, meant)):
                 raise InvalidArgument(
                     f"{key}={value!r} in model_type {model_type!r}, whose key for it is {meant!r}; rename it"
                 )
         elif key in KEYS or ABOUT.search(plain(key)) or near_miss(key, known):
             raise UnknownName(f"key of model_type {model_type!r}", key, sorted(known))
+
+
+def _implied(config: Mapping[str, Any], key: str) -> object:
+    """The channels per head of a config that does not state them."""
+    width, heads = config.get("hidden_size"), config.get("num_attention_heads")
+    if key != "head_dim" or config.get(key) is not None or type(width) is not int or type(heads) is not int:
+        return config.get(key)
+    return width / max(1, heads)
 
 
 def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool:
@@ -89,7 +98,7 @@ def idle(key: str, value: object, family: Family, known: frozenset[str]) -> bool
         return False
     if value is None or (value is False and (key not in KEYS or KEYS[key].values.holds(False))):
         return True
-    if key == "rotary" or key == "use_rope":
+    if key in ("rotary", "use_rope", "use_rotary_pos_emb", "use_position_ids"):
         return value is True and family.kind == "rotary"
     return key in KEYS and type(value) is not bool and any(value == other for other in KEYS[key].idle)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-AROUND = ("vlm_config", "thinker_config")
+AROUND = ("vlm_config", "thinker_config", "llm_config")
 """Keys of a whole model inside another: a retriever's, or one that thinks beside one that talks."""
 
 

@@ -107,12 +107,14 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
     if reader.get("use_sliding_window") is False:
         return (None,) * count
     window, both = reader.get("sliding_window"), reader.get("local_attention")
+    before = reader.get(reader.family.windows.before)
+    window = window if before is None else before + 1
     window = window if both is None else both // 2  # of which half are on either side
     if not window:
         return (None,) * count
     two_sided = reader.get("use_bidirectional_attention") in (True, "all") and reader.family.windows.two_sided
     window = TOKENS_BACK[two_sided or reader.family.windows.counts](window)
-    if reader.get("layer_types") or reader.family.windows.pattern:
+    if stated_types(reader) or reader.family.windows.pattern:
         near = [kind == NEAR for kind in layer_types(reader)]
     else:
         near = [i >= (reader.get("max_window_layers") or 0) for i in range(count)]
@@ -121,7 +123,8 @@ def windows(reader: Reader) -> tuple[int | None, ...]:
 
 def stated_types(reader: Reader, entries: Collection[str] = ()) -> tuple[str, ...]:
     """``layer_types``, where the config has it: one for every layer, each a known type or one of entries."""
-    types = tuple(reader.get("layer_types") or ())
+    flags = reader.get(reader.family.windows.flags) or ()
+    types = tuple(reader.get("layer_types") or (NEAR if flag else FULL for flag in flags))
     if types and len(types) != reader.depth:
         raise InvalidArgument(f"layer_types has {len(types)} entries and {reader.family.layers} is {reader.depth}")
     strange = sorted({kind for kind in types if kind not in LAYER_TYPES and kind not in entries})

@@ -10,11 +10,11 @@ from posenc.encodings.catalogue import ModelShape, build
 from posenc.encodings.text import Recipe
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface.class_defaults import class_defaults
-from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES
+from posenc.integrations.huggingface.families import ATTRIBUTES, FAMILIES, READ_AS
 from posenc.integrations.huggingface.family import MAPS
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.huggingface.model_positions import with_softmax_factor
-from posenc.integrations.huggingface.scaling import rope_type, scaling_from
+from posenc.integrations.huggingface.scaling import ntk_from, rope_type, scaling_from
 from posenc.integrations.huggingface.schema import KEYS, LAST_POSITION, RARE, ROPE
 from posenc.scaling import Proportional
 
@@ -25,19 +25,23 @@ class Reader:
     Args:
         config: the language model's part, a dict.
         base: the rotary base of a config that leaves it out.
+        as_type: the family by whose rules it is read, instead of its own model_type's.
 
     Attributes:
         family: how configs of its model_type spell their positions.
         assumed: each value that the config leaves out.
     """
 
-    def __init__(self, config: Mapping[str, Any], base: float | None) -> None:
-        if not isinstance(config.get("model_type"), str):
+    def __init__(self, config: Mapping[str, Any], base: float | None, as_type: str | None = None) -> None:
+        if as_type is not None and as_type not in FAMILIES:
+            raise UnknownName("as_type", as_type, FAMILIES, fix="name a family that is read")
+        if as_type is None and not isinstance(config.get("model_type"), str):
             raise InvalidArgument(
                 "the config has no 'model_type', which says how the model lays out its heads; add it, such as "
                 "'llama'"
             )
-        self.model_type: str = config["model_type"]
+        stated = config.get("model_type")
+        self.model_type: str = as_type or READ_AS.get(str(stated), str(stated))
         if self.model_type not in FAMILIES:
             raise _not_read(self.model_type)
         self.config, self.base, self.family = config, base, FAMILIES[self.model_type]
@@ -48,7 +52,7 @@ class Reader:
 
         None where the config says null, or where there is no such key and transformers takes none.
         """
-        if not key:
+        if not key or key in self.family.ignored:
             return None
         stated = {name: config[name] for name, config in self._places(key) if name in config}
         given = {
@@ -89,6 +93,9 @@ class Reader:
     @cached_property
     def depth(self) -> int:
         """Layers of the whole model, those of a decoder after those of its encoder."""
+        listed = self.get("layers_block_type")
+        if listed and self.get(self.family.layers) is None:
+            return len(listed)
         return int(self.need(self.family.layers)) + (self.decoder_depth if self.family.decoder else 0)
 
     @property
@@ -171,7 +178,8 @@ class Reader:
                 parameters["original_max_position_embeddings"] = outside
         if self.family.mscale_scores and ("mscale" not in parameters or rope_type(parameters) != "yarn"):
             parameters.pop("mscale_all_dim", None)  # of the scores alone
-        scaling = scaling_from(parameters, self.length)
+        alpha = self.family.ntk_alpha and rope_type(parameters) == "dynamic" and parameters.get("alpha")
+        scaling = ntk_from(parameters) if alpha else scaling_from(parameters, self.length)
         stated = (
             None if head_dim or "partial_rotary_factor" in self.family.ignored_rope_keys else self.get("head_dim")
         )
@@ -231,13 +239,21 @@ class Reader:
 
     def rotary_dim(self, parameters: Mapping[str, Any], head_dim: int) -> int:
         """How many channels of a head rotate, from whichever key says it."""
-        if self.family.rotary_dim:
-            return self.get(self.family.rotary_dim) or head_dim
+        channels = self.get(self.family.rotary_dim)
+        if self.family.rotary_dim and not self.family.partial:
+            return channels or head_dim
         stated = parameters.get("partial_rotary_factor")  # checked with its dictionary
         outer = self.get(self.family.partial)
         if None not in (stated, outer) and stated != outer:
             raise InvalidArgument(f"partial_rotary_factor={stated} contradicts {self.family.partial}={outer}")
         share = outer if stated is None else stated
+        if channels:
+            if share is not None and int(head_dim * share) != channels:
+                raise InvalidArgument(
+                    f"{self.family.rotary_dim}={channels} contradicts partial_rotary_factor={share} of {head_dim} "
+                    "channels; keep one of them"
+                )
+            return int(channels)
         if self.family.partial is None:
             if share not in (None, 1, 1.0):
                 raise InvalidArgument(
@@ -259,7 +275,8 @@ class Reader:
             self.assume(f"base = {self.family.fixed_base:.12g}, written in {self.model_type}'s code")
             return self.family.fixed_base
         inner, outer = parameters.get("rope_theta"), self.get(self.family.base)
-        if None not in (inner, outer) and inner != outer:
+        local = self.family.local and self.get(self.family.local.key)
+        if None not in (inner, outer) and inner not in (outer, local):
             raise InvalidArgument(
                 f"rope_theta={inner} in the rope dictionary contradicts {self.family.base}={outer}"
             )
@@ -286,4 +303,10 @@ def _not_read(model_type: str) -> InvalidArgument:
             f"model_type {model_type!r} is a family of transformers whose config is not read here; its positions "
             "can be measured: posenc inspect PATH --measure"
         )
-    return UnknownName("model_type", model_type, FAMILIES)
+    return UnknownName(
+        "model_type",
+        model_type,
+        FAMILIES,
+        fix="if its positions are those of a family that is read, as in much code on the Hub, name that one: "
+        "as_type='llama' (--as-type llama on the command line)",
+    )

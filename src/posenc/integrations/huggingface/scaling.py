@@ -120,6 +120,16 @@ def scaling_from(parameters: Mapping[str, Any], max_length: int) -> Scaling | Le
     return YaRN(factor, original, **options, **pair)
 
 
+def ntk_from(parameters: Mapping[str, Any]) -> NTK:
+    """The scaling of Hunyuan's dictionaries: NTK by ``alpha``; the numbers beside it have no effect there."""
+    kind = "dynamic with alpha"
+    known = [*COMMON, "alpha", "factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim", ORIGINAL]
+    for key in parameters:
+        if key not in known:
+            raise UnknownName(f"key of rope_type {kind!r}", key, known)
+    return NTK(ROPE["alpha"].check("alpha", parameters["alpha"]))
+
+
 def _need(given: Mapping[str, Any], key: str, kind: str) -> Any:
     if key not in given:
         raise InvalidArgument(f"rope_type {kind!r} needs {key!r}, which is missing; add it to the rope dictionary")
