@@ -22,39 +22,15 @@ from typer.testing import CliRunner
 from posenc.commands.app import app
 from posenc.errors import InvalidArgument, UnknownName
 from posenc.integrations.huggingface import read
-from posenc.integrations.programs import llama_cpp, vllm
+from posenc.integrations.programs import vllm
 from posenc.integrations.sources import laid_over, table
 from posenc.scaling import YaRN
+from support.files import converted, saved
 from support.served import SIZES
 
 CONFIGS = Path(__file__).parents[1] / "data" / "configs"
 MODEL = {"model_type": "llama", **SIZES, "hidden_size": 512, "max_position_embeddings": 32768}
 YARN = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 4.0, "original_max_position_embeddings": 8192}
-
-
-def saved(folder: Path, name: str, content: dict[str, Any]) -> str:
-    path = folder / name
-    path.write_text(json.dumps(content))
-    return str(path)
-
-
-def converted(folder: Path, name: str, config: dict[str, Any], **values: Any) -> str:
-    """A GGUF file of the fields that are written for a config, with these in their place; None leaves one out."""
-    package = pytest.importorskip("gguf")
-    fields = llama_cpp.write(read(config))
-    heads = config["num_attention_heads"]
-    sizes = {"embedding_length": config["hidden_size"], "attention.head_count": heads, "block_count": 2}
-    every = {f"llama.{key}": value for key, value in sizes.items()} | fields.values
-    every |= {f"llama.{key.replace('__', '.')}": value for key, value in values.items()}
-    writer = package.GGUFWriter(folder / name, "llama")
-    llama_cpp.Fields({key: value for key, value in every.items() if value is not None}, fields.tensors).add_to(
-        writer
-    )
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    return str(folder / name)
 
 
 def compared(*words: str) -> tuple[int, list[dict[str, Any]], str]:

@@ -5,6 +5,7 @@ recorded for the fast tests.
 """
 
 import os
+import shlex
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from posenc.integrations.huggingface import patched, read
 from posenc.integrations.programs.llama_cpp import Fields
+from posenc.integrations.serving import serving
 from posenc.scaling import LongRoPE, YaRN
 from support.served import LLAMA_CPP, PROGRAMS, SMOLLM_SCALINGS, asked, fields_of, record_gguf, recorded
 
@@ -153,6 +155,37 @@ def test_llama_cpp_does_not_read_the_ends_of_a_ramp(
     answer = llama_cpp(Fields(before), 512)
     assert torch.equal(answer, llama_cpp(Fields(plain), 512))
     assert (answer - by_transformers(model, ids[:512], scaling)).abs().mean() > TIMES * MEAN
+
+
+FLAGGED = [scaling for scaling in SMOLLM_SCALINGS if not fields_of(scaling).tensors] + [
+    YaRN(4.0, 256, attention_factor=1.3, beta_fast=16.0)
+]
+
+
+@pytest.mark.parametrize("scaling", FLAGGED, ids=str)
+def test_the_command_line_gives_what_the_written_file_gives(
+    scaling: Any,
+    source: Any,
+    weights: dict[str, Any],
+    ids: Tensor,
+    answers: dict[str, Tensor],
+    tmp_path: Path,
+) -> None:
+    """llama-server's own parser reads the words, over a file without scaling that has a quarter of the length."""
+    sizes = {"general.architecture": "llama", "llama.context_length": 256}
+    file = written(source, weights, tmp_path / "plain.gguf", Fields(sizes))
+    answer = serving("llama.cpp", file, scaling, max_length=TOKENS)
+    assert not answer["files"]
+    assert not answer["notes"]
+    words = shlex.split(answer["command"])
+    assert words[-2:] == ["--override-kv", f"llama.context_length=int:{TOKENS}"]
+    (given,) = asked("ask_llama.py", "env", [{"command": words, "tokens": ids.tolist()}])
+    os.unlink(file)
+    apart = (torch.tensor(given, dtype=torch.float64) - answers[str(scaling)]).abs()
+    assert (apart.mean() <= MEAN) & (apart.max() <= MOST)
+    others = [name for name in answers if name != str(scaling) and (answers[name] - answers[str(scaling)]).any()]
+    closest = min((answers[name] - torch.tensor(given)).abs().mean() for name in others)
+    assert closest >= TIMES * apart.mean()
 
 
 def test_the_records_are_what_was_asked() -> None:

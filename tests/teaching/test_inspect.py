@@ -27,7 +27,7 @@ SAYS: dict[str, tuple[str, ...]] = {
         "Trained length 8 192, inputs allowed to 131 072.",
         "Wavelengths run from 6.283 to 20 473 564 positions; unscaled, 35 of 64 pairs complete a turn",
         "29 keep their frequency, 6 lie between, 29 are slowed 8 times",
-        "factor mismatch: factor 8 times trained length 8 192 is 65 536, and the config allows 131 072",
+        "Factor 8 for inputs of 131 072 is how Llama 3.1 and later are shipped.",
         "bfloat16 tables",
     ),
     "yarn-llama-2-7b-128k": (
@@ -39,7 +39,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "mistral-7b": (
         "no scaling",
         "60 of 64 pairs",
-        "base 10 000; they see a window of 4 096 tokens.",
+        "base 10 000; in them a token sees itself and 4 095 before.",
         "past 32 768 tokens the 4 slowest pairs reach angles never seen",
     ),
     "qwen2.5-7b-yarn": ("factor mismatch: factor 4 times trained length 32 768 is 131 072",),
@@ -47,7 +47,7 @@ SAYS: dict[str, tuple[str, ...]] = {
     "gemma-3-4b": (
         "5 layers of full_attention",
         "29 layers of sliding_attention",
-        "base 10 000; they see a window of 1 024 tokens.",
+        "base 10 000; in them a token sees itself and 1 023 before.",
         "full_attention: Wavelengths run from 50.27 to",
         "assumed: rope_theta = 1000000, as in every released gemma3_text",
         "before or after scaling by 8",
@@ -60,10 +60,14 @@ SAYS: dict[str, tuple[str, ...]] = {
     ),
     "gpt-oss-20b": (
         "YaRN scaling by 32, ramp ends not rounded",
-        "base 150 000; 12 of them see a window of 128 tokens.",
+        "base 150 000; in 12 of them a token sees itself and 127 before.",
     ),
     "deepseek-v3": ("interleaved pairs", "softmax scale is multiplied by 1.874 (mscale_all_dim)"),
-    "smollm2-135m": ("base 100 000, no scaling", "Trained length 8 192", "20 of 32 pairs"),
+    "smollm2-135m": (
+        "base 100 000, no scaling",
+        "Trained length 8 192, the longest input: the config states no other.",
+        "20 of 32 pairs",
+    ),
     "smollm3-3b": ("no positions in the others", "27 layers with rotary", "9 layers without positions"),
     "bloom-7b1": (
         "bloom: ALiBi: 32 heads, smallest slope",
@@ -92,7 +96,16 @@ def test_real_configs(name: str) -> None:
         assert sentence in said
 
 
+def test_the_trained_length_of_qwen3_is_doubted() -> None:
+    config = {"model_type": "qwen3", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 36}
+    config |= {"head_dim": 128, "max_position_embeddings": 40960, "rope_theta": 1e6}
+    said = inspect(config).text().replace("\u2009", " ")
+    assert "trained length in doubt: the 40 960 of Qwen3 are 32 768 and 8 192 for the answer" in said
+    assert "in doubt" not in inspect({**config, "max_position_embeddings": 262144}).text()
+
+
 def test_no_invented_risks() -> None:
+    assert "mismatch" not in read_aloud("llama-3.1-8b")
     assert "window" not in read_aloud("qwen2.5-7b-yarn") + read_aloud("phi-3-mini-128k") + read_aloud("smollm3-3b")
     assert "factor mismatch" not in read_aloud("gpt-oss-20b") + read_aloud("deepseek-v3")
     assert "assumed" not in read_aloud("llama-3.1-8b") + read_aloud("mistral-7b")

@@ -1,5 +1,6 @@
 """`posenc inspect`: what a model's config does with positions, in plain words."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,9 @@ from posenc.errors import InvalidArgument
 
 
 def inspect(
-    path: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
+    path: Annotated[
+        Path, typer.Argument(help="A config.json, the folder of a Hugging Face model, or a .gguf file.")
+    ],
     base: Annotated[
         float | None, typer.Option(help="The rotary base, where the config leaves it out and you know it.")
     ] = None,
@@ -22,15 +25,42 @@ def inspect(
         bool,
         typer.Option(help="Build a small random model of the config, and compare what it does with what was read."),
     ] = False,
+    programs: Annotated[
+        str | None, typer.Option("--for", help="Say what to type for programs instead: vllm@0.33.0,llama.cpp,….")
+    ] = None,
+    scaling: Annotated[
+        str | None,
+        typer.Option(
+            help="With --for, in place of the config's own: 'yarn(4, 8192)'; a length left out is the trained one."
+        ),
+    ] = None,
+    max_length: Annotated[
+        int | None, typer.Option(help="With --for: the longest input; default factor × trained length.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="With --for, print a list of all as JSON.")] = False,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Also draw the frequencies, to this file (svg, png, pdf).")
     ] = None,
 ) -> None:
     """Say what a config does with positions, and what can go wrong: `posenc inspect model/config.json`."""
+    from posenc.integrations.serving import REFUSED, in_words, serving
     from posenc.teaching.inspect import inspect as look
     from posenc.teaching.inspect import measured
 
     console = screen(soft_wrap=True)
+    if programs is not None:
+        if as_type is not None or measure or output is not None:
+            raise InvalidArgument("--as-type, --measure and --output do not apply to --for; leave them out")
+        answers = [
+            serving(one.strip(), path, scaling, base=base, max_length=max_length) for one in programs.split(",")
+        ]
+        words = "\n\n".join(map(in_words, answers))
+        typer.echo(json.dumps(answers, ensure_ascii=False, indent=1) if as_json else words)
+        if any(note.startswith(REFUSED) for one in answers for note in one["notes"]):
+            raise typer.Exit(1)
+        return
+    if scaling is not None or max_length is not None or as_json:
+        raise InvalidArgument("--scaling, --max-length and --json belong to --for; name programs, as in --for vllm")
     if measure:
         if output is not None:
             raise InvalidArgument(f"--output '{output}' does not apply to --measure; leave one of them out")

@@ -13,7 +13,8 @@ def vectors(
     config: Annotated[Path, typer.Argument(help="A config.json, or the folder of a Hugging Face model.")],
     output: Annotated[Path, typer.Option("--output", "-o", help="The file: .json or .safetensors.")],
     scaling: Annotated[
-        str | None, typer.Option(help="In place of the config's own, such as 'yarn(4, 8192)'.")
+        str | None,
+        typer.Option(help="In place of the config's own: 'yarn(4, 8192)', or 'yarn(4)' of the trained length."),
     ] = None,
     positions: Annotated[
         str | None, typer.Option(help="Such as 0,1,4095; else around the trained length and its fourfold.")
@@ -27,14 +28,13 @@ def vectors(
     base: Annotated[float | None, typer.Option(help="The rotary base, where the config leaves it out.")] = None,
 ) -> None:
     """Write reference vectors of a model's positions: `posenc vectors model/config.json -o rope.json`."""
-    from posenc.encodings.catalogue import canonical
-    from posenc.encodings.text import parse
     from posenc.integrations.huggingface import read
+    from posenc.integrations.sources import scaling_of
     from posenc.integrations.vectors import vectors as make
 
     model = read(config, base=base)
     if scaling is not None:
-        model = model.with_scaling(canonical(parse(f"rotary(scaling={scaling})"), full=True).get("scaling"))
+        model = model.with_scaling(scaling_of(scaling, model.original_length))
     try:
         at = None if positions is None else [int(one) for one in positions.split(",")]
     except ValueError as error:

@@ -6,17 +6,28 @@ overrides.json                      keys without a model_type, laid over the con
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from posenc.arguments import one_of
+from posenc.encodings.text import parse
 from posenc.errors import UnknownName
 from posenc.integrations.huggingface.config import contents, read
 from posenc.integrations.huggingface.keys import BOTH_FORMS
 from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import NAMES, llama_cpp
+from posenc.scaling import LengthScaling, Scaling
+from posenc.scaling.registry import SCALINGS, make
 
-SPELT = {"llama.cpp": "llama_cpp", "mlx-lm": "mlx", "llama-cpp": "llama_cpp"}
+SPELT = {
+    "llama.cpp": "llama_cpp",
+    "mlx-lm": "mlx",
+    "llama-factory": "llama_factory",
+    "llama-cpp": "llama_cpp",
+    "llamafactory": "llama_factory",
+}
 """Names of programs that are no name of a module."""
 
 
@@ -31,6 +42,21 @@ def program_of(text: str) -> tuple[Any, str | None]:
     if name not in NAMES:
         raise UnknownName("program", name, NAMES)
     return import_module(f"posenc.integrations.programs.{name}"), version or None
+
+
+def scaling_of(text: str, length: int) -> Scaling | LengthScaling:
+    """The scaling of ``yarn(4)`` or ``yarn(4, 8192, beta_fast=16)``; without an original length, of this one.
+
+    Raises:
+        UnknownName, InvalidArgument: no scaling or field of that name, or a value out of range.
+    """
+    stated = parse(text)
+    one_of("scaling", stated.name, SCALINGS)
+    given = [value for key, value in stated.settings if key.isdigit()]
+    by_name = {key: value for key, value in stated.settings if not key.isdigit()}
+    names = [field.name for field in fields(SCALINGS[stated.name])]  # type: ignore[arg-type]
+    known = {"original_length": length} if "original_length" in names[len(given) :] else {}
+    return make(stated.name, *given, **{**known, **by_name})
 
 
 def table(source: str, beside: str | None = None) -> PositionTable:

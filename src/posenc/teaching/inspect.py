@@ -14,6 +14,7 @@ from posenc.integrations.huggingface.config import read
 from posenc.integrations.huggingface.measuring import differences, measure
 from posenc.integrations.huggingface.measuring.shrink import WINDOW
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
+from posenc.integrations.programs import llama_cpp
 from posenc.pictures.view import View
 from posenc.scaling import (
     NTK,
@@ -59,23 +60,29 @@ class Inspection:
 
 
 def inspect(config: object, *, base: float | None = None, as_type: str | None = None) -> Inspection:
-    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``) and say what it means.
+    """Read ``config`` strictly (see ``posenc.integrations.huggingface.read``), or a .gguf file; say what it means.
 
     Raises:
         UnknownName, InvalidArgument: the config has a misspelt key, lacks a value or contradicts itself; or it
             lacks no base, and one is given.
     """
-    if base is not None and _reads(config, as_type):
+    gguf = str(config).endswith(".gguf")
+    if base is not None and (gguf or _reads(config, as_type)):
         raise InvalidArgument(f"base={base:g} does not apply: the config says all that is needed; leave it out")
-    positions = read(config, base=base, as_type=as_type)
+    if gguf:
+        positions = llama_cpp.positions_of(llama_cpp.fields(Path(str(config))))
+    else:
+        positions = read(config, base=base, as_type=as_type)
     rotary = (
         {} if positions.layout else positions.rotary_recipes
     )  # a tower's places have no length to be trained at
     encodings = positions.encodings(positions.max_length)
     facts = [_layers(positions, name, encoding) for name, encoding in encodings.items()]
     if positions.layout is None:
-        lengths = f"Trained length {count(positions.original_length)}, inputs allowed to"
-        facts.append(f"{lengths} {count(positions.max_length)}.")
+        stated = positions.original_length != positions.max_length
+        longest = f"inputs allowed to {count(positions.max_length)}."
+        unsaid = "the longest input: the config states no other."
+        facts.append(f"Trained length {count(positions.original_length)}, {longest if stated else unsaid}")
     risks = [f"assumed: {note}" for note in positions.assumed]
     for name, recipe in rotary.items():
         where = "" if len(rotary) == 1 else f"{name}: "
@@ -181,8 +188,8 @@ def _window(positions: ModelPositions, name: str) -> str:
     """How far back layers of this kind see, where that is less than the longest input."""
     all_windows = [w for kind, w in zip(positions.layer_types, positions.windows, strict=True) if kind == name]
     windows = [w for w in all_windows if w and w < positions.max_length]
-    who = "they" if len(windows) == len(all_windows) else f"{len(windows)} of them"
-    return f"; {who} see a window of {count(max(windows))} tokens" if windows else ""
+    who = "them" if len(windows) == len(all_windows) else f"{len(windows)} of them"
+    return f"; in {who} a token sees itself and {count(max(windows) - 1)} before" if windows else ""
 
 
 def _channels(recipe: Recipe) -> str:
@@ -226,6 +233,10 @@ def _rotary_facts(recipe: Recipe, positions: ModelPositions) -> list[str]:
     if spectrum.attention_factor != 1:
         a = spectrum.attention_factor
         facts.append(f"Attention factor {a:.4g}: scores are multiplied by {a * a:.4g}, which sharpens attention.")
+    if isinstance(scaling, Llama3) and positions.max_length == 131_072 != scaling.factor * length:
+        facts.append(
+            f"Factor {count(scaling.factor)} for inputs of 131\u2009072 is how Llama 3.1 and later are shipped."
+        )
     factor = softmax_factor(recipe)
     if factor != 1:
         facts.append(f"Besides, the softmax scale is multiplied by {factor:.4g} (mscale_all_dim).")
@@ -238,7 +249,8 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
     risks = []
     factor = getattr(scaling, "factor", None)
     stated = hasattr(scaling, "original_length") and not isinstance(scaling, DynamicNTK)
-    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01):
+    shipped = isinstance(scaling, Llama3) and longest == 131_072  # said among the facts
+    if stated and factor and not math.isclose(factor * length, longest, rel_tol=0.01) and not shipped:
         risks.append(
             f"factor mismatch: factor {count(factor)} times trained length {count(length)} is "
             f"{count(factor * length)}, and the config allows {count(longest)}"
@@ -254,6 +266,10 @@ def _rotary_risks(recipe: Recipe, positions: ModelPositions) -> list[str]:
             risks.append(f"beta_fast={count(scaling.beta_fast)} exceeds the fastest pair's turns: no pair is kept")
     if isinstance(scaling, LengthScaling):
         risks.append("frequencies depend on the request's length: cached keys are stale when it outgrows its plan")
+    if positions.model_type.startswith("qwen3") and longest == 40_960 and scaling == Default():
+        risks.append(
+            "trained length in doubt: the 40\u2009960 of Qwen3 are 32\u2009768 and 8\u2009192 for the answer"
+        )
     if scaling == Default():
         slow = rotary_dim // 2 - turns(Default().frequencies(rotary_dim, base), length)
         if slow:

@@ -2,7 +2,8 @@
 
 FOLDER has the environment with xllamacpp 2026.10.11549, whose shared library's own functions are called. A case is
 a GGUF file and tokens; the answer is the log probability of each token but the first. The key/value cache is
-float32 and attention is not flash attention, which rounds.
+float32 and attention is not flash attention, which rounds. In place of a file a case may have the words of a
+command, which llama-server's own parser takes.
 """
 
 import ctypes
@@ -41,6 +42,8 @@ class Batch(ctypes.Structure):
 LENGTH, THREADS, FLASH, KEYS, VALUES = 0, (7, 8), 13, 26, 27
 """Where they stand in a context's parameters, in this version: checked by what is there by default."""
 DEFAULTS = {LENGTH: 512, FLASH: -1, KEYS: 1, VALUES: 1}
+SERVER, INSIDE = 12, 16
+"""llama-server's number among the programs that the parser knows, and where xllamacpp keeps the parser's answer."""
 
 
 def main(folder: Path) -> None:
@@ -61,14 +64,42 @@ def main(folder: Path) -> None:
     for free in (llama.llama_free, llama.llama_model_free):
         free.argtypes, free.restype = [ctypes.c_void_p], None
     llama.llama_backend_init()
+    sys.path.append(str(library.parents[1]))
+    from xllamacpp import CommonParams
+
+    parse = llama._Z19common_params_parseiPPcR13common_params13llama_examplePFviS0_E
+    of_model = llama._Z28common_model_params_to_llamaR13common_params
+    of_context = llama._Z30common_context_params_to_llamaRK13common_params
+    parse.restype, of_model.restype, of_context.restype = ctypes.c_bool, Parameters, Parameters
+    of_model.argtypes = of_context.argtypes = [ctypes.c_void_p]
+    parse.argtypes = [
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_char_p),
+        ctypes.c_void_p,
+        ctypes.c_int,
+        ctypes.c_void_p,
+    ]
+
+    def parsed(words: list[str]) -> Any:
+        """What llama-server makes of its words: for the model, for the context, and what keeps both alive."""
+        given = CommonParams()
+        place = id(given) + INSIDE
+        array = (ctypes.c_char_p * (len(words) + 1))(*(word.encode() for word in words), None)
+        assert parse(len(words), array, place, SERVER, None), words
+        given.n_parallel = 1
+        assert given.n_ctx == int(words[words.index("-c") + 1])
+        return of_model(place), of_context(place), given
 
     def answer(case: dict[str, Any]) -> list[float]:
         tokens = case["tokens"]
-        model = llama.llama_model_load_from_file(case["file"].encode(), llama.llama_model_default_params())
-        assert model, "llama.cpp does not load this file"
-        settings = llama.llama_context_default_params()
+        of_file, settings = llama.llama_model_default_params(), llama.llama_context_default_params()
         assert {place: settings.word[place] for place in DEFAULTS} == DEFAULTS, list(settings.word)[:32]
         settings.word[LENGTH] = -(-len(tokens) // CHUNK) * CHUNK
+        if words := case.get("command"):
+            of_file, settings, given = parsed(words)
+            case["file"] = given.model.path
+        model = llama.llama_model_load_from_file(case["file"].encode(), of_file)
+        assert model, "llama.cpp does not load this file"
         for place in THREADS:
             settings.word[place] = 1
         for place in (FLASH, KEYS, VALUES):

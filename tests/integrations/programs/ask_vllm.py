@@ -63,7 +63,7 @@ def main(folder: Path) -> None:
             text = getattr(text, key)
         longest = text.max_position_embeddings
         arch = SimpleNamespace(derived_max_model_len_and_key=(longest, "max_position_embeddings"))
-        admitted = length(text, arch, None, None, False, None)
+        admitted = length(text, arch, None, case.get("max_model_len"), False, None)
         SERVED.max_model_len = case["served"]
         attention = SimpleNamespace(scaling=1.0)
         if case["deepseek"]:

@@ -130,9 +130,13 @@ def _older(positions: ModelPositions, entry: Mapping[str, Any]) -> dict[str, Any
 
 def changes(positions: ModelPositions, scaling: Scaling | LengthScaling, **options: Any) -> dict[str, Any]:
     """The keys of the config that ``write`` would set to something else; None for one that goes away."""
-    before, after = positions.source, write(positions, scaling, **options)
-    changed = {key: value for key, value in after.items() if key not in before or before[key] != value}
-    return {**changed, **{key: None for key in before if key not in after}}
+    return changed(positions.source, write(positions, scaling, **options))
+
+
+def changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys in which one config differs from another, as the other has them; None for one that goes away."""
+    different = {key: value for key, value in after.items() if key not in before or before[key] != value}
+    return {**different, **{key: None for key in before if key not in after}}
 
 
 def rope_dictionary(config: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -56,6 +56,23 @@ class Releases:
         return version or self.versions[-1]
 
 
+@dataclass(frozen=True)
+class Line:
+    """How a program is told what ``write`` gives.
+
+    Args:
+        start: the words of the command, with ``{model}`` for the model's folder; empty for a library.
+        overrides: the flag that takes the keys as JSON; empty where they go into a file.
+        length: the flag of the longest input; empty where the program has none.
+        file: the name of that file.
+    """
+
+    start: str
+    overrides: str = ""
+    length: str = ""
+    file: str = ""
+
+
 def config_of(
     positions: ModelPositions,
     scaling: Scaling | LengthScaling | None,

@@ -1,7 +1,7 @@
 """llama.cpp: metadata and tensors of a GGUF file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from posenc.integrations.huggingface.config import language_part
 from posenc.integrations.huggingface.families import FAMILIES
 from posenc.integrations.huggingface.model_positions import ModelPositions, softmax_factor
 from posenc.integrations.huggingface.scaling import parameters_from, per_pair
-from posenc.integrations.position_table import LayerTable, PositionTable
+from posenc.integrations.position_table import PositionTable, of
 from posenc.integrations.programs import (
     MAGNITUDE,
     ORIGINAL,
@@ -27,7 +27,7 @@ from posenc.integrations.programs import (
     sharpening,
     table_of,
 )
-from posenc.scaling import Default, DynamicNTK, LengthScaling, Linear, LongRoPE, Scaling, YaRN
+from posenc.scaling import Default, DynamicNTK, LengthScaling, Linear, LongRoPE, PerPair, Scaling, YaRN
 
 RELEASES = Releases("xllamacpp", ("2026.10.11549",))
 """A binding whose wheel has the shared library."""
@@ -113,9 +113,13 @@ def read(config: object, version: str | None = None) -> PositionTable:
     return table_of(program, config, "llama_cpp", change)
 
 
-def _table(file: Fields, program: str) -> PositionTable:
-    """The table of a file's fields."""
-    architecture = str(file.values.get("general.architecture", "llama"))
+def positions_of(file: Fields) -> ModelPositions:
+    """What a file says of positions, as a model of type llama whatever its architecture is.
+
+    Raises:
+        InvalidArgument: fields that are not read here: windows by layer, sections, DeepSeek's second number.
+    """
+    architecture = _architecture(file)
     stated: dict[str, Any] = {key.removeprefix(f"{architecture}."): value for key, value in file.values.items()}
     unread = ("rope.dimension_sections", "rope.scaling.yarn_log_multiplier", "attention.sliding_window")
     if names := [key for key in unread if key in stated and (architecture != "llama" or "window" not in key)]:
@@ -127,26 +131,82 @@ def _table(file: Fields, program: str) -> PositionTable:
     head_dim = stated.get("attention.key_length", width)
     rotary_dim, base = stated.get("rope.dimension_count", head_dim), stated.get("rope.freq_base", 1e4)
     kind, factor = stated.get("rope.scaling.type", "linear"), stated.get("rope.scaling.factor") or 1.0
-    scaling = YaRN(factor, original) if kind == "yarn" else Default() if kind == "none" else Linear(factor)
-    spectrum = scaling.frequencies(rotary_dim, base)
+    times = stated.get("rope.scaling.attn_factor", 1.0)
+    scaling: Scaling = Default() if kind == "none" or factor == 1 else Linear(factor)
+    if kind == "yarn":
+        scaling = YaRN(factor, original, attention_factor=None if times == 1 else times * sharpening(factor))
     lists = [file.tensors.get(f"rope_{name}.weight") for name in ("freqs", "factors_long", "factors_short")]
     chosen = lists[0] if lists[0] is not None else lists[1 if length > original else 2]
-    divided = [1.0] * len(spectrum) if chosen is None else chosen.tolist()
-    thetas = tuple(float(theta) / by for theta, by in zip(spectrum.exact, divided, strict=True))
-    layer = LayerTable(
+    if chosen is not None or (times != 1 and kind != "yarn"):
+        spectrum, plain = (one.frequencies(rotary_dim, base) for one in (scaling, Default()))
+        divided = [1.0] * len(plain) if chosen is None else chosen.tolist()
+        each = zip(divided, plain.exact, spectrum.exact, strict=True)
+        factors = tuple(by * float(before / after) for by, before, after in each)
+        scaling = PerPair(factors, times * spectrum.attention_factor)
+    recipe = Recipe("rotary").with_(
         base=base,
-        scaling=f"{kind} by {factor:.7g}" + ("" if chosen is None else ", a factor per pair"),
-        frequencies=thetas,
-        float32=tuple(torch.tensor(thetas).tolist()),
-        attention_factor=stated.get("rope.scaling.attn_factor", 1.0) * spectrum.attention_factor,
-        pairing="interleaved" if architecture in INTERLEAVED else "half",
         head_dim=rotary_dim if architecture == "deepseek2" else head_dim,
         rotary_dim=rotary_dim,
-        axes=(0,) * len(thetas),
+        pairing="interleaved" if architecture in INTERLEAVED else "half",
+        scaling=scaling,
     )
-    layers, tuned = ("all",) * stated["block_count"], length if factor != 1 or chosen is not None else original
-    unsaid = chosen is not None and original == length  # such as Llama 3.1's, which is in the factors alone
-    return PositionTable(architecture, {"all": layer}, layers, None if unsaid else original, tuned, length, program)
+    layers = ("all",) * stated["block_count"]
+    return ModelPositions("llama", {"all": recipe}, layers, (None,) * len(layers), original, length)
+
+
+def _architecture(file: Fields) -> str:
+    """llama.cpp's name of the family, before the keys."""
+    return str(file.values.get("general.architecture", "llama"))
+
+
+def _table(file: Fields, program: str) -> PositionTable:
+    """The table of a file's fields."""
+    positions = positions_of(file)
+    listed = isinstance(positions.rotary.get("scaling"), PerPair)  # such as Llama 3.1's, whose length is not said
+    length = None if listed and positions.original_length == positions.max_length else positions.original_length
+    return replace(of(positions, program=program), model_type=_architecture(file), pretrained_length=length)
+
+
+def converted(table: PositionTable) -> Fields:
+    """Of the file that the converter makes of a config, the fields that ``flags`` looks at."""
+    (layer,) = table.layers.values()
+    lists = {"rope_freqs.weight": torch.ones(0)} if str(layer.scaling).startswith("llama3") else {}
+    return Fields({"general.architecture": "llama", "llama.context_length": table.admitted_length}, lists)
+
+
+def flags(positions: ModelPositions, file: Fields) -> list[str]:
+    """The words of llama-server's command line that make it rotate by these positions, whatever scaling a file has.
+
+    YaRN's attention factor has a flag that is not read; the key of the file is, and may be overridden.
+
+    Raises:
+        InvalidArgument: a scaling that is a list of factors to llama.cpp, which a file holds alone, and a file that
+            has one, which no flag takes away.
+    """
+    recipe = positions.rotary
+    now, architecture = recipe.get("scaling"), _architecture(file)
+    entry = parameters_from(now, recipe.get("rotary_dim"), recipe.get("base"))
+    kind, key = entry["rope_type"], f"{architecture}.rope.scaling.attn_factor"
+    if file.tensors:
+        raise InvalidArgument(f"no flag of llama-server takes away {', '.join(file.tensors)}; write the file anew")
+    if kind not in ("default", "linear", "yarn") or not entry.get("truncate", True):
+        raise InvalidArgument(f"no flag of llama-server says {now}; write these fields into the file")
+    words = [
+        "--rope-scaling",
+        "none" if kind == "default" else kind,
+        "--rope-freq-base",
+        f"{entry['rope_theta']:.10g}",
+    ]
+    if kind != "default":
+        words += ["--rope-scale", f"{now.factor:.10g}"]
+    if kind == "yarn":
+        words += ["--yarn-orig-ctx", str(now.original_length)]
+        if (now.beta_fast, now.beta_slow) != (32, 1):
+            words += ["--yarn-beta-fast", f"{now.beta_fast:.10g}", "--yarn-beta-slow", f"{now.beta_slow:.10g}"]
+    times = now.scale / sharpening(now.factor) if kind == "yarn" else 1.0
+    if times != file.values.get(key, 1.0):
+        words += ["--override-kv", f"{key}=float:{times:.9g}"]
+    return words
 
 
 def write(

@@ -13,6 +13,7 @@ from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
     PLAN,
+    Line,
     Releases,
     config_of,
     defaults,
@@ -27,6 +28,7 @@ from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("mlx-lm", ("0.32.2",), requirements=("mlx[cpu]==0.32.4",))
 """Its layers need mlx alone."""
+LINE = Line("mlx_lm.generate --model {model}", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:

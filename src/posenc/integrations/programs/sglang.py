@@ -9,6 +9,7 @@ from posenc.integrations.huggingface.write import rope_dictionary
 from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
+    Line,
     Releases,
     kind_of,
     pair_ratio,
@@ -31,6 +32,7 @@ RELEASES = Releases(
     ),
 )
 PAIR = ("mscale", "mscale_all_dim")
+LINE = Line("python -m sglang.launch_server --model-path {model}", "--json-model-override-args", "--context-length")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:

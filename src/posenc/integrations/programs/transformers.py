@@ -9,11 +9,12 @@ from posenc.integrations.huggingface.model_positions import ModelPositions
 from posenc.integrations.huggingface.write import Spelling
 from posenc.integrations.huggingface.write import write as config_json
 from posenc.integrations.position_table import PositionTable
-from posenc.integrations.programs import ORIGINAL, Releases, defaults, kind_of, table_of
+from posenc.integrations.programs import ORIGINAL, Line, Releases, defaults, kind_of, table_of
 from posenc.scaling import LengthScaling, Scaling
 
 RELEASES = Releases("transformers", ("4.57.6", "5.23.0"))
 """The last line of releases without ``rope_parameters``, and that with which families are measured."""
+LINE = Line("", file="config.json")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:

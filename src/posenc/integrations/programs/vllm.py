@@ -14,6 +14,7 @@ from posenc.integrations.position_table import PositionTable
 from posenc.integrations.programs import (
     ORIGINAL,
     PLAN,
+    Line,
     Releases,
     config_of,
     entry_of,
@@ -37,6 +38,7 @@ RELEASES = Releases(
     ),
 )
 """The last that reads attn_factor, and the newest; those from 0.30 on read attention_factor."""
+LINE = Line("vllm serve {model}", "--hf-overrides", "--max-model-len")
 
 
 def read(config: object, version: str | None = None) -> PositionTable:

@@ -1,0 +1,149 @@
+"""What to type so that a program computes a model's positions: keys, files, and the command line."""
+
+import json
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posenc.errors import InvalidArgument
+from posenc.integrations.huggingface.config import contents, read
+from posenc.integrations.huggingface.families import FAMILIES
+from posenc.integrations.huggingface.keys import BOTH_FORMS
+from posenc.integrations.huggingface.model_positions import ModelPositions
+from posenc.integrations.huggingface.write import changed
+from posenc.integrations.huggingface.write import write as config_json
+from posenc.integrations.position_table import PositionTable, differences, of
+from posenc.integrations.programs import llama_cpp, transformers
+from posenc.integrations.sources import SPELT, laid_over, program_of, scaling_of
+from posenc.scaling import LengthScaling, Scaling
+
+REFUSED = "refused: "
+"""How the note begins that says why a program is given nothing."""
+
+
+def serving(
+    program: str,
+    path: Path,
+    scaling: Scaling | LengthScaling | str | None = None,
+    *,
+    base: float | None = None,
+    max_length: int | None = None,
+) -> dict[str, Any]:
+    """What makes a program compute this model's positions, under another scaling or its own.
+
+    What is answered was read back: of the changed config the program's ``read`` gives the frequencies, factors and
+    pairs that are asked for. A program that computes them from the file as it is gets no keys.
+
+    Args:
+        program: such as ``"vllm"`` or ``"vllm@0.33.0"``.
+        path: a config.json, the folder it is in, or for llama.cpp a .gguf file.
+        scaling: in place of the model's own; as text, an original length that is left out is the trained one.
+        base: the rotary base, where the config leaves it out.
+        max_length: the longest input; default as in ``huggingface.write``.
+
+    Returns:
+        ``program`` and ``version``; ``overrides``, keys that the command passes; ``files``, keys to change by name
+        of file, None for one that goes away; ``command``, the line to type, empty for a library; ``notes``, what
+        the program takes by itself, or after ``REFUSED`` why it is given nothing.
+
+    Raises:
+        UnknownName, InvalidArgument: a program, version, file or scaling that there is not, or is not read.
+    """
+    module, version = program_of(program)
+    name, version, gguf = (
+        module.__name__.rpartition(".")[2],
+        module.RELEASES.chosen(version),
+        path.suffix == ".gguf",
+    )
+    fields = llama_cpp.fields(path) if gguf else None
+    positions = llama_cpp.positions_of(fields) if fields else read(path, base=base)
+    if isinstance(scaling, str):
+        scaling = scaling_of(scaling, positions.original_length)
+    spelt = {of_module: text for text, of_module in reversed(SPELT.items())}
+    answer: dict[str, Any] = {"program": spelt.get(name, name), "version": version, "overrides": {}, "files": {}}
+    answer |= {"command": "", "notes": []}
+    try:
+        if gguf and module is not llama_cpp:
+            raise InvalidArgument(f"{path.name} is llama.cpp's; give the config.json that it was converted from")
+        longest = config_json(positions, scaling, max_length=max_length)[FAMILIES[positions.model_type].length]
+        wanted = positions if scaling is None else positions.with_scaling(scaling)
+        if module is llama_cpp:
+            return answer | _llama_server(path, fields, wanted, longest, scaling is not None)
+        stated = (scaling, max_length) != (None, None)
+        return answer | _from_config(module, version, path, wanted, longest, stated)
+    except InvalidArgument as error:
+        return answer | {"notes": [f"{REFUSED}{error}"]}
+
+
+def in_words(answer: Mapping[str, Any]) -> str:
+    """An answer of ``serving`` as the terminal prints it."""
+    files = [f"in {name}: {json.dumps(keys, ensure_ascii=False)}" for name, keys in answer["files"].items()]
+    lines = [*([answer["command"]] if answer["command"] else []), *files, *(f"note: {n}" for n in answer["notes"])]
+    return "\n  ".join([f"{answer['program']} {answer['version']}", *(lines or ["the config as it is"])])
+
+
+def _from_config(
+    module: Any, version: str, path: Path, wanted: ModelPositions, longest: int, stated: bool
+) -> dict[str, Any]:
+    """The answer of a program that reads config.json; keys where something is stated or it computes otherwise."""
+    config, line, keys = contents(path), module.LINE, {}
+    table = module.read(config, version)
+    if stated or _apart(wanted, table):
+        options = {"version": version} if module is transformers else {}
+        keys = module.write(wanted, max_length=longest, **options)
+        if line.file == "config.json":
+            keys = _edit(wanted, keys)
+        if line.file in ("", "config.json"):  # what a trainer makes of its own keys is checked as they are written
+            table = module.read(laid_over(config, keys), version)
+        if line.file in ("", "config.json") and (apart := _apart(wanted, table)):
+            raise InvalidArgument(f"{table.program} would compute otherwise: {'; '.join(apart)}")
+    if not any(isinstance(one.get("scaling"), LengthScaling) for one in wanted.rotary_recipes.values()):
+        longest = min(longest, table.admitted_length)
+    words = [line.start.format(model=shlex.quote(str(path.parent if path.suffix == ".json" else path)))]
+    words += [line.overrides, shlex.quote(json.dumps(keys))] if line.overrides and keys else []
+    words += [line.length, str(longest)] if line.length else []
+    return {
+        "overrides": keys if line.overrides else {},
+        "files": {line.file: keys} if line.file and keys else {},
+        "command": " ".join(words),
+        "notes": list(table.notes),
+    }
+
+
+def _edit(positions: ModelPositions, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys to change so that the model's part of config.json is this one, nested as it stands in the whole."""
+    keys = changed(positions.source, config)
+    if set(BOTH_FORMS) & set(keys) and "rope_theta" in config:  # which goes with the dictionary
+        keys["rope_theta"] = config["rope_theta"]
+    for key in reversed(positions.path):
+        keys = {key: keys}
+    return keys
+
+
+def _apart(positions: ModelPositions, table: PositionTable) -> list[str]:
+    """What a program would compute otherwise, for inputs of the length that its table is planned for."""
+    wanted = of(positions, length=table.admitted_length)
+    return [str(one) for one in differences(wanted, table, names=("the model", table.program)) if one.errors]
+
+
+def _llama_server(
+    path: Path, fields: llama_cpp.Fields | None, wanted: ModelPositions, longest: int, scaled: bool
+) -> dict[str, Any]:
+    """The answer of llama.cpp: flags beside a file, or beside what its converter makes of a config."""
+    file = str(path)
+    if fields is None:
+        table, file = llama_cpp.read(path), "model.gguf"
+        fields, scaled = llama_cpp.converted(table), scaled or bool(_apart(wanted, table))
+    architecture = str(fields.values["general.architecture"])
+    words, context = ["llama-server", "-m", shlex.quote(file), "-c", str(longest)], f"{architecture}.context_length"
+    try:
+        words += llama_cpp.flags(wanted, fields) if scaled else []
+    except InvalidArgument as error:
+        new = llama_cpp.write(wanted, architecture=architecture, max_length=longest)
+        lists = {name: tensor.tolist() for name, tensor in new.tensors.items()}
+        values = {**dict.fromkeys(fields.tensors), **new.values, **lists}
+        return {"command": " ".join(words), "files": {file: values}, "notes": [str(error)]}
+    if fields.values[context] != longest:  # above which llama-server cuts a request off
+        words += ["--override-kv", f"{context}=int:{longest}"]
+    return {"command": " ".join(words)}

@@ -1,0 +1,269 @@
+"""What is printed to type makes a program compute what was asked for: the words are read back and given to it."""
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from posenc.commands.app import app
+from posenc.errors import InvalidArgument, UnknownName
+from posenc.integrations.huggingface import read
+from posenc.integrations.position_table import differences, of
+from posenc.integrations.serving import REFUSED, serving
+from posenc.integrations.sources import laid_over, program_of, scaling_of
+from posenc.scaling import Linear, Llama3, YaRN
+from posenc.teaching.inspect import inspect
+from support.files import converted
+from support.served import (
+    BASE,
+    DEEPSEEK,
+    LENGTH,
+    PLAIN,
+    PROGRAMS,
+    SCALINGS,
+    SIZES,
+    YARN,
+    Case,
+    ask_vllm,
+    asked,
+)
+
+CONFIGS = Path(__file__).parents[1] / "data" / "configs"
+STATED = {**YARN, "mscale": 1.0, "mscale_all_dim": 0.5}
+PARTS = {"model_type": "mistral3", "text_config": {**PLAIN, "rope_parameters": STATED}}
+CASES = [
+    *(Case(PLAIN, scaling) for scaling in SCALINGS),
+    Case(PLAIN, Linear(1.3)),
+    *(Case({**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_parameters": entry}) for entry in (YARN, STATED)),
+    Case({**PLAIN, "max_position_embeddings": 4 * LENGTH, "rope_parameters": {**YARN, "attention_factor": 1.0}}),
+    *(Case(PARTS, scaling, 4 * LENGTH) for scaling in (YaRN(4, LENGTH, attention_factor=1.0), Llama3(8.0, LENGTH))),
+    Case({**DEEPSEEK, "rope_theta": BASE}, YaRN(4, LENGTH, attention_factor=1.5)),
+    Case(PLAIN),
+]
+
+
+def model(folder: Path, config: dict[str, Any]) -> Path:
+    """The folder of a model with this config."""
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def answered(program: str, folder: Path, cases: list[Case]) -> Iterator[tuple[Case, dict[str, Any]]]:
+    """The cases that this program is not refused, each with its answer."""
+    for case in cases:
+        answer = serving(program, model(folder, case.config), case.scaling, max_length=case.max_length)
+        if not any(note.startswith(REFUSED) for note in answer["notes"]):
+            yield case, answer
+
+
+def typed(answer: dict[str, Any], overrides: str, length: str) -> tuple[dict[str, Any], int]:
+    """The overrides and the length that stand in a command line."""
+    words = shlex.split(answer["command"])
+    given = json.loads(words[words.index(overrides) + 1]) if overrides in words else {}
+    assert given == answer["overrides"]
+    return given, int(words[words.index(length) + 1])
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
+@pytest.mark.parametrize(
+    ("program", "flags"),
+    [
+        ("vllm@0.29.0", ("--hf-overrides", "--max-model-len")),
+        ("vllm@0.33.0", ("--hf-overrides", "--max-model-len")),
+        ("sglang@0.5.23", ("--json-model-override-args", "--context-length")),
+    ],
+)
+def test_a_server_computes_by_what_is_typed(program: str, flags: tuple[str, str], tmp_path: Path) -> None:
+    cases, questions = [], []
+    for case, answer in answered(program, tmp_path, CASES):
+        overrides, length = typed(answer, *flags)
+        question = {**case.vllm(), "overrides": overrides, "served": length, "max_model_len": length}
+        cases.append(case)
+        questions.append(question)
+    assert len(cases) > 15
+    name, _, version = program.partition("@")
+    answers = (
+        ask_vllm(version, questions) if name == "vllm" else asked("test_sglang.py", f"sglang-{version}", questions)
+    )
+    for case, question, given in zip(cases, questions, answers, strict=True):
+        case.check(given["tables"])
+        assert given["scores"] == pytest.approx(case.scores, rel=1e-12), case
+        assert (
+            given["admitted"] == question["served"] if name == "vllm" else given["admitted"] >= question["served"]
+        )
+        assert case.served - 4 < question["served"] <= case.served, case
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
+def test_mlx_computes_by_the_edited_config(tmp_path: Path) -> None:
+    heads = {"num_key_value_heads": 4, "intermediate_size": 64, "rms_norm_eps": 1e-6, "vocab_size": 8}
+    every = list(answered("mlx-lm", tmp_path, CASES))
+    assert len(every) > 12
+    questions = [
+        {**case.mlx(), "given": {**heads, **laid_over(case.config, answer["files"].get("config.json", {}))}}
+        for case, answer in every
+    ]
+    answers = asked("ask_mlx.py", "", questions, PROGRAMS / "env" / "bin" / "python")
+    for (case, _), given in zip(every, answers, strict=True):
+        case.check(given["tables"])
+        assert given["scores"] == pytest.approx(case.scores, rel=1e-12), case
+
+
+@pytest.mark.programs
+@pytest.mark.skipif(not PROGRAMS.exists(), reason="no other programs here; type: make programs")
+@pytest.mark.parametrize(
+    ("program", "folder", "scalings"),
+    [
+        ("axolotl", "", SCALINGS),
+        (
+            "llama-factory",
+            "transformers-4.57.6",
+            [Linear(4.0), YaRN(4.0, LENGTH), Llama3(8.0, LENGTH), YaRN(2.0, LENGTH)],
+        ),
+    ],
+)
+def test_a_trainer_computes_by_its_own_keys(program: str, folder: str, scalings: list[Any], tmp_path: Path) -> None:
+    every = list(answered(program, tmp_path, [Case(PLAIN, scaling) for scaling in scalings]))
+    assert len(every) == len(scalings)
+    questions = [
+        {
+            "config": case.config,
+            "positions": case.positions,
+            "served": case.served,
+            "axes": 0,
+            "head_dim": 16,
+            "trainer": program,
+            "keys": next(iter(answer["files"].values())),
+        }
+        for case, answer in every
+    ]
+    for (case, _), given in zip(every, asked("test_transformers4.py", folder, questions), strict=True):
+        case.check(given["tables"])
+
+
+QWEN = {"model_type": "qwen3", **SIZES, "head_dim": 16, "max_position_embeddings": 40960, "rope_theta": 1e6}
+
+
+@pytest.mark.parametrize("program", ["vllm@0.29.0", "vllm", "sglang", "mlx-lm", "transformers@4.57.6", "axolotl"])
+def test_what_is_typed_is_parsed_back(program: str, tmp_path: Path) -> None:
+    answer = serving(program, model(tmp_path, QWEN), "yarn(4, 32768)")
+    words = shlex.split(answer["command"])
+    (keys,) = [answer["overrides"]] if answer["overrides"] else answer["files"].values()
+    keys = keys.get("overrides_of_model_config", keys)
+    assert keys["max_position_embeddings"] == 131072
+    assert json.dumps(keys) in words or answer["files"]
+    assert words[-1:] == ["131072"] or answer["files"]
+    module, version = program_of(program)
+    table = module.read(laid_over(QWEN, keys), version)
+    wanted = of(read(QWEN).with_scaling(YaRN(4, 32768)))
+    assert {one.what for one in differences(wanted, table)} <= {"admitted_length", "tuned_length"}
+
+
+def test_a_config_that_a_program_reads_gets_no_keys(tmp_path: Path) -> None:
+    shipped = CONFIGS / "llama-3.1-8b.json"
+    for program in ("vllm", "sglang", "llama.cpp", "mlx-lm", "transformers", "axolotl", "llama-factory"):
+        answer = serving(program, shipped)
+        assert answer["overrides"] == answer["files"] == {}
+        assert answer["notes"] == []
+    newer = {**PLAIN, "rope_theta": None, "rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}
+    edits = serving("mlx-lm", model(tmp_path, newer))["files"]["config.json"]
+    assert edits == {"rope_theta": 5e5, "rope_scaling": None, "rope_parameters": None}
+    assert serving("vllm", tmp_path)["command"] == f"vllm serve {tmp_path} --max-model-len 64"
+
+
+def test_flags_of_llama_server(tmp_path: Path) -> None:
+    file = Path(converted(tmp_path, "qwen.gguf", QWEN, "qwen3"))
+    answer = serving("llama.cpp", file, "yarn(4, 32768, attention_factor=1.0)")
+    assert answer["command"] == (
+        f"llama-server -m {file} -c 131072 --rope-scaling yarn --rope-freq-base 1000000 --rope-scale 4 "
+        "--yarn-orig-ctx 32768 --override-kv qwen3.rope.scaling.attn_factor=float:0.878248856 "
+        "--override-kv qwen3.context_length=int:131072"
+    )
+    assert serving("llama.cpp", file)["command"] == f"llama-server -m {file} -c 40960"
+    longer = serving("llama.cpp", file, max_length=50000)
+    assert longer["command"].endswith(" -c 50000 --override-kv qwen3.context_length=int:50000")
+    unrounded = serving("llama.cpp", file, "yarn(4, 32768, truncate=False)")
+    assert unrounded["command"] == f"llama-server -m {file} -c 131072"
+    assert len(unrounded["files"][str(file)]["rope_freqs.weight"]) == 8
+    assert unrounded["files"][str(file)]["qwen3.context_length"] == 131072
+    assert unrounded["notes"][0].startswith("no flag of llama-server says YaRN(factor=4")
+    (note,) = serving("vllm", file)["notes"]
+    assert note == "refused: qwen.gguf is llama.cpp's; give the config.json that it was converted from"
+
+
+def test_a_list_of_factors_is_taken_out_of_the_file() -> None:
+    answer = serving("llama.cpp", CONFIGS / "llama-3.1-8b.json", "yarn(16, 8192)")
+    assert answer["command"] == "llama-server -m model.gguf -c 131072"
+    assert answer["files"]["model.gguf"]["rope_freqs.weight"] is None
+    assert "takes away rope_freqs.weight" in answer["notes"][0]
+
+
+def test_what_a_program_does_not_compute_is_refused_with_the_reason(tmp_path: Path) -> None:
+    folder = model(tmp_path, PLAIN)
+    refusals = {
+        ("vllm", "dynamic(4)"): "is not what vLLM computes under 'dynamic'; write scaling.plan(total_length)",
+        ("mlx-lm", "yarn(4, truncate=False)"): "has unrounded ends, and mlx-lm rounds them",
+        ("llama.cpp", "dynamic(4)"): "is not in llama.cpp",
+        ("llama-factory", "yarn(4, attention_factor=1.0)"): "of factor 4 and original length 64",
+        ("llama-factory", "ntk(4)"): "LLaMA-Factory has no keys for NTK(factor=4",
+    }
+    for (program, scaling), reason in refusals.items():
+        answer = serving(program, folder, scaling)
+        assert (answer["overrides"], answer["files"], answer["command"]) == ({}, {}, "")
+        (note,) = answer["notes"]
+        assert note.startswith(REFUSED)
+        assert reason in note
+    whole = model(tmp_path, PARTS)
+    assert "change text_config in config.json" in serving("axolotl", whole, YaRN(4, LENGTH))["notes"][0]
+    edits = serving("transformers", whole, YaRN(8, LENGTH))["files"]["config.json"]
+    assert edits["text_config"]["rope_parameters"]["factor"] == 8
+    with pytest.raises(UnknownName, match=r"unknown version of vllm '0\.1'"):
+        serving("vllm@0.1", folder)
+    with pytest.raises(UnknownName, match="unknown scaling 'yarm'"):
+        serving("vllm", folder, "yarm(4)")
+
+
+def test_a_length_that_is_left_out_is_the_trained_one() -> None:
+    assert scaling_of("yarn(4)", 8192) == YaRN(4, 8192)
+    assert scaling_of("yarn(4, 4096, beta_fast=16)", 8192) == YaRN(4, 4096, beta_fast=16)
+    assert scaling_of("linear(2)", 8192) == Linear(2)
+    with pytest.raises(InvalidArgument, match="has 9 fields"):
+        scaling_of("yarn(4, 1, 1, 1, 'dimension', True, 1, 1, 1, 1)", 8192)
+
+
+def test_the_command(tmp_path: Path) -> None:
+    folder = model(tmp_path, QWEN)
+    words = ["inspect", str(folder), "--for", "vllm@0.33.0, llama-factory", "--scaling", "yarn(4, 40960)"]
+    run = CliRunner().invoke(app, words)
+    assert run.exit_code == 0, run.output
+    assert f"vllm 0.33.0\n  vllm serve {folder} --hf-overrides '{{" in run.stdout
+    assert '  in train.yaml: {"rope_scaling": "yarn", "cutoff_len": 163840}' in run.stdout
+    run = CliRunner().invoke(app, [*words[:3], "vllm", "--json"])
+    (one,) = json.loads(run.stdout)
+    assert list(one) == ["program", "version", "overrides", "files", "command", "notes"]
+    run = CliRunner().invoke(app, [*words[:3], "vllm,llama.cpp", *words[4:], "--json"])
+    assert [one["program"] for one in json.loads(run.stdout)] == ["vllm", "llama.cpp"]
+    assert run.exit_code == 1  # the conversion of Qwen 3 was not looked at
+    run = CliRunner().invoke(app, ["inspect", str(folder), "--json"])
+    assert "belong to --for" in str(run.exception)
+    run = CliRunner().invoke(app, [*words, "--measure"])
+    assert "do not apply to --for" in str(run.exception)
+
+
+def test_a_gguf_file_in_words(tmp_path: Path) -> None:
+    file = converted(tmp_path, "model.gguf", {**PLAIN, "max_position_embeddings": 256, "rope_parameters": YARN})
+    run = CliRunner().invoke(app, ["inspect", file])
+    assert run.exit_code == 0, run.output
+    lines = run.stdout.replace("\u2009", " ").splitlines()
+    assert lines[0] == "llama: rotary positions, base 10 000, YaRN scaling by 4."
+    assert "  Trained length 64, inputs allowed to 256." in lines
+    llama = converted(tmp_path, "listed.gguf", json.loads((CONFIGS / "llama-3.1-8b.json").read_text()))
+    assert "base 500 000, a factor per pair" in inspect(llama).answer.replace("\u2009", " ")
+    with pytest.raises(InvalidArgument, match="base=10000 does not apply"):
+        inspect(llama, base=1e4)

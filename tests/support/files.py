@@ -1,0 +1,35 @@
+"""Files of models that tests write: a config.json, and the fields of a GGUF file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from posenc.integrations.huggingface import read
+from posenc.integrations.programs import llama_cpp
+
+
+def saved(folder: Path, name: str, content: dict[str, Any]) -> str:
+    path = folder / name
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def converted(folder: Path, name: str, config: dict[str, Any], architecture: str = "llama", **values: Any) -> str:
+    """A GGUF file of the fields that are written for a config, with these in their place; None leaves one out."""
+    package = pytest.importorskip("gguf")
+    fields = llama_cpp.write(read(config), architecture=architecture)
+    heads = config["num_attention_heads"]
+    sizes = {"embedding_length": config["hidden_size"], "attention.head_count": heads, "block_count": 2}
+    every = {f"{architecture}.{key}": value for key, value in sizes.items()} | fields.values
+    every |= {f"{architecture}.{key.replace('__', '.')}": value for key, value in values.items()}
+    writer = package.GGUFWriter(folder / name, architecture)
+    llama_cpp.Fields({key: value for key, value in every.items() if value is not None}, fields.tensors).add_to(
+        writer
+    )
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return str(folder / name)
