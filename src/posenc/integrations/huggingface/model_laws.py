@@ -230,12 +230,12 @@ def _moves(model: LoadedModel, length: int) -> bool:
 
 @law(_stands_nowhere)
 def reaches_the_length_of_its_config(model: LoadedModel) -> None:
-    """Positions up to max_position_embeddings are computed, and wrongly apart.
+    """Positions up to max_position_embeddings are computed, and told apart.
 
     Make tables of cos and sin, and those of rows, as long as max_position_embeddings says.
     """
     try:
-        owed(_moves(model, model.longest), f"the last positions, up to {model.longest - 1}, are not wrongly apart")
+        owed(_moves(model, model.longest), f"the last positions, up to {model.longest - 1}, are not told apart")
     except (IndexError, RuntimeError) as error:
         raise Broken(f"at position {model.longest - 1}: {error}") from error
 
